@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, TaskSource, foreign_variables,
 };
-use ralph_orchestrator_core::engine::{state_layout, verify_owner};
+use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
 use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
@@ -133,7 +133,7 @@ impl Context {
         let vars = variables();
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
         let configuration = file.canonicalize().ok()?;
-        let mut states = state_dirs(&state_home(&vars).join("ralph-orchestrator"));
+        let mut states = state_dirs(&states_dir(&state_home(&vars)));
         let task = sources.task.as_ref().map(|task| task.id.as_str());
         states.retain(|state| {
             state.owner.configuration().as_ref() == Some(&configuration)

@@ -44,6 +44,21 @@ impl Delivery {
             Self::Queued => None,
         }
     }
+
+    /// Returns what is recorded, and whether the run is active, unless the run has yet to take it, which is said.
+    ///
+    /// # Errors
+    /// The control cannot take effect.
+    pub(crate) fn accepted(&self) -> Result<Option<(&RecordedControl, bool)>, CommandError> {
+        let Some((recorded, is_active)) = self.recorded() else {
+            output::result(QUEUED);
+            return Ok(None);
+        };
+        match &recorded.refused {
+            Some(reason) => Err(refuse(reason)),
+            None => Ok(Some((recorded, is_active))),
+        }
+    }
 }
 
 /// A control on its way.
@@ -149,11 +164,7 @@ impl<'a> Sender<'a> {
                 _ => {}
             }
             if entry.record.control_origin().is_some_and(|origin| origin.id == self.id()) {
-                let refused = match &entry.record {
-                    Record::ControlReceived { refused, .. } => refused.clone(),
-                    _ => None,
-                };
-                recorded = Some((running, refused));
+                recorded = Some((running, entry.record.refusal().map(str::to_owned)));
             }
         })?;
         match (found, recorded) {

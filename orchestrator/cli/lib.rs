@@ -44,6 +44,7 @@ mod suggest;
 mod task;
 mod tasks;
 mod trace;
+mod validation_setup;
 mod values;
 mod workspace_selection;
 mod workspace_setup;

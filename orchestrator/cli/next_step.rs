@@ -7,7 +7,7 @@ use ralph_orchestrator_core::machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
 
-use crate::render::text::{duration, one_line};
+use crate::render::text::{limit_value, one_line};
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
 /// this program for the run's configuration.
@@ -128,13 +128,7 @@ fn raised(state: &State, limit: Limit) -> String {
 
 /// Returns the limit's key and its present value.
 fn with_value(state: &State, limit: Limit) -> String {
-    let value = match state.limits.value(limit) {
-        Some(LimitValue::Count(count)) => count.to_string(),
-        Some(LimitValue::Duration(ms)) => duration(ms),
-        Some(LimitValue::Money(usd)) => usd.to_string(),
-        None => "none".to_owned(),
-    };
-    format!("{} ({value})", limit.key())
+    format!("{} ({})", limit.key(), limit_value(state.limits.value(limit)))
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! The receivers of `[[notify]]`, from the side of a command.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::machine::{Record, StopReason};
 use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
-use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport, Target};
-use ralph_orchestrator_supervisor::{self as supervisor, KillSwitch};
+use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
+use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::context::{Context, shell_word};
 use crate::output;
@@ -104,20 +103,6 @@ pub(crate) fn resolve(context: &Context) -> Vec<(String, Result<Receiver, String
         .collect()
 }
 
-/// Returns the program that a receiver's notices are handed to.
-///
-/// # Errors
-/// There is none, in words for people.
-pub(crate) fn find_program(context: &Context, receiver: &Receiver) -> Result<PathBuf, String> {
-    let name = match &receiver.target {
-        Target::Http { .. } => "curl",
-        Target::Desktop => "notify-send",
-        Target::Command(words) => words.first().map(String::as_str).unwrap_or_default(),
-    };
-    let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
-    supervisor::find_program(name, path, context.loaded.dir()).map_err(|error| error.to_string())
-}
-
 /// Returns what hands notices over.
 pub(crate) fn transport(context: &Context, switch: &KillSwitch) -> SupervisedTransport {
     SupervisedTransport {
@@ -151,8 +136,11 @@ struct BacklogNotices {
 impl BacklogObserver for BacklogNotices {
     fn on_backlog_event(&self, event: &BacklogEvent) {
         self.inner.on_backlog_event(event);
-        if let BacklogEvent::BacklogFinished { stop_reason, message, .. } = event {
-            self.notifier.take_backlog_end(*stop_reason, message);
+        if let BacklogEvent::BacklogFinished {
+            stop_reason: StopReason::Completed, message, ..
+        } = event
+        {
+            self.notifier.take_backlog_completion(message);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{Config, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::workspace::Baseline;
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 
@@ -52,7 +53,7 @@ impl SandboxPolicy {
                 .hinted("nothing was started; `mode = \"off\"` runs agents without a sandbox")
         })?;
         let layout = context.layout()?;
-        let ours = context.state_home().join("ralph-orchestrator");
+        let ours = states_dir(&context.state_home());
         let hide = vec![layout.root().to_owned(), ours];
         let sandbox = sandbox(context, hide);
         check(config, &sandbox.hide)?;

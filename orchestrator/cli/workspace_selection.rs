@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::{Lock, StateDir, list_runs, state_dirs, state_dirs_of};
 
 use crate::args::Command;
@@ -19,7 +20,7 @@ pub(crate) fn all_states() -> Vec<StateDir> {
 }
 
 fn states() -> PathBuf {
-    state_home(&variables()).join("ralph-orchestrator")
+    states_dir(&state_home(&variables()))
 }
 
 /// Returns the configuration of the run in a workspace, or of the run whose id begins like this.

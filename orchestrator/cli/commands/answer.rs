@@ -4,7 +4,7 @@ use ralph_orchestrator_core::machine::Control;
 
 use crate::args::SetArgs;
 use crate::context::{self, Context};
-use crate::control::{QUEUED, Sender, refuse};
+use crate::control::Sender;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -24,13 +24,7 @@ pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandE
         return Err(CommandError::user("the answer is empty"));
     }
     let delivery = Sender::new(&context, file, Control::Answer { text: args.text })?.deliver()?;
-    let Some((recorded, is_active)) = delivery.recorded() else {
-        output::result(QUEUED);
-        return Ok(exit::OK);
-    };
-    if let Some(reason) = &recorded.refused {
-        return Err(refuse(reason));
-    }
+    let Some((recorded, is_active)) = delivery.accepted()? else { return Ok(exit::OK) };
     let resumes = match is_active {
         true => String::new(),
         false => format!(": `{} run` resumes", context::invocation(file)),

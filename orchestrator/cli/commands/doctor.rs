@@ -10,13 +10,11 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_config::{BaselineMode, CommitMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_core::engine::{
-    CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_context,
-    build_workspace_setup,
+    CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_workspace_setup,
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::{LaunchContext, Registry};
+use ralph_orchestrator_core::registry::Registry;
 use ralph_orchestrator_core::store::{Layout, Lock, read_current_run};
-use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
@@ -29,7 +27,8 @@ use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
-use crate::{backlog, git, output, registry, tasks};
+use crate::validation_setup::ValidationSetup;
+use crate::{backlog, git, output, tasks};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -177,15 +176,8 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
         let result = result.map(|found| format!("{name}: {found}"));
         findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
-    let registry = registry::for_run(&plugins, policy.as_ref(), KillSwitch::default());
-    let build = build_context(&context.loaded, &context.vars);
-    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
-    registry.set_launch_context(LaunchContext {
-        protects: judges.protects(),
-        ..LaunchContext::default()
-    });
-    let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
-    let env = first.environment(&context.loaded, &context.vars);
+    let ValidationSetup { registry, build, policy: judges, agent: first, env } =
+        ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));

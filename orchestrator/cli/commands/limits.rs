@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::run_selection;
 use crate::args::SetArgs;
 use crate::context::Context;
-use crate::control::{self, QUEUED, Sender, refuse};
+use crate::control::{self, Sender};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::text::{duration, timestamp};
+use crate::render::text::{limit_value, timestamp};
 use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
@@ -72,16 +72,8 @@ pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, Command
     let changes = args.changes();
     if !changes.is_empty() {
         let delivery = Sender::new(&context, file, Control::Limits(changes))?.deliver()?;
-        match delivery.recorded() {
-            None => {
-                output::result(QUEUED);
-                return Ok(exit::OK);
-            }
-            Some((recorded, _)) => {
-                if let Some(reason) = &recorded.refused {
-                    return Err(refuse(reason));
-                }
-            }
+        if delivery.accepted()?.is_none() {
+            return Ok(exit::OK);
         }
     }
     let Some(run) = run_selection::read(&context, None, |_| {})? else {
@@ -142,13 +134,17 @@ impl Row {
     }
 
     fn line(&self) -> String {
-        let max = self.max.map_or_else(|| "none".to_owned(), words);
+        let max = limit_value(self.max);
         let from = match (&self.set_by, &self.origin) {
             (Some(sender), _) => format!("set by {sender}"),
             (None, Some(origin)) => origin.clone(),
             (None, None) => "default".to_owned(),
         };
-        format!("{:<16}{max:<12}{:<12}{from}", self.name(), format!("{} used", words(self.used)))
+        format!(
+            "{:<16}{max:<12}{:<12}{from}",
+            self.name(),
+            format!("{} used", limit_value(Some(self.used)))
+        )
     }
 }
 
@@ -158,13 +154,5 @@ fn plain(value: LimitValue) -> Value {
         LimitValue::Count(count) => json!(count),
         LimitValue::Duration(ms) => json!(Duration::from_millis(ms).as_secs_f64()),
         LimitValue::Money(usd) => json!(usd),
-    }
-}
-
-fn words(value: LimitValue) -> String {
-    match value {
-        LimitValue::Count(count) => count.to_string(),
-        LimitValue::Duration(ms) => duration(ms),
-        LimitValue::Money(usd) => usd.to_string(),
     }
 }

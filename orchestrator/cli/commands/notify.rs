@@ -1,7 +1,5 @@
 //! `notify`
 
-use ralph_orchestrator_config::NoticeTopic;
-use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -42,7 +40,8 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
         }
     }
     receivers.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
-    let notice = test_notice(&context);
+    let workspace = context.loaded.config.run.workspace.display().to_string();
+    let notice = Notice::test(&new_run_id(), &workspace);
     let transport = notices::transport(&context, &KillSwitch::default());
     let mut all_answered = true;
     for (name, resolved) in receivers {
@@ -60,25 +59,4 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
         });
     }
     Ok(if all_answered { exit::OK } else { exit::FAILED_CHECKS })
-}
-
-fn test_notice(context: &Context) -> Notice {
-    let workspace = &context.loaded.config.run.workspace;
-    let project = workspace.file_name().map(|name| name.to_string_lossy().into_owned());
-    let run = new_run_id();
-    Notice {
-        id: format!("{run}:0"),
-        topic: NoticeTopic::Warning,
-        time: jiff::Timestamp::now(),
-        run,
-        project: project.unwrap_or_default(),
-        workspace: workspace.display().to_string(),
-        iteration: 0,
-        message: "this is a test of the receiver: nothing has happened".to_owned(),
-        question: None,
-        next: None,
-        content: None,
-        cost_usd: Usd::from_nanos(0),
-        runtime_ms: 0,
-    }
 }

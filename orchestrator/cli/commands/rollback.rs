@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::bookkeeping_paths;
+use ralph_orchestrator_core::engine::{bookkeeping_paths, states_dir};
 use ralph_orchestrator_core::store::{Disk, Lock, lock_workspace};
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
@@ -66,7 +66,7 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
     let disk = Disk::default();
     let _state = Lock::take(&disk, &layout)?;
     let workspace = Arc::new(File::open(&context.loaded.config.run.workspace)?);
-    let states = context.state_home().join("ralph-orchestrator");
+    let states = states_dir(&context.state_home());
     let _workspace = lock_workspace(&disk, workspace, &states)?;
     // What the work on a backlog has led to is not undone with the files.
     let kept = bookkeeping_paths(&context.loaded.config)

@@ -1,6 +1,7 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
 use jiff::Timestamp;
+use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::machine::RunSummary;
 use ralph_orchestrator_core::store::{
     Holder, JournalEntry, Layout, Lock, Owner, StoredRun, list_runs, read_current_run, read_run,
@@ -27,7 +28,7 @@ pub(crate) fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
     let own = context.layout()?;
     let workspace = context.loaded.configured_workspace();
     let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-    let states = context.state_home().join("ralph-orchestrator");
+    let states = states_dir(&context.state_home());
     let others = state_dirs_of(&states, &workspace).into_iter().map(|state| state.layout);
     let others: Vec<Layout> = others.filter(|layout| *layout != own).collect();
     Ok([vec![own], others].concat())

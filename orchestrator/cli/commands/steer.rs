@@ -4,7 +4,7 @@ use ralph_orchestrator_core::machine::Control;
 
 use crate::args::SetArgs;
 use crate::context::{self, Context};
-use crate::control::{QUEUED, Sender, refuse};
+use crate::control::Sender;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -23,13 +23,7 @@ pub(crate) fn steer(file: &ConfigFile, args: SteerArgs) -> Result<u8, CommandErr
         return Err(CommandError::user("the text is empty"));
     }
     let delivery = Sender::new(&context, file, Control::Steer { text: args.text })?.deliver()?;
-    let Some((recorded, is_active)) = delivery.recorded() else {
-        output::result(QUEUED);
-        return Ok(exit::OK);
-    };
-    if let Some(reason) = &recorded.refused {
-        return Err(refuse(reason));
-    }
+    let Some((_, is_active)) = delivery.accepted()? else { return Ok(exit::OK) };
     output::result(&match is_active {
         true => "queued: this goes to the top of the next prompt".to_owned(),
         false => format!(

@@ -1,23 +1,20 @@
 //! `verify`
 
-use std::collections::BTreeMap;
-
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, Redactor, build_context};
+use ralph_orchestrator_core::engine::Redactor;
 use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::LaunchContext;
 use ralph_orchestrator_core::store::{Lock, StateError};
-use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::{duration, one_line};
 use crate::sandbox::SandboxPolicy;
-use crate::{output, registry};
+use crate::validation_setup::ValidationSetup;
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -77,30 +74,10 @@ async fn judge(context: &Context) -> Result<(Vec<ValidatorVerdict>, Vec<String>)
     })?;
     let policy = SandboxPolicy::from_context(context)?;
     let plugins = Plugins::from_context(context)?;
-    let registry = registry::for_run(&plugins, policy.as_ref(), KillSwitch::default());
-    let build = build_context(&context.loaded, &context.vars);
-    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
-    registry.set_launch_context(LaunchContext {
-        protects: judges.protects(),
-        ..LaunchContext::default()
-    });
-    // The same environment as in a run.
-    let agent = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
-    let env: BTreeMap<String, String> = agent.environment(&context.loaded, &context.vars);
-    let redactor = Redactor::new(&context.loaded.config.env, &env);
-    let mut verdicts = judges.verify(&workspace, &env).await;
-    for named in &mut verdicts {
-        match &mut named.verdict {
-            Verdict::Accepted { summary, .. } => *summary = redactor.text(summary).into_owned(),
-            Verdict::Rejected { reasons } => {
-                for reason in reasons {
-                    *reason = redactor.text(reason).into_owned();
-                }
-            }
-            Verdict::Error { message } => *message = redactor.text(message).into_owned(),
-        }
-    }
-    let others = judges.names_of_others().into_iter().map(str::to_owned).collect();
+    let setup = ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
+    let redactor = Redactor::new(&context.loaded.config.env, &setup.env);
+    let verdicts = redactor.redact(setup.policy.verify(&workspace, &setup.env).await);
+    let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();
     Ok((verdicts, others))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role};
-use ralph_orchestrator_core::engine::new_run_id;
+use ralph_orchestrator_core::engine::{new_run_id, states_dir};
 use ralph_orchestrator_core::store::{
     Disk, Layout, StateError, WorktreeLock, WorktreePaths, WorktreeRecord, lock_workspace,
 };
@@ -104,7 +104,7 @@ impl WorktreeMaker {
         let Context { loaded, vars, .. } = &self.context;
         let Some(run) = vars.get(RUN_ID) else { return Ok(()) };
         let workspace = Arc::new(File::open(loaded.configured_workspace())?);
-        let states = self.context.state_home().join("ralph-orchestrator");
+        let states = states_dir(&self.context.state_home());
         match lock_workspace(&Disk::default(), workspace, &states) {
             Err(StateError::Busy { holder }) => {
                 Err(StateError::Nested { run: run.clone(), holder }.into())

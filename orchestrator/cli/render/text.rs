@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use ralph_orchestrator_core::machine::{
-    Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, Trigger,
+    Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, LimitValue,
+    Trigger,
 };
 use serde_json::Value;
 
@@ -261,16 +262,24 @@ pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option
     }
 }
 
+/// The value of a limit, or that there is none.
+pub(crate) fn limit_value(value: Option<LimitValue>) -> String {
+    match value {
+        Some(LimitValue::Count(count)) => count.to_string(),
+        Some(LimitValue::Duration(ms)) => duration(ms),
+        Some(LimitValue::Money(usd)) => usd.to_string(),
+        None => "none".to_owned(),
+    }
+}
+
 fn limit_changes(changes: &LimitChanges) -> String {
-    let word = |key: &str, value: Option<String>| {
-        format!("{key} {}", value.unwrap_or_else(|| "none".to_owned()))
-    };
+    let word = |key: &str, value| format!("{key} {}", limit_value(value));
     let cleared = changes.clear.then(|| "those of the configuration".to_owned());
     let set = [
-        changes.max_iterations.map(|max| word("max_iterations", max.map(|max| max.to_string()))),
-        changes.max_runtime_ms.map(|max| word("max_runtime", max.map(duration))),
-        changes.max_cost_usd.map(|max| word("max_cost_usd", max.map(|max| max.to_string()))),
-        changes.max_tokens.map(|max| word("max_tokens", max.map(|max| max.to_string()))),
+        changes.max_iterations.map(|max| word("max_iterations", max.map(LimitValue::Count))),
+        changes.max_runtime_ms.map(|max| word("max_runtime", max.map(LimitValue::Duration))),
+        changes.max_cost_usd.map(|max| word("max_cost_usd", max.map(LimitValue::Money))),
+        changes.max_tokens.map(|max| word("max_tokens", max.map(LimitValue::Count))),
     ];
     cleared.into_iter().chain(set.into_iter().flatten()).collect::<Vec<_>>().join(", ")
 }

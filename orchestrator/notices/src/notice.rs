@@ -44,6 +44,18 @@ pub struct Notice {
 }
 
 impl Notice {
+    /// Returns a notice that says it is a test, as if a run of this workspace had made it.
+    #[must_use]
+    pub fn test(run: &str, workspace: &str) -> Self {
+        let message = "this is a test of the receiver: nothing has happened".to_owned();
+        let source = NoticeSource::new(run, workspace, "", false);
+        source.notice(
+            format!("{run}:0"),
+            Timestamp::now(),
+            Fact::new(NoticeTopic::Warning, message),
+        )
+    }
+
     /// Returns the line that stands above it.
     #[must_use]
     pub fn title(&self) -> String {
@@ -134,15 +146,9 @@ impl NoticeSource {
         Some(self.notice(format!("{}:{seq}", self.run), time, fact))
     }
 
-    /// Returns the notice of the end of a backlog, which no record of a run holds.
-    pub(crate) fn backlog_ended(
-        &self,
-        time: Timestamp,
-        reason: StopReason,
-        message: &str,
-    ) -> Notice {
-        let fact = Self::stopped(reason, message)
-            .unwrap_or_else(|| Fact::new(NoticeTopic::Completed, short(message)));
+    /// Returns the notice that a backlog is complete, which no record of a run holds.
+    pub(crate) fn backlog_completed(&self, time: Timestamp, message: &str) -> Notice {
+        let fact = Fact::new(NoticeTopic::Completed, short(message));
         self.notice(format!("{}:backlog", self.run), time, fact)
     }
 

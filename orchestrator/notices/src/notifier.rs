@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::{Record, StopReason};
+use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{Layout, list_runs, read_run};
 use tokio::sync::watch;
 
@@ -104,16 +104,12 @@ impl Notifier {
         offer(lanes, &notice, &current.deliveries, None);
     }
 
-    /// Takes the end of a backlog.
-    pub fn take_backlog_end(&self, reason: StopReason, message: &str) {
+    /// Takes the completion of a backlog. Of any other end, the run of its last item has said why it stopped.
+    pub fn take_backlog_completion(&self, message: &str) {
         let mut state = self.state();
         let NotifierState { lanes, current } = &mut *state;
         let Some(current) = current else { return };
-        // The run of the last item has said why it stopped.
-        if reason != StopReason::Completed {
-            return;
-        }
-        let notice = current.source.backlog_ended(Timestamp::now(), reason, message);
+        let notice = current.source.backlog_completed(Timestamp::now(), message);
         offer(lanes, &notice, &current.deliveries, None);
     }
 

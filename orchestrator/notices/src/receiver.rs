@@ -68,8 +68,10 @@ impl Receiver {
                     None => optional(&notify.url_env)?,
                 };
                 let url = url.ok_or("it has no `url`")?;
-                if !(url.starts_with("https://") || url.starts_with("http://")) {
-                    return Err("its address does not begin with https:// or http://".to_owned());
+                if !Notify::is_address(&url) {
+                    let problem =
+                        "its address does not begin with https:// or http://, or has spaces";
+                    return Err(problem.to_owned());
                 }
                 let secret = optional(&notify.secret_env)?;
                 if secret.as_deref().is_some_and(|secret| signature::key(secret).is_none()) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +19,8 @@ use crate::message::{Post, json_of, post};
 use crate::notice::Notice;
 use crate::receiver::{Receiver, Target};
 
+const CURL: &str = "curl";
+const NOTIFY_SEND: &str = "notify-send";
 /// How much of what a program prints is kept for a message, in bytes.
 const KEPT: CaptureLimit = CaptureLimit { head: 4096, tail: 0 };
 /// The longest line of it that is shown, in characters.
@@ -84,7 +86,7 @@ impl Transport for SupervisedTransport {
             }
             Target::Command(words) => self.command(words, notice, timeout).await,
             Target::Desktop => {
-                let words = ["notify-send", "--app-name=ralph-orchestrator", "--"];
+                let words = [NOTIFY_SEND, "--app-name=ralph-orchestrator", "--"];
                 let mut words: Vec<String> = words.map(str::to_owned).to_vec();
                 words.extend([notice.title(), notice.text()]);
                 self.command(&words, notice, timeout).await
@@ -105,12 +107,11 @@ impl SupervisedTransport {
         sent: &Post,
         timeout: Duration,
     ) -> Result<Delivery, SendError> {
-        let program = self.find("curl")?;
         let env = CURL_VARIABLES.iter().filter_map(|name| {
             self.vars.get(*name).map(|value| ((*name).to_owned(), value.clone()))
         });
         let spec = Spec {
-            program,
+            program: self.find(CURL)?,
             // Before anything else: no file of the user's changes what is sent.
             args: ["-q", "--config", "-"].map(OsString::from).to_vec(),
             cwd: PathBuf::from("/"),
@@ -122,7 +123,7 @@ impl SupervisedTransport {
         let status = output.stdout.text();
         match (output.exit.ending, status.trim().parse::<u16>()) {
             (Ending::Exited(0), Ok(code)) => answered(code),
-            _ => Err(failed(&output, "curl")),
+            _ => Err(failed(&output, CURL)),
         }
     }
 
@@ -152,10 +153,25 @@ impl SupervisedTransport {
         }
     }
 
+    /// Returns the program that a receiver's notices are handed to.
+    ///
+    /// # Errors
+    /// There is none, in words for people.
+    pub fn find_program(&self, receiver: &Receiver) -> Result<PathBuf, String> {
+        self.look_up(match &receiver.target {
+            Target::Http { .. } => CURL,
+            Target::Desktop => NOTIFY_SEND,
+            Target::Command(words) => words.first().map(String::as_str).unwrap_or_default(),
+        })
+    }
+
     fn find(&self, program: &str) -> Result<PathBuf, SendError> {
+        self.look_up(program).map_err(|problem| failure(&problem))
+    }
+
+    fn look_up(&self, program: &str) -> Result<PathBuf, String> {
         let path = self.vars.get("PATH").map(String::as_str).unwrap_or_default();
-        find_program(program, path, Path::new(&self.folder))
-            .map_err(|error| failure(&error.to_string()))
+        find_program(program, path, &self.folder).map_err(|error| error.to_string())
     }
 
     async fn run(&self, spec: Spec, timeout: Duration) -> Result<Output, SendError> {

@@ -56,7 +56,7 @@ fn target(receiver: &Notify, kind: NotifyKind, number: &str, diagnostics: &mut D
                 .add(&["notify", number, "url_env"], "`url` is given, too: only one can hold");
         }
         (None, None) => diagnostics.add_missing(&["notify", number], "url"),
-        (Some(url), None) if !is_address(url) => {
+        (Some(url), None) if !Notify::is_address(url) => {
             let message =
                 "expected an address that begins with https:// or http:// and has no spaces";
             diagnostics.add(&["notify", number, "url"], message);
@@ -66,11 +66,4 @@ fn target(receiver: &Notify, kind: NotifyKind, number: &str, diagnostics: &mut D
     if kind == NotifyKind::Command && receiver.command.first().is_none_or(String::is_empty) {
         diagnostics.add_missing(&["notify", number], "command");
     }
-}
-
-/// Whether the text can be an address that notices are posted to.
-fn is_address(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }

@@ -61,6 +61,16 @@ pub struct Notify {
     pub content: bool,
 }
 
+impl Notify {
+    /// Whether a text can be an address that notices are posted to.
+    #[must_use]
+    pub fn is_address(text: &str) -> bool {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+            && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+    }
+}
+
 impl Default for Notify {
     fn default() -> Self {
         Self {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
+use super::paths::states_dir;
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
@@ -119,7 +120,7 @@ impl WorkspacePaths {
         Self {
             configured: configured.to_owned(),
             real: real_path(configured),
-            states: default.then(|| state_home.join("ralph-orchestrator")),
+            states: default.then(|| states_dir(state_home)),
         }
     }
 

@@ -11,7 +11,7 @@ use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
-use super::paths::{state_layout, state_owner, verify_owner};
+use super::paths::{state_layout, state_owner, states_dir, verify_owner};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
@@ -335,7 +335,7 @@ impl Request<'_> {
 
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
-        self.state_home.join("ralph-orchestrator")
+        states_dir(&self.state_home)
     }
 
     fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {

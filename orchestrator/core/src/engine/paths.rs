@@ -39,6 +39,12 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), Engine
     }
 }
 
+/// Returns the folder of all states whose place no configuration names, in the user's folder for state.
+#[must_use]
+pub fn states_dir(state_home: &Path) -> PathBuf {
+    state_home.join("ralph-orchestrator")
+}
+
 /// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
 pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
     let workspace = real_path(loaded.configured_workspace());
@@ -47,7 +53,7 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
         Some(task) => task_state_dir_name(&workspace, configuration.as_deref(), task),
         None => state_dir_name(&workspace, configuration.as_deref()),
     };
-    state_home.join("ralph-orchestrator").join(name)
+    states_dir(state_home).join(name)
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Controls of a run that no orchestrator holds: they are recorded at once, by the rules that hold while it is
 //! active.
 
-use crate::machine::{Control, Effect, Input, Now, ReceivedControl, Record, State, step};
+use crate::machine::{Control, Effect, Input, Now, ReceivedControl, State, step};
 use crate::store::{InboxReader, StateError, Store, StoredRun};
 
 /// What became of a control.
@@ -50,14 +50,7 @@ fn record(
         // There is no agent to be cancelled.
         let Effect::Append(record) = effect else { continue };
         store.append(&record)?;
-        refused = refused.or_else(|| refusal(&record));
+        refused = refused.or_else(|| record.refusal().map(str::to_owned));
     }
     Ok(RecordedControl { state, iteration: None, refused })
-}
-
-fn refusal(record: &Record) -> Option<String> {
-    match record {
-        Record::ControlReceived { refused, .. } => refused.clone(),
-        _ => None,
-    }
 }

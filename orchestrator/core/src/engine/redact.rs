@@ -89,7 +89,8 @@ impl Redactor {
     }
 
     /// Returns the value without secrets in any of its texts.
-    pub(super) fn redact<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
+    #[must_use]
+    pub fn redact<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
         if self.finder.is_none() {
             return whole;
         }

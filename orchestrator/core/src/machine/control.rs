@@ -208,6 +208,15 @@ impl Record {
             _ => None,
         }
     }
+
+    /// Returns why the control that this record holds cannot take effect, if it cannot.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::ControlReceived { refused, .. } => refused.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Records a control, with the reason if it cannot take effect, and performs it. One that is known, or
