@@ -162,13 +162,15 @@ impl Finder {
         // Nothing that begins further ahead can still be open.
         let from = text.len().saturating_sub(self.longest().saturating_mul(WIDEST_GAP));
         let (begin, end) = text.split_at(text.floor_char_boundary(from));
-        let canonical = Canonical::new(end);
-        let verbatim = Canonical::verbatim(end);
-        let open = [&canonical, &verbatim].map(|form| match self.open_end(&form.bytes) {
+        // White space says nothing once a line's end has come after it.
+        let ended = end.trim_ascii_end();
+        let wrapped = (ended.len() < end.len()).then(|| Canonical::new(ended));
+        let forms = [Canonical::new(end), Canonical::verbatim(end)].into_iter().chain(wrapped);
+        let open = forms.map(|form| match self.open_end(&form.bytes) {
             open if open < least => end.len(),
             open => form.source(&(form.bytes.len() - open..form.bytes.len())).start,
         });
-        let open = open.into_iter().min().unwrap_or(end.len());
+        let open = open.min().unwrap_or(end.len());
         begin.len() + end.floor_char_boundary(open)
     }
 
