@@ -156,6 +156,7 @@ fn started() -> Record {
         baseline: BaselineMode::Off,
         saves: SaveMode::Off,
         once: false,
+        attached: false,
         identities: PathIdentities::default(),
     })
 }

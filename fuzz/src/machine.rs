@@ -83,6 +83,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         baseline: [BaselineMode::Off, BaselineMode::Warn, BaselineMode::MustFail]
             [usize::from(bytes.byte() % 3)],
         once: bits & 32 != 0,
+        attached: bits & 96 == 96,
         saves: SaveMode::Off,
         identities: PathIdentities::default(),
     }

@@ -27,6 +27,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         baseline: BaselineMode::Warn,
         saves: SaveMode::Checkpoint,
         once: bytes.flag(),
+        attached: bytes.flag(),
         identities: PathIdentities::default(),
     })
 }
@@ -132,6 +133,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             baseline: BaselineMode::Warn,
             saves: SaveMode::Iteration,
             once: bytes.flag(),
+            attached: bytes.flag(),
             identities: PathIdentities::default(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },

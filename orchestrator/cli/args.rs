@@ -15,6 +15,7 @@ use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::go::GoArgs;
+use crate::commands::hook::HookCommand;
 use crate::commands::init::InitArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::log::LogArgs;
@@ -93,6 +94,9 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Run the checks once, without an agent: for CI and pre-push hooks
     Verify(VerifyArgs),
+    /// Have the checks decide when a session of your own may end
+    #[command(subcommand)]
+    Hook(HookCommand),
     /// Send each receiver of notices a test
     Notify(NotifyArgs),
     /// Write the run's transcripts as ATIF files
@@ -141,6 +145,9 @@ pub(crate) enum ControlCommand {
 impl Command {
     /// Returns whether the command works on a configuration, which may lie in a parent folder.
     pub(crate) const fn uses_config(&self) -> bool {
+        if let Self::Hook(command) = self {
+            return command.uses_config();
+        }
         !matches!(
             self,
             Self::Init(_)

@@ -243,6 +243,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
         Command::Verify(verify) => commands::verify::verify(&config, &verify),
+        Command::Hook(command) => commands::hook::hook(&config, command),
         Command::Notify(notify) => commands::notify::notify(&config, &notify),
         Command::Diff(diff) => commands::diff::diff(&config, &diff),
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),

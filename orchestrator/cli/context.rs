@@ -353,12 +353,12 @@ pub(crate) fn plugin_cache(vars: &BTreeMap<String, String>) -> PathBuf {
 
 /// `$XDG_CACHE_HOME`, or `~/.cache`.
 pub(crate) fn cache_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, "XDG_CACHE_HOME", ".cache")
+    home_of(vars, "XDG_CACHE_HOME", ".cache")
 }
 
 /// `$XDG_CONFIG_HOME`, or `~/.config`.
 pub(crate) fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, "XDG_CONFIG_HOME", ".config")
+    home_of(vars, "XDG_CONFIG_HOME", ".config")
 }
 
 pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
@@ -370,11 +370,11 @@ pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
 pub(crate) const STATE_HOME: &str = "XDG_STATE_HOME";
 
 pub(crate) fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, STATE_HOME, ".local/state")
+    home_of(vars, STATE_HOME, ".local/state")
 }
 
 /// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.
-fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
+pub(crate) fn home_of(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
     vars.get(name)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())

@@ -371,6 +371,48 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "hook",
+        &[
+            ("Prove what you do with Claude Code yourself", "hook install claude"),
+            ("The session in this folder ends only then", "hook arm \"the tests pass again\""),
+        ],
+    ),
+    (
+        "hook install",
+        &[
+            ("In your own settings, after a look at the difference", "hook install claude"),
+            ("Where no agent can switch it off, as root", "hook install claude --managed"),
+        ],
+    ),
+    (
+        "hook remove",
+        &[
+            ("Your settings are as before", "hook remove claude"),
+            ("In a script", "hook remove codex --yes"),
+        ],
+    ),
+    (
+        "hook status",
+        &[
+            ("Is anything checked here?", "hook status"),
+            ("In another folder", "hook status -w ../parser"),
+        ],
+    ),
+    (
+        "hook arm",
+        &[
+            ("Before the session, in the folder of a ralph.toml", "hook arm \"make test passes\""),
+            ("Let it go after five blocks", "hook arm \"make test passes\" --max-blocks 5"),
+        ],
+    ),
+    (
+        "hook disarm",
+        &[
+            ("Let the session end as it likes", "hook disarm"),
+            ("That of another folder", "hook disarm -w ../parser"),
+        ],
+    ),
+    (
         "man",
         &[
             ("Write all manual pages", "man target/man"),

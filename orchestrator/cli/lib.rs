@@ -23,6 +23,7 @@ mod error;
 mod git;
 mod help;
 mod help_examples;
+mod hook;
 mod missing_agent_program;
 mod new_file;
 mod next_step;

@@ -85,7 +85,8 @@ fn limits(args: &RunArgs) -> Vec<Flag> {
     given.collect()
 }
 
-fn flag(name: &str, key: &'static str, value: Value) -> Flag {
+/// Returns a value that a flag sets.
+pub(crate) fn flag(name: &str, key: &'static str, value: Value) -> Flag {
     let text = match value {
         // As a basic string on one line, whatever is in it.
         Value::String(text) => {

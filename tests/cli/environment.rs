@@ -190,17 +190,22 @@ impl TestEnvironment {
     pub(crate) fn state(&self) -> PathBuf {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         // It may be in the making.
-        eventually("a state directory", || {
-            fs::read_dir(&parent).is_ok_and(|mut found| found.next().is_some())
-        });
-        let mut found = fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path());
+        // Beside the records of sessions that people run.
+        let states = || {
+            let found = fs::read_dir(&parent).into_iter().flatten();
+            found.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with("sessions"))
+        };
+        eventually("a state directory", || states().next().is_some());
+        let mut found = states();
         let state = found.next().expect("a state directory");
         assert!(found.next().is_none(), "more than one state directory in {}", parent.display());
         state
     }
 
     pub(crate) fn has_state(&self) -> bool {
-        self.root().join("home/.local/state/ralph-orchestrator").exists()
+        let parent = self.root().join("home/.local/state/ralph-orchestrator");
+        let mut found = fs::read_dir(&parent).into_iter().flatten();
+        found.any(|entry| entry.unwrap().file_name() != "sessions")
     }
 
     /// The journal of the newest run.

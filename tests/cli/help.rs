@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 52] = [
+const COMMANDS: [&str; 58] = [
     "",
     "run",
     "new",
@@ -28,6 +28,12 @@ const COMMANDS: [&str; 52] = [
     "doctor",
     "notify",
     "verify",
+    "hook",
+    "hook install",
+    "hook remove",
+    "hook status",
+    "hook arm",
+    "hook disarm",
     "config",
     "config show",
     "config check",
@@ -58,7 +64,7 @@ const COMMANDS: [&str; 52] = [
 ];
 
 /// As many lines as a large screen has.
-const SCREEN: usize = 50;
+const SCREEN: usize = 54;
 
 #[test]
 fn help_on_80_columns() {

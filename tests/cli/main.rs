@@ -38,6 +38,7 @@ mod git;
 mod given;
 mod handoff;
 mod help;
+mod hook;
 mod hostile;
 mod init;
 mod limits;

@@ -106,6 +106,7 @@ impl TrialOpener<'_> {
             version_control: snapshots,
             agent: agent_key(self.agent),
             once: order.once,
+            attached: false,
             restart: order.restart,
             renew: false,
             new_run: None,

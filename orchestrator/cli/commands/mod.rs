@@ -10,6 +10,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod go;
+pub(crate) mod hook;
 pub(crate) mod init;
 pub(crate) mod limits;
 pub(crate) mod log;

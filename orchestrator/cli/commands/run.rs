@@ -210,6 +210,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         version_control: Arc::new(repositories(supervisor, &vars)),
         agent: args.agent.clone(),
         once: args.once,
+        attached: false,
         restart: args.restart || place.begins,
         renew: args.restart && !args.dry_run,
         new_run: place.new_run(),

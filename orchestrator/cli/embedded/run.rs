@@ -225,6 +225,7 @@ impl RunTask {
             version_control: Arc::new(repositories),
             agent: agent.clone(),
             once: *once,
+            attached: false,
             restart: *restart,
             renew: *restart,
             new_run: None,

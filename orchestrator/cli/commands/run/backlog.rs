@@ -114,6 +114,7 @@ impl BacklogRuns<'_> {
             version_control: Arc::new(repositories(supervisor, vars)),
             agent: self.args.agent.clone(),
             once: order.once,
+            attached: false,
             restart: order.restart || (self.place.begins && self.is_first.get()),
             renew: order.restart && !self.args.dry_run,
             new_run: self.place.new_run(),

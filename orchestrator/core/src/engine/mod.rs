@@ -9,6 +9,7 @@ mod agent_setup;
 mod agents;
 mod allowance;
 mod announce;
+mod attached;
 mod blocking;
 mod bytecode;
 mod cancel;

@@ -63,6 +63,8 @@ pub struct Request<'a> {
     pub agent: Option<String>,
     /// Stop after one iteration.
     pub once: bool,
+    /// The agent works in a session of its own: see [`RunStarted::attached`](crate::machine::RunStarted).
+    pub attached: bool,
     /// Begin a new run, whatever there was.
     pub restart: bool,
     /// With `restart`: move a workspace that came from its template aside, and make it anew.
@@ -244,13 +246,13 @@ impl BuiltRun {
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
-        let Request { loaded, config_file, vars, processes, once, dry_run, part, new_run, .. } =
-            request;
-        let saving = Saving::new(loaded.config.git.commit, request.version_control, guard);
+        let (dry_run, once) = (request.dry_run, request.once);
+        let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
             processes,
             once,
+            attached: request.attached,
             store,
             policy,
             agents,
@@ -261,7 +263,7 @@ impl BuiltRun {
             workspace,
             occupied,
             prompt,
-            saving,
+            saving: Saving::new(loaded.config.git.commit, request.version_control, guard),
             memory,
             setup,
             part,

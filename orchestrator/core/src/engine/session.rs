@@ -119,6 +119,7 @@ pub struct Session {
     /// What validators left in the run before this new one.
     pub(super) artefacts: Vec<String>,
     pub(super) once: bool,
+    pub(super) attached: bool,
     pub(super) resumed: bool,
 }
 
@@ -347,6 +348,7 @@ impl Session {
             baseline: validation_policy::baseline_mode(self.config.completion.baseline),
             saves: self.saving.mode,
             once: self.once,
+            attached: self.attached,
             identities: location::pins(&self.held, &self.prompt),
         }))
     }

@@ -37,6 +37,7 @@ pub(super) struct SessionBuilder {
     pub(super) config_file: PathBuf,
     pub(super) processes: Arc<dyn Processes>,
     pub(super) once: bool,
+    pub(super) attached: bool,
     pub(super) store: Store,
     /// As configured now.
     pub(super) policy: CompletionPolicy,
@@ -137,7 +138,9 @@ impl SessionBuilder {
     }
 
     fn build(self, config: Config, record: RunRecord) -> Session {
-        let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
+        let Self {
+            config_file, processes, once, attached, store, policy, agents, redactor, ..
+        } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
         let Self { occupied, prompt, part, saving, memory, setup, .. } = self;
         let resumed = record.state.is_some();
@@ -189,6 +192,7 @@ impl SessionBuilder {
             unavailable,
             artefacts,
             once,
+            attached,
             resumed,
         }
     }

@@ -91,6 +91,7 @@ impl State {
         self.agent.name.clone_from(&started.agent);
         self.agent.fallback.clone_from(&started.fallback);
         self.process.once = started.once;
+        self.process.attached = started.attached;
         self.validation.baseline_mode = started.baseline;
         self.saves.mode = started.saves;
         self.identities.clone_from(&started.identities);
@@ -102,8 +103,16 @@ impl State {
     }
 
     fn run_resumed(&mut self, record: &Record) {
-        let Record::RunResumed { agent, fallback, limits, once, baseline, saves, identities } =
-            record
+        let Record::RunResumed {
+            agent,
+            fallback,
+            limits,
+            once,
+            attached,
+            baseline,
+            saves,
+            identities,
+        } = record
         else {
             return;
         };
@@ -118,6 +127,7 @@ impl State {
         self.agent.last_change = None;
         self.agent.retrying = false;
         self.process.once = *once;
+        self.process.attached = *attached;
         self.process.iterations_ended = 0;
         self.process.stop_requested = false;
         // Whoever resumes a run that stopped for this has seen it. A run that was killed before it

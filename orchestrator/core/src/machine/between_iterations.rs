@@ -20,6 +20,10 @@ use super::stop::{Stop, StopReason};
 use super::transition::Transition;
 use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
 
+/// Why a run ends after an iteration.
+const ONCE: &str = "stopped after one iteration (`--once`)";
+/// The same where the agent works in a session of its own.
+const GOES_ON: &str = "not accepted yet; the session goes on";
 /// How often in a row a required validator may fail to come to a verdict.
 const MOST_CHECK_ERRORS: u32 = 3;
 
@@ -33,12 +37,14 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
     } else {
         // The orchestrator ended in the middle of this iteration.
         during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
-        let RunStarted { agent, fallback, limits, once, baseline, saves, identities, .. } = fresh;
+        let RunStarted { agent, fallback, limits, once, attached, .. } = fresh;
+        let RunStarted { baseline, saves, identities, .. } = fresh;
         next.record(Record::RunResumed {
             agent,
             fallback,
             limits,
             once,
+            attached,
             baseline,
             saves,
             identities,
@@ -91,7 +97,8 @@ pub(super) fn observed(next: &mut Transition, observation: Observation) {
         evidence_complete: observation.evidence.is_complete(),
         evidence: observation.evidence.digest(),
         near_misses,
-        changes: observation.changes.filter(|_| iteration > 0),
+        // An attached session has worked before its iteration began.
+        changes: observation.changes.filter(|_| iteration > 0 && !next.state.process.attached),
         runtime_ms,
     });
     if let Some(missing) = observation.missing_products {
@@ -113,6 +120,10 @@ pub(super) fn decide(next: &mut Transition) {
     }
     if next.state.is_initializing() {
         // Nothing of the task can be done yet.
+        return continue_run(next);
+    }
+    if next.state.process.attached && next.state.process.resumed {
+        // A claim of before is about other work than that which is validated after this iteration.
         return continue_run(next);
     }
     let state = &next.state;
@@ -293,8 +304,11 @@ pub(super) fn continue_after(next: &mut Transition, delay: Delay) {
     }
     let (process, retrying) = (&next.state.process, next.state.agent.retrying);
     let is_first = process.iterations_ended == 0;
+    if process.attached && is_first && !process.resumed {
+        return next.finish(StopReason::Once, "the session begins");
+    }
     if process.once && !is_first && !retrying && !next.state.was_cancelled_by_pause() {
-        return next.finish(StopReason::Once, "stopped after one iteration (`--once`)");
+        return next.finish(StopReason::Once, if process.attached { GOES_ON } else { ONCE });
     }
     if next.state.is_pause_requested() {
         return hold::begin(next);

@@ -121,7 +121,7 @@ pub struct RunLimits {
 
 // The signature is serde's.
 #[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_false(value: &bool) -> bool {
+pub(super) const fn is_false(value: &bool) -> bool {
     !*value
 }
 

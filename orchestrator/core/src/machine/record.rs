@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
 use super::control::{Control, ControlOrigin};
-use super::limits::RunLimits;
+use super::limits::{RunLimits, is_false};
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
 use super::policy::{BaselineMode, FrozenPolicy};
@@ -64,6 +64,10 @@ pub struct RunStarted {
     pub saves: SaveMode,
     /// Stop after one iteration.
     pub once: bool,
+    /// The agent works in a session of its own: only what its work is compared with is recorded now, and each later
+    /// start is one iteration.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub attached: bool,
     /// Which files the workspace and the prompt are.
     #[serde(default)]
     pub identities: PathIdentities,
@@ -114,6 +118,9 @@ pub enum Record {
         limits: RunLimits,
         /// Stop after one iteration.
         once: bool,
+        /// The agent works in a session of its own; the work since the start before is the iteration that follows.
+        #[serde(default, skip_serializing_if = "is_false")]
+        attached: bool,
         /// What happens if the checks accept before any work is done, from now on.
         #[serde(default)]
         baseline: BaselineMode,

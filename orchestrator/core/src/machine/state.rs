@@ -342,6 +342,8 @@ pub struct ProcessState {
     pub stop_requested: bool,
     /// Stop after one iteration.
     pub once: bool,
+    /// The agent works in a session of its own, whose stops are the iterations.
+    pub attached: bool,
     /// Iterations that ended since the orchestrator was started.
     pub iterations_ended: u32,
     /// The run was resumed, and no iteration has begun since.

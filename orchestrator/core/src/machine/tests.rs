@@ -1,6 +1,7 @@
 //! The invariants of the loop as properties over random inputs, and as single cases.
 
 mod artefacts;
+mod attached;
 mod baseline;
 mod cases;
 mod controls;
@@ -67,6 +68,7 @@ fn fresh() -> RunStarted {
         baseline: BaselineMode::Off,
         saves: SaveMode::Off,
         once: false,
+        attached: false,
         identities: PathIdentities::default(),
     }
 }

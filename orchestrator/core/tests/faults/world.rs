@@ -120,6 +120,7 @@ impl World {
                 version_control: Arc::new(NoVersionControl),
                 agent: None,
                 once: false,
+                attached: false,
                 restart: false,
                 renew: false,
                 new_run: None,

@@ -279,6 +279,7 @@ pub(crate) async fn run_with(
         registry: &registry,
         agent: None,
         once: false,
+        attached: false,
         restart: false,
         renew: false,
         new_run: None,

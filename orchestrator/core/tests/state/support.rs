@@ -23,6 +23,7 @@ pub(crate) fn started() -> Record {
         baseline: BaselineMode::Off,
         saves: SaveMode::Off,
         once: false,
+        attached: false,
         identities: PathIdentities::default(),
     })
 }

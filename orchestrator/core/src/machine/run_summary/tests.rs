@@ -34,6 +34,7 @@ fn started() -> Record {
         saves: SaveMode::Off,
         identities: crate::machine::PathIdentities::default(),
         once: false,
+        attached: false,
     })
 }
 

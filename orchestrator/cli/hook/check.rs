@@ -1,0 +1,274 @@
+//! The run that a session is attached to: it begins with the session, and each stop is one of its iterations.
+
+use std::sync::Arc;
+
+use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
+use ralph_orchestrator_contract::ClaimKind;
+use ralph_orchestrator_core::engine::{
+    Finished, OpenOutcome, Request, RunEvent, RunObserver, Session, open,
+};
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::Disk;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use super::agent::{AttachedAgent, NAME, SessionWork};
+use super::record::SessionRecord;
+use crate::context::{Context, Overrides};
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::git::GitRepositories;
+use crate::orphans::end_orphans;
+use crate::plugins::Plugins;
+use crate::processes::SupervisedProcesses;
+use crate::signals::Signals;
+use crate::{output, registry, task};
+
+/// What is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CheckRequest {
+    pub(crate) record: SessionRecord,
+    /// What the session has done, if it wants to stop. Without it, only what its work will be compared with is
+    /// recorded.
+    pub(crate) work: Option<SessionWork>,
+    /// The person has asked a question.
+    pub(crate) is_question: bool,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(crate) enum CheckOutcome {
+    /// The run has begun, or had before.
+    Begun {
+        run: String,
+        /// The required validators.
+        validators: Vec<String>,
+        /// The validators accept before any work.
+        accepts_already: bool,
+        /// How an agent asks for a human.
+        how_to_claim: Option<String>,
+    },
+    /// Nothing is claimed.
+    NoClaim,
+    /// The person's question was answered, and nothing was changed.
+    Answered,
+    /// Every required validator accepts.
+    Proved { run: String },
+    /// The agent needs a human.
+    Asks { question: String },
+    /// Not accepted.
+    Rejected { feedback: String },
+    /// A limit of the run was reached.
+    Stopped { message: String },
+    /// The check was broken off.
+    Interrupted,
+}
+
+/// Loads the configuration of a session's run.
+///
+/// # Errors
+/// It is wrong, or works in another folder.
+pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
+    let file = ConfigFile::named(record.config.clone());
+    let adapter = toml::Table::from_iter([("adapter".to_owned(), NAME.into())]);
+    let mut flags = vec![task::flag("hook", "agent", toml::Value::Table(adapter))];
+    if let Some(goal) = &record.goal {
+        let text = format!("{}\n", goal.trim_end());
+        flags.push(task::flag("hook arm", "run.prompt_text", text.into()));
+    }
+    if let Some(state) = &record.state {
+        let text = state.display().to_string();
+        flags.push(task::flag("hook", "state.dir", text.into()));
+    }
+    let mut context = Context::load(&file, overrides(flags))?;
+    let config = &mut context.loaded.config;
+    // The person works in this repository, and prepares it.
+    config.backlog = None;
+    config.initializer = None;
+    config.run.setup = Vec::new();
+    config.git.commit = CommitMode::Off;
+    config.git.worktree = false;
+    // What it costs is counted as soon as its transcript names a model whose price is known.
+    config.agent.unmetered = true;
+    // How often a session is blocked has a limit of its own: one that repeats itself is not let go for that.
+    config.limits.max_iterations = None;
+    config.limits.max_rejections = None;
+    config.limits.max_stagnant = None;
+    if !record.is_armed {
+        // It is not known yet whether there is a claim.
+        config.completion.baseline = BaselineMode::Off;
+    }
+    let workspace = ralph_orchestrator_safe_fs::real_path(&config.run.workspace);
+    if workspace != record.workspace {
+        return Err(CommandError::config(format!(
+            "run.workspace of {} is {} now, the session began in {}",
+            record.config.display(),
+            workspace.display(),
+            record.workspace.display()
+        )));
+    }
+    Ok(context)
+}
+
+fn overrides(flags: Vec<Flag>) -> Overrides {
+    Overrides { flags, replaced: Some("agent"), ..Overrides::default() }
+}
+
+/// Performs a check.
+///
+/// # Errors
+/// The configuration is wrong, or the run cannot be opened or recorded.
+pub(crate) async fn check(
+    request: &CheckRequest,
+    signals: &Signals,
+) -> Result<CheckOutcome, CommandError> {
+    let context = load(&request.record)?;
+    let agent = AttachedAgent::new(request.work.clone().unwrap_or_default());
+    let run = AttachedRun { context: &context, request, signals, agent };
+    let mut session = match run.open().await? {
+        Ok(session) => session,
+        Err(proved) => return Ok(proved),
+    };
+    if session.state().started.is_none() {
+        let begun = run.begin(session).await?;
+        if request.work.is_none() || !matches!(begun, CheckOutcome::Begun { .. }) {
+            return Ok(begun);
+        }
+        // It was not there when the session began, so what it is compared with is what is there now.
+        session = match run.open().await? {
+            Ok(session) => session,
+            Err(proved) => return Ok(proved),
+        };
+    }
+    match &request.work {
+        None => Ok(begun(&session, session.state().validation.baseline_accepted == Some(true))),
+        Some(work) => run.judge(session, work).await,
+    }
+}
+
+/// The run of one check.
+struct AttachedRun<'a> {
+    context: &'a Context,
+    request: &'a CheckRequest,
+    signals: &'a Signals,
+    agent: AttachedAgent,
+}
+
+impl AttachedRun<'_> {
+    /// Opens the run. One that is complete is the outcome already.
+    async fn open(&self) -> Result<Result<Box<Session>, CheckOutcome>, CommandError> {
+        let Context { file, loaded, vars, .. } = self.context;
+        let plugins = Plugins::from_context(self.context)?;
+        let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
+        let mut registry = registry::build(&plugins, None, supervisor.clone());
+        let agent = self.agent.clone();
+        registry.agents.add(NAME, move |_, _| Ok(Box::new(agent.clone())));
+        let repositories =
+            GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() };
+        // It is large, and awaited by others that are.
+        let opened = Box::pin(open(Request {
+            loaded: loaded.clone(),
+            config_file: file.clone(),
+            vars: vars.clone(),
+            disk: Disk::default(),
+            state_home: self.context.state_home(),
+            is_listed: self.request.record.state.is_none(),
+            registry: &registry,
+            end_orphans: &end_orphans,
+            processes: Arc::new(SupervisedProcesses),
+            version_control: Arc::new(repositories),
+            agent: None,
+            once: true,
+            attached: true,
+            restart: false,
+            renew: false,
+            new_run: None,
+            dry_run: false,
+            part: None,
+            protect: Vec::new(),
+            say: &output::info,
+        }));
+        Ok(match opened.await? {
+            OpenOutcome::Complete { found, .. } => Err(CheckOutcome::Proved { run: found.run }),
+            OpenOutcome::Ready(session) => Ok(session),
+        })
+    }
+
+    /// Records what the work of the session is compared with.
+    async fn begin(&self, session: Box<Session>) -> Result<CheckOutcome, CommandError> {
+        let mut begun = begun(&session, false);
+        let finished = self.drive(session).await?;
+        if let CheckOutcome::Begun { accepts_already, .. } = &mut begun {
+            *accepts_already = finished.state.validation.baseline_accepted == Some(true);
+        }
+        Ok(match finished.reason {
+            StopReason::Once => begun,
+            StopReason::Interrupted => CheckOutcome::Interrupted,
+            _ => CheckOutcome::Stopped { message: finished.message },
+        })
+    }
+
+    /// Has the validators decide about the work of the session.
+    async fn judge(
+        &self,
+        mut session: Box<Session>,
+        work: &SessionWork,
+    ) -> Result<CheckOutcome, CommandError> {
+        let claim = session.claim_in(&work.message).await;
+        if !self.request.record.is_armed && claim.is_none() {
+            return Ok(CheckOutcome::NoClaim);
+        }
+        if self.request.is_question && claim.is_none() && session.is_workspace_unchanged().await? {
+            return Ok(CheckOutcome::Answered);
+        }
+        let guidance: Vec<String> =
+            session.state().open_answers().map(|answer| answer.text.clone()).collect();
+        if session.state().question().is_some() {
+            // The agent has read it already.
+            session.answer(&self.request.record.prompt)?;
+        }
+        if claim != Some(ClaimKind::NeedsHuman) {
+            self.agent.claim();
+        }
+        let finished = self.drive(session).await?;
+        Ok(match finished.reason {
+            StopReason::Completed => CheckOutcome::Proved { run: finished.run },
+            StopReason::Once => CheckOutcome::Rejected { feedback: feedback(&finished, &guidance) },
+            StopReason::NeedsHuman => CheckOutcome::Asks { question: finished.message },
+            StopReason::Interrupted => CheckOutcome::Interrupted,
+            _ => CheckOutcome::Stopped { message: finished.message },
+        })
+    }
+
+    async fn drive(&self, session: Box<Session>) -> Result<Finished, CommandError> {
+        let driven = session.drive(Arc::new(NoReporter), self.signals.stop_requests());
+        Ok(Box::pin(driven).await?)
+    }
+}
+
+/// The agent's program shows what the session is told.
+struct NoReporter;
+
+impl RunObserver for NoReporter {
+    fn on_event(&self, _run: &str, _event: &RunEvent) {}
+}
+
+fn begun(session: &Session, accepts_already: bool) -> CheckOutcome {
+    CheckOutcome::Begun {
+        run: session.run_id().to_owned(),
+        validators: session.plan().validators,
+        accepts_already,
+        how_to_claim: session.how_to_claim(),
+    }
+}
+
+/// Returns what the agent has to know, and what people have sent for it.
+fn feedback(finished: &Finished, guidance: &[String]) -> String {
+    let mut text = finished.feedback();
+    if !guidance.is_empty() {
+        text.push_str("\n\nGuidance from a human:\n");
+        text.extend(guidance.iter().map(|text| format!("- {text}\n")));
+    }
+    text.trim_end().to_owned()
+}

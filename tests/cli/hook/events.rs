@@ -1,0 +1,216 @@
+//! What is answered at each event.
+
+use serde_json::{Value, json};
+
+use super::{TestSession, environment};
+
+const GOAL: &str = "write done.txt";
+
+#[test]
+fn a_session_that_stops_too_early_gets_the_reasons_and_does_the_work() {
+    let env = environment();
+    let armed = env.ralph(&["hook", "arm", GOAL]).expect(0);
+    armed.says("`sh check.sh` exits 0").says("no hooks are installed");
+    let session = TestSession::new(&env, "one");
+    let answer = session.start();
+    let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(context.contains(GOAL), "{context}");
+    assert_eq!(session.prompt("please"), Value::Null, "it is given once");
+    let reason = session.blocked("All done!");
+    assert!(reason.contains(GOAL) && reason.contains("done.txt is missing"), "{reason}");
+    env.ralph(&["hook", "status"]).expect(0).says("blocked 1 time of 20").says("session one");
+    env.write("done.txt", "");
+    assert!(session.let_go("Now it is.").contains("proved"));
+    let status = env.status();
+    assert_eq!(status["latch"]["state"], "completed");
+    assert_eq!(status["latch"]["rejections"], 1);
+    // What is proved is not asked for again.
+    assert_eq!(session.stop("bye"), Value::Null);
+    env.ralph(&["hook", "status"]).expect(0).says("no session of this workspace is armed");
+}
+
+#[test]
+fn what_is_protected_counts_from_the_moment_of_arming() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    let check = env.read("check.sh");
+    env.write("check.sh", "exit 0\n");
+    let reason = session.blocked("done");
+    assert!(reason.contains("check.sh (modified)"), "{reason}");
+    env.write("check.sh", check).write("done.txt", "");
+    assert!(session.let_go("done").contains("proved"));
+}
+
+#[test]
+fn a_session_without_a_goal_is_checked_from_its_first_claim_on() {
+    let env = environment();
+    env.write("PROMPT.md", "# Task\n\nWrite done.txt.\n");
+    let session = TestSession::new(&env, "one");
+    assert_eq!(session.start(), Value::Null);
+    let check = env.read("check.sh");
+    env.write("check.sh", "exit 0\n");
+    assert_eq!(session.stop("I have looked at the files."), Value::Null);
+    let claim = "<promise>COMPLETE: all is done</promise>";
+    let reason = session.blocked(claim);
+    assert!(reason.contains("check.sh (modified)"), "since the session began: {reason}");
+    // It cannot end by claiming nothing any more.
+    env.write("check.sh", check);
+    assert!(session.blocked("I give up.").contains("done.txt is missing"));
+    env.write("done.txt", "");
+    assert!(session.let_go("There.").contains("proved"));
+    assert!(!env.has_state(), "the run of the workspace is another one");
+}
+
+#[test]
+fn a_question_of_the_person_is_never_blocked_and_no_way_out() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    session.prompt("What does check.sh do?");
+    assert_eq!(session.stop("It looks for a file."), Value::Null);
+    // The agent's own question is none of the person's, and work is no answer.
+    env.write("other.txt", "");
+    session.blocked("Done. Anything else?");
+    session.prompt("What now?");
+    session.blocked("<promise>COMPLETE: done</promise>");
+    session.prompt("Go on.");
+    session.blocked("Shall I?");
+}
+
+#[test]
+fn an_agent_that_needs_the_person_is_let_go_and_checked_after_the_answer() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    let shown = session.let_go("Hm.\n\n<promise>NEEDS_HUMAN: which file?</promise>");
+    assert!(shown.contains("which file?") && shown.contains("not proved"), "{shown}");
+    session.prompt("done.txt");
+    session.blocked("Ah.");
+    env.write("done.txt", "");
+    assert!(session.let_go("Now.").contains("proved"));
+    assert_eq!(env.records("answered")[0]["text"], "done.txt");
+}
+
+#[test]
+fn what_runs_in_the_background_is_not_finished() {
+    let env = environment();
+    env.write("done.txt", "");
+    env.ralph(&["hook", "arm", GOAL]).expect(0).says("accept now, before any work");
+    let session = TestSession::new(&env, "one");
+    let task =
+        json!([{ "id": "b1", "type": "shell", "status": "running", "command": "make watch" }]);
+    let answer = session.ask("Stop", &json!({ "background_tasks": task }));
+    assert!(answer["reason"].as_str().unwrap().contains("make watch"), "{answer}");
+    let task = json!([{ "id": "b1", "status": "completed" }]);
+    let answer = session.ask("Stop", &json!({ "background_tasks": task }));
+    assert!(answer["systemMessage"].as_str().unwrap().contains("proved"), "{answer}");
+}
+
+#[test]
+fn another_session_in_the_same_folder_is_left_alone() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    session.start();
+    session.blocked("done");
+    // The agent of both is the process of this test, so that the other is a session after this one; a third one of
+    // another process is simulated by what is stored.
+    let record = session_record(&env);
+    let mut stored: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    stored["session"]["process"] = json!({ "pid": 1, "started": started(1) });
+    std::fs::write(&record, stored.to_string()).unwrap();
+    assert_eq!(TestSession::new(&env, "two").stop("done"), Value::Null);
+    session.blocked("done");
+    // Once that process is gone, the goal is that of whoever works there next.
+    stored["session"]["process"]["started"] = json!(u64::MAX);
+    std::fs::write(&record, stored.to_string()).unwrap();
+    TestSession::new(&env, "two").blocked("done");
+}
+
+/// When a process was started, in clock ticks.
+fn started(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap()
+}
+
+/// The file of the armed session.
+pub(super) fn session_record(env: &crate::environment::TestEnvironment) -> std::path::PathBuf {
+    let folder = env.root().join("home/.local/state/ralph-orchestrator/sessions");
+    let mut files = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let file = files.next().expect("a record");
+    assert_eq!(files.next(), None);
+    file
+}
+
+#[test]
+fn blocks_are_limited() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL, "--max-blocks", "5"]).expect(0);
+    let session = TestSession::new(&env, "one");
+    // The same work is rejected more often than a run would bear.
+    (0..5).for_each(|_| drop(session.blocked("a")));
+    let shown = session.let_go("b");
+    assert!(shown.contains("NOT proved") && shown.contains("blocked 5 times"), "{shown}");
+    assert_eq!(env.status()["latch"]["state"], "claimed");
+    assert_eq!(session.stop("c"), Value::Null, "it is checked no longer");
+}
+
+#[test]
+fn the_time_of_a_goal_is_limited() {
+    let env = environment();
+    env.raw_config(&format!("{}[limits]\nmax_runtime = \"1h\"\n", super::CONFIG));
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let record = session_record(&env);
+    let mut stored: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    stored["until"] = json!("2026-01-01T00:00:00Z");
+    std::fs::write(&record, stored.to_string()).unwrap();
+    let shown = TestSession::new(&env, "one").let_go("a");
+    assert!(shown.contains("limits.max_runtime"), "{shown}");
+}
+
+#[test]
+fn the_cost_of_the_session_is_that_of_the_run() {
+    let env = environment();
+    env.raw_config(&format!("{}[limits]\nmax_cost_usd = 1\n", super::CONFIG));
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    let transcript = env.path("transcript.jsonl");
+    let line = |id: &str, output: u64| {
+        let usage = json!({ "input_tokens": 10, "output_tokens": output });
+        let message = json!({ "id": id, "model": "claude-opus-4-1-20250805", "usage": usage });
+        format!("{}\n", json!({ "type": "assistant", "message": message }))
+    };
+    // What was spent before the session had a goal is not the goal's.
+    std::fs::write(&transcript, line("before", 1_000_000)).unwrap();
+    session.ask("UserPromptSubmit", &json!({ "prompt": "go", "transcript_path": transcript }));
+    std::fs::write(&transcript, line("before", 1_000_000) + &line("a", 100)).unwrap();
+    let stop = |message: &str| {
+        session.ask(
+            "Stop",
+            &json!({ "last_assistant_message": message, "transcript_path": transcript }),
+        )
+    };
+    assert_eq!(stop("x")["decision"], "block");
+    let cost = env.status()["cost_usd"].as_f64().unwrap();
+    assert!(cost > 0.0 && cost < 0.1, "{cost}");
+    let all = line("before", 1_000_000) + &line("a", 100) + &line("b", 1_000_000);
+    std::fs::write(&transcript, all).unwrap();
+    let shown = stop("y");
+    assert!(shown["systemMessage"].as_str().unwrap().contains("max_cost_usd"), "{shown}");
+}
+
+#[test]
+fn guidance_from_another_terminal_reaches_the_session() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    env.ralph(&["steer", "use touch"]).expect(0);
+    let reason = session.blocked("done");
+    assert!(reason.contains("Guidance from a human:\n- use touch"), "{reason}");
+    let reason = session.blocked("done");
+    assert!(!reason.contains("use touch"), "once: {reason}");
+}
