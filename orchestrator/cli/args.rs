@@ -26,6 +26,7 @@ use crate::commands::notify::NotifyArgs;
 use crate::commands::pause::{PauseArgs, ResumeArgs};
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
+use crate::commands::receipt::ReceiptArgs;
 use crate::commands::reset::ResetArgs;
 use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
@@ -92,13 +93,15 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Check configuration, agent, workspace and state
     Doctor(DoctorArgs),
-    /// Run the checks once, without an agent: for CI and pre-push hooks
+    /// Run the checks once, without an agent, or verify a receipt
     Verify(VerifyArgs),
     /// Have the checks decide when a session of your own may end
     #[command(subcommand)]
     Hook(HookCommand),
     /// Send each receiver of notices a test
     Notify(NotifyArgs),
+    /// Sign a statement that a run's work was accepted
+    Receipt(ReceiptArgs),
     /// Write the run's transcripts as ATIF files
     Export(ExportArgs),
     /// Show or check the configuration

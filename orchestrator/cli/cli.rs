@@ -247,6 +247,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Notify(notify) => commands::notify::notify(&config, &notify),
         Command::Diff(diff) => commands::diff::diff(&config, &diff),
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
+        Command::Receipt(receipt) => commands::receipt::receipt(&config, &receipt),
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Prompts(command) => commands::prompts::prompts(&config, command),

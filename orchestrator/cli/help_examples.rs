@@ -371,6 +371,20 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "receipt",
+        &[
+            ("Of the last run, for a pull request", "receipt --out receipt.json"),
+            ("Of an earlier one, on the standard output", "receipt --run 0199a"),
+        ],
+    ),
+    (
+        "receipt key",
+        &[
+            ("Make the key, and show its public part", "receipt key"),
+            ("For those who verify", "receipt key > my-key.pub.pem"),
+        ],
+    ),
+    (
         "hook",
         &[
             ("Prove what you do with Claude Code yourself", "hook install claude"),

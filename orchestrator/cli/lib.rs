@@ -36,6 +36,7 @@ mod presets;
 mod probe;
 mod processes;
 mod question;
+mod receipts;
 mod registry;
 mod render;
 mod sandbox;

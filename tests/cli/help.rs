@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 58] = [
+const COMMANDS: [&str; 60] = [
     "",
     "run",
     "new",
@@ -15,6 +15,8 @@ const COMMANDS: [&str; 58] = [
     "runs",
     "runs prune",
     "export",
+    "receipt",
+    "receipt key",
     "steer",
     "answer",
     "pause",

@@ -58,6 +58,7 @@ mod protection;
 mod proved;
 mod readers;
 mod real;
+mod receipts;
 mod renewed;
 mod resumed;
 mod roles;

@@ -21,6 +21,7 @@ pub(crate) mod notify;
 pub(crate) mod pause;
 pub(crate) mod plugin;
 pub(crate) mod prompts;
+pub(crate) mod receipt;
 pub(crate) mod reset;
 pub(crate) mod rollback;
 pub(crate) mod run;

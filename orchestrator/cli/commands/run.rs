@@ -28,12 +28,12 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::registry;
-use crate::render::text::{EVIDENCE_ONLY, count, escape};
+use crate::render::text::{EVIDENCE_ONLY, count, escape, shorten_home};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, next_step, output, question, signals, task, tasks, values};
+use crate::{detach, dry_run, next_step, output, question, receipts, signals, task, tasks, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -234,23 +234,48 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         dry_run::show(&session, &place, None, args.json);
         return Ok(exit::OK);
     }
-    if !answer_open_question(&mut session, &args, program)? {
-        return Ok(exit::HUMAN);
+    if let Some(status) = withheld(&mut session, &args, program)? {
+        return Ok(status);
     }
-    if args.detach && !detach::detach_from_terminal(&session)? {
-        return Ok(exit::INTERRUPTED);
-    }
-    let warning = policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
-    warning.iter().for_each(|warning| output::info(warning));
+    warn_of_sandbox(policy.as_ref(), &session);
     let notices = Notices::start(&place.context, session.layout(), &signals.switch);
     let observer = notices.observe(observer(&args, quiet, &signals, program));
-    log.begin(&session.layout().log(session.run_id()), session.redactor());
-    let finished = Box::pin(session.drive(observer, signals.stop_requests()));
-    let finished = notices.serve(finished).await?;
+    let layout = session.layout().clone();
+    log.begin(&layout.log(session.run_id()), session.redactor());
+    let finished = session.drive(observer, signals.stop_requests());
+    let finished = notices.serve(Box::pin(finished)).await?;
+    write_receipt(&place.context, &layout, &finished, args.json);
     if !quiet && !args.json {
         git::report_worktree(&place.context).await?;
     }
     Ok(finish(&finished, &args, program, &signals))
+}
+
+/// Returns the exit status of a run that does not begin yet: its question is open, or it goes on in the background.
+fn withheld(
+    session: &mut Session,
+    args: &RunArgs,
+    program: &str,
+) -> Result<Option<u8>, CommandError> {
+    if !answer_open_question(session, args, program)? {
+        return Ok(Some(exit::HUMAN));
+    }
+    let stays = !args.detach || detach::detach_from_terminal(session)?;
+    Ok((!stays).then_some(exit::INTERRUPTED))
+}
+
+/// Says what the sandbox leaves open.
+fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
+    let warning = policy.and_then(|policy| policy.warning(&session.protects()));
+    warning.iter().for_each(|warning| output::info(warning));
+}
+
+fn write_receipt(context: &Context, layout: &Layout, finished: &Finished, is_json: bool) {
+    match receipts::write_after(context, layout, finished) {
+        Ok(Some(path)) if !is_json => output::info(&format!("receipt: {}", shorten_home(&path))),
+        Ok(_) => {}
+        Err(warning) => output::info(&warning),
+    }
 }
 
 /// Returns how agents are confined, and the plugins.

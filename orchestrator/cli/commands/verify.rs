@@ -1,5 +1,9 @@
 //! `verify`
 
+mod receipt;
+
+use std::path::PathBuf;
+
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::Redactor;
 use ralph_orchestrator_core::machine::ValidatorVerdict;
@@ -23,20 +27,35 @@ const OTHERS: &str = "judges what the agent of a run has written";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
+    /// A receipt of a completed run: verify its signature instead, offline
+    #[arg(value_name = "RECEIPT")]
+    receipt: Option<PathBuf>,
+    /// Public key that may have signed the receipt [default: your own]; repeat it for several
+    #[arg(long = "key", value_name = "FILE", requires = "receipt")]
+    keys: Vec<PathBuf>,
+    /// Also run the checks on the workspace, which has to be what the receipt is about
+    #[arg(long, requires = "receipt")]
+    rerun: bool,
     /// Print one JSON object
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
     #[command(flatten)]
-    pub(crate) sets: SetArgs,
+    sets: SetArgs,
 }
 
-/// Runs the checks once on the workspace as it is. Succeeds if all that are required accept.
+/// Runs the checks once on the workspace as it is, or verifies a receipt. Succeeds if all that are required accept.
 pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    match &args.receipt {
+        Some(receipt) => receipt::verify(file, args, receipt),
+        None => run_checks(&Context::with(file, &args.sets)?, args.json),
+    }
+}
+
+fn run_checks(context: &Context, is_json: bool) -> Result<u8, CommandError> {
     if let Some(holder) = context.layout().ok().and_then(|layout| Lock::holder(&layout)) {
         return Err(StateError::Busy { holder }.into());
     }
-    let (verdicts, others) = block_on(judge(&context))?;
+    let (verdicts, others) = block_on(judge(context))?;
     let required = verdicts.iter().filter(|named| named.required);
     if required.clone().next().is_none() {
         let message = "no required validator of this configuration runs anything";
@@ -48,7 +67,7 @@ pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, Command
         .filter(|named| !named.verdict.is_accepted())
         .map(|named| named.validator.as_str())
         .collect();
-    if args.json {
+    if is_json {
         let value = serde_json::json!({
             "verified": failing.is_empty(),
             "verdicts": verdicts,

@@ -22,7 +22,7 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::signals::Signals;
-use crate::{output, registry, task};
+use crate::{output, receipts, registry, task};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -231,7 +231,10 @@ impl AttachedRun<'_> {
         if claim != Some(ClaimKind::NeedsHuman) {
             self.agent.claim();
         }
+        let layout = session.layout().clone();
         let finished = self.drive(session).await?;
+        // The work is proved whether this succeeds or not.
+        drop(receipts::write_after(self.context, &layout, &finished));
         Ok(match finished.reason {
             StopReason::Completed => CheckOutcome::Proved { run: finished.run },
             StopReason::Once => CheckOutcome::Rejected { feedback: feedback(&finished, &guidance) },

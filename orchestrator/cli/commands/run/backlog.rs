@@ -78,9 +78,7 @@ impl RunOpener for BacklogRuns<'_> {
             if self.args.detach && !detach::detach_from_terminal(session)? {
                 return Ok(Some(exit::INTERRUPTED));
             }
-            let warning =
-                self.policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
-            warning.iter().for_each(|warning| output::info(warning));
+            super::warn_of_sandbox(self.policy.as_ref(), session);
         }
         self.log.begin(&session.layout().log(session.run_id()), session.redactor());
         Ok(None)

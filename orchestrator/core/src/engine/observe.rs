@@ -7,19 +7,58 @@ use super::blocking::cancellable;
 use super::error::EngineError;
 use super::inspect::cut;
 use super::observation::{Observed, from_digests};
+use super::prompt::PromptSource;
 use super::session::Session;
+use super::validation_policy::CompletionPolicy;
 use super::validator_changes::artefact_paths;
 use crate::machine::{ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence};
 use crate::workspace::{
     self as tree, PathChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
 };
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::Findings;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: usize = 4 * 1024 * 1024;
 /// The longest path of a changed file that is recorded, in bytes.
 const LONGEST_PATH: usize = 512;
+
+impl CompletionPolicy {
+    /// Returns the digests of the work in the workspace as it is, outside of any run: of the tree, and without
+    /// `artefacts`, which validators left. Blocks.
+    ///
+    /// # Errors
+    /// The workspace cannot be read.
+    pub fn digest_work(
+        &self,
+        loaded: &LoadedConfig,
+        artefacts: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Vec<String>, EngineError> {
+        let config = &loaded.config;
+        let mut hasher = self.tree_hasher(
+            &real_path(&config.run.workspace),
+            config.run.prompt.clone(),
+            &PromptSource::find(config),
+        );
+        hasher.set_artefacts(artefacts);
+        let state = hasher.digest()?;
+        Ok([Some(state.digest), state.work].into_iter().flatten().map(Into::into).collect())
+    }
+
+    /// Returns what computes the tree of a workspace: without the evidence, the prompt and what only records work.
+    fn tree_hasher(
+        &self,
+        workspace: &Path,
+        configured_prompt: Option<PathBuf>,
+        prompt: &PromptSource,
+    ) -> TreeHasher {
+        let mut exclude = self.evidence_dirs();
+        exclude.extend(configured_prompt);
+        exclude.extend(prompt.files().map(Path::to_owned));
+        TreeHasher::new(workspace.to_owned(), exclude).ignoring(Arc::clone(&self.artefacts))
+    }
+}
 
 impl Session {
     /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
@@ -94,12 +133,10 @@ impl Session {
     /// Takes the hasher, which remembers the contents that it has read; a new one if it was lost.
     pub(super) fn take_hasher(&mut self) -> TreeHasher {
         let mut hasher = self.hasher.take().unwrap_or_else(|| {
-            let mut exclude = self.policy.evidence_dirs();
-            exclude.extend(self.config.run.prompt.clone());
-            exclude.extend(self.prompt.files().map(Path::to_owned));
-            let mut hasher = TreeHasher::new(self.workspace.clone(), exclude);
+            let prompt = self.config.run.prompt.clone();
+            let mut hasher = self.policy.tree_hasher(&self.workspace, prompt, &self.prompt);
             hasher.pin(Arc::clone(&self.pinned));
-            hasher.ignoring(Arc::clone(&self.policy.artefacts))
+            hasher
         });
         if hasher.artefacts() != self.state.workspace.artefacts.len() {
             hasher.set_artefacts(artefact_paths(&self.state.workspace.artefacts));
