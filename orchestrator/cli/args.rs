@@ -20,6 +20,7 @@ use crate::commands::init::InitArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::mcp::McpArgs;
 use crate::commands::new::NewArgs;
 use crate::commands::next::NextArgs;
 use crate::commands::notify::NotifyArgs;
@@ -118,6 +119,9 @@ pub(crate) enum Command {
     /// Serve a plugin library over stdio; started by ralph-orchestrator itself
     #[command(hide = true)]
     PluginHost(PluginHostArgs),
+    /// Serve an agent the tools of its iteration over stdio; started by the agent
+    #[command(hide = true)]
+    Mcp(McpArgs),
     /// Benchmark agents on tasks, and report with honest statistics
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -157,6 +161,7 @@ impl Command {
                 | Self::Completions(_)
                 | Self::Man(_)
                 | Self::PluginHost(_)
+                | Self::Mcp(_)
                 | Self::Config(ConfigCommand::Schema)
                 | Self::Plugin(PluginCommand::New(_) | PluginCommand::Check { .. })
         )

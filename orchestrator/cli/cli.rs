@@ -190,7 +190,7 @@ fn parse() -> Result<CommandLine, clap::Error> {
 fn install_log(command: &Command) -> trace::RunLog {
     match command {
         // It serves another that listens.
-        Command::PluginHost(_) => trace::RunLog::default(),
+        Command::PluginHost(_) | Command::Mcp(_) => trace::RunLog::default(),
         Command::Run(run) => trace::install(run.verbose),
         _ => trace::install(0),
     }
@@ -253,6 +253,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Prompts(command) => commands::prompts::prompts(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
+        Command::Mcp(mcp) => commands::mcp::mcp(&mcp),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
         Command::Bench(command) => commands::bench::bench(&config, command),
         Command::Completions(shell) => commands::completions::completions(&shell),

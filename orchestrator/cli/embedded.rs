@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_adapter_common::agent_tools::{RELAY_COMMAND, TOOLS_FILE, relay};
 use ralph_orchestrator_config::{self as config, Sources};
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
@@ -32,14 +33,17 @@ pub use run::{Run, RunResult, StopHandle};
 pub fn intercept() {
     shim::intercept();
     let mut args = std::env::args_os().skip(1);
-    if let (Some(command), Some(library), None) = (args.next(), args.next(), args.next())
-        && command == HOST_COMMAND
-    {
-        let problem = run_host_process(Path::new(&library));
-        let error = CommandError::unavailable(problem.to_string());
-        output::error(&error);
+    if let (Some(command), Some(file), None) = (args.next(), args.next(), args.next()) {
+        let error = if command == HOST_COMMAND {
+            Some(CommandError::unavailable(run_host_process(Path::new(&file)).to_string()))
+        } else if command == RELAY_COMMAND && Path::new(&file).ends_with(TOOLS_FILE) {
+            relay(Path::new(&file)).err().map(CommandError::unavailable)
+        } else {
+            return;
+        };
+        error.iter().for_each(output::error);
         output::finish();
-        std::process::exit(i32::from(error.code()));
+        std::process::exit(error.map_or(0, |error| i32::from(error.code())));
     }
 }
 

@@ -133,7 +133,7 @@ mod tests {
     fn every_command_has_two_examples_that_parse() {
         all(&CommandLine::command(), "", &mut |path| {
             // Programs start them.
-            if ["plugin-host", "hook claude", "hook codex", "hook check"].contains(&path) {
+            if ["plugin-host", "mcp", "hook claude", "hook codex", "hook check"].contains(&path) {
                 return;
             }
             let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, all)| *all);

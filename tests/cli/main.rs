@@ -81,6 +81,7 @@ mod stops;
 mod task;
 mod terminal;
 mod tmux;
+mod tools;
 mod trace;
 mod verify;
 mod waits;

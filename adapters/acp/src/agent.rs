@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ralph_adapter_common::agent_tools::{ToolServer, tools_file};
 use ralph_adapter_common::{ProcessRun, Program, WriteGuard, spawn_with_input};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
@@ -132,7 +133,7 @@ impl Agent for Acp {
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         let cwd = self.program.probe_folder();
-        let session = SessionSpec { cwd, mode: None, model: None, prompt: None };
+        let session = SessionSpec { cwd, mode: None, model: None, prompt: None, tools: None };
         let (sink, agent_name) = (NullSink { timeout: CHECK_TIMEOUT }, OnceLock::new());
         match self.run_session(session, env.clone(), &sink, &agent_name).await {
             Ok(_) => {
@@ -154,18 +155,22 @@ impl Agent for Acp {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         self.program.path()?;
-        let prompt = String::from_utf8(task.prompt).ok().filter(|prompt| !prompt.trim().is_empty());
+        let prompt =
+            String::from_utf8(task.prompt.clone()).ok().filter(|prompt| !prompt.trim().is_empty());
         let Some(prompt) = prompt else {
             let message = "the prompt is empty or no UTF-8, which the protocol does not take";
             return Err(AgentError::new(ErrorClass::InvalidRequest, message));
         };
         let session = SessionSpec {
-            cwd: task.workspace,
+            cwd: task.workspace.clone(),
             mode: self.config.mode.clone(),
             model: self.config.model.clone(),
             prompt: Some(prompt),
+            tools: self.config.tools.then(|| tools_file(&task)),
         };
-        self.run_session(session, task.env, events, &OnceLock::new()).await
+        let name = OnceLock::new();
+        let run = self.run_session(session, task.env.clone(), events, &name);
+        if self.config.tools { ToolServer::beside(&task, events, run).await } else { run.await }
     }
 }
 

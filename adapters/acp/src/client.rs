@@ -1,17 +1,20 @@
 //! The client's side of the conversation: requests to the agent, and answers to its own.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     CancelNotification, ClientCapabilities, ClientSessionCapabilities, ContentBlock,
-    Implementation, InitializeRequest, InitializeResponse, Meta, NewSessionRequest,
-    NewSessionResponse, NoticeCapabilities, PromptRequest, RequestPermissionRequest,
-    SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue,
-    SessionId, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
+    Implementation, InitializeRequest, InitializeResponse, McpServer, McpServerStdio, Meta,
+    NewSessionRequest, NewSessionResponse, NoticeCapabilities, PromptRequest,
+    RequestPermissionRequest, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigOptionValue, SessionId, SetSessionConfigOptionRequest, SetSessionModeRequest,
+    StopReason, TextContent,
 };
 use agent_client_protocol::{Agent, Client, Error, Lines};
+use ralph_adapter_common::agent_tools::{RELAY_COMMAND, SERVER};
 use ralph_orchestrator_contract::{ErrorClass, Tokens};
 use ralph_orchestrator_supervisor::Input;
 use serde_json::json;
@@ -26,11 +29,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The session to begin.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSpec {
-    pub(crate) cwd: std::path::PathBuf,
+    pub(crate) cwd: PathBuf,
     pub(crate) mode: Option<String>,
     pub(crate) model: Option<String>,
     /// The prompt; without one the agent is only asked who it is.
     pub(crate) prompt: Option<String>,
+    /// The file of the orchestrator's tools, if the agent has them.
+    pub(crate) tools: Option<PathBuf>,
 }
 
 /// How far the conversation has come.
@@ -93,6 +98,13 @@ pub(crate) async fn run_client(
     Box::pin(conversation).await.unwrap_or_else(|error| Err(connection_failure(&error)))
 }
 
+/// Returns the server of the orchestrator's tools, whose address is in the file.
+fn tools(file: &Path) -> McpServer {
+    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
+    let arguments = vec![RELAY_COMMAND.to_owned(), file.display().to_string()];
+    McpServer::Stdio(McpServerStdio::new(SERVER, program).args(arguments))
+}
+
 fn connection_failure(error: &Error) -> Failure {
     let message =
         format!("the connection to the agent failed: {}", Failure::from_answer("", error).message);
@@ -111,7 +123,9 @@ impl Conversation {
         let agent_name = agent_name(&self.initialize().await?);
         self.report(Progress::Initialized { agent_name });
         let Some(prompt) = self.spec.prompt.take() else { return Ok(TurnEnd::default()) };
-        let request = NewSessionRequest::new(self.spec.cwd.clone()).meta(claude_messages());
+        let request = NewSessionRequest::new(self.spec.cwd.clone())
+            .mcp_servers(self.spec.tools.iter().map(|file| tools(file)).collect())
+            .meta(claude_messages());
         let session =
             self.with_timeout("session/new", self.agent.send_request(request).block_task());
         let session = session.await?;

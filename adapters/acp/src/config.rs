@@ -22,6 +22,9 @@ pub struct Config {
     /// calls, such as `{ default = "allow", fetch = "reject" }`.
     #[serde(default)]
     pub(crate) permissions: Permissions,
+    /// Give the agent the orchestrator's tools: to claim completion, ask for a human and leave notes.
+    #[serde(default)]
+    pub(crate) tools: bool,
 }
 
 /// What is answered when the agent asks for a permission.

@@ -1,10 +1,13 @@
 //! `[agent.config]`, and the arguments it stands for.
 
+use std::path::Path;
+
+use ralph_adapter_common::agent_tools::{RELAY_COMMAND, RULE, SERVER};
 use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Arguments that belong to this adapter, and what to use instead.
 const RESERVED: [(&str, &str); 7] = [
@@ -41,6 +44,9 @@ pub struct Table {
     /// The most turns of one iteration. No bound by default.
     #[schemars(range(min = 1))]
     max_turns: Option<u32>,
+    /// Give the agent the orchestrator's tools: to claim completion, ask for a human and leave notes.
+    #[serde(default)]
+    tools: bool,
     /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
@@ -54,9 +60,12 @@ fn program() -> String {
 pub(crate) const ARGS: [&str; 4] = ["-p", "--output-format", "stream-json", "--verbose"];
 
 /// Reads `[agent.config]`.
-pub(crate) fn parse(table: Value) -> Result<ClaudeOptions, BuildError> {
+///
+/// Returns the options, and whether the agent has the orchestrator's tools.
+pub(crate) fn parse(table: Value) -> Result<(ClaudeOptions, bool), BuildError> {
     let table: Table = parse_config(table)?;
-    let options = ClaudeOptions {
+    let has_tools = table.tools;
+    let mut options = ClaudeOptions {
         program: table.program,
         model: table.model,
         permission_mode: table.permission_mode,
@@ -69,17 +78,28 @@ pub(crate) fn parse(table: Value) -> Result<ClaudeOptions, BuildError> {
     options.validate(&RESERVED)?;
     no_empty(&["allowed_tools"], options.allowed.iter().map(String::as_str))?;
     no_empty(&["disallowed_tools"], options.disallowed.iter().map(String::as_str))?;
-    Ok(options)
+    if has_tools {
+        options.allowed.push(RULE.to_owned());
+    }
+    Ok((options, has_tools))
+}
+
+/// Returns what precedes the arguments that the configuration stands for, with the orchestrator's tools.
+pub(crate) fn args_with_tools(file: &Path) -> Vec<String> {
+    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
+    let arguments = json!([RELAY_COMMAND, file]);
+    let server = json!({"type": "stdio", "command": program, "args": arguments});
+    let servers = json!({"mcpServers": {SERVER: server}}).to_string();
+    ARGS.map(str::to_owned).into_iter().chain(["--mcp-config".to_owned(), servers]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ralph_orchestrator_contract::Usd;
-    use serde_json::json;
 
     fn argv(table: Value, budget: Option<Usd>) -> Vec<String> {
-        let argv = parse(table).unwrap().argv(&ARGS, budget);
+        let argv = parse(table).unwrap().0.argv(&ARGS, budget);
         argv.into_iter().map(|arg| arg.into_string().unwrap()).collect()
     }
 

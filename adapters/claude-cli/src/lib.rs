@@ -23,6 +23,7 @@ use serde_json::Value;
 /// | `permission_mode` | `"bypassPermissions"` | `acceptEdits`, `auto`, `bypassPermissions`, `default`, `dontAsk` or `plan` |
 /// | `allowed_tools`, `disallowed_tools` | none | lists |
 /// | `max_turns` | none | at least 1 |
+/// | `tools` | `false` | the orchestrator's tools for the agent |
 /// | `args` | none | further arguments |
 ///
 /// The program is looked for here, and if it is not there, again when it is needed: that it is
@@ -35,8 +36,8 @@ pub fn build(
     context: &BuildContext,
     supervisor: &Supervisor,
 ) -> Result<Box<dyn Agent>, BuildError> {
-    let options = config::parse(config)?;
+    let (options, has_tools) = config::parse(config)?;
     let bypass = options.bypasses_permissions().then_some("allowed_tools");
     let program = ClaudeProgram::new(&options.program, context, supervisor, bypass);
-    Ok(Box::new(agent::ClaudeCli { options, program }))
+    Ok(Box::new(agent::ClaudeCli { options, program, has_tools }))
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
+use ralph_adapter_common::agent_tools::{RULE, SERVER};
 use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::policy::Rule;
-use crate::tools;
 
 /// Arguments that belong to this adapter, and what to use instead.
 const RESERVED: [(&str, &str); 9] = [
@@ -156,7 +156,7 @@ impl Config {
             program: table.program,
             model: table.model,
             permission_mode: table.permission_mode,
-            allowed: allow.into_iter().chain([tools::RULE.to_owned()]).collect(),
+            allowed: allow.into_iter().chain([RULE.to_owned()]).collect(),
             disallowed: deny
                 .iter()
                 .filter(|rule| !rule.hides_a_reason())
@@ -182,7 +182,7 @@ impl Config {
 
     /// The arguments of an iteration that may cost so much.
     pub(crate) fn argv(&self, budget: Option<Usd>) -> Vec<OsString> {
-        let servers = tools::servers();
+        let servers = json!({"mcpServers": {SERVER: {"name": SERVER, "type": "sdk"}}}).to_string();
         let first = [
             "--output-format",
             "stream-json",

@@ -11,7 +11,6 @@ mod config;
 mod control;
 mod policy;
 mod session;
-mod tools;
 #[cfg(test)]
 mod transcript_tests;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use ralph_adapter_common::agent_tools::{ToolServer, launched_tools_file, tools_file};
 use ralph_adapter_common::{LineHandler, ProcessRun, Program, spawn};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
@@ -56,7 +57,7 @@ impl Agent for Codex {
     }
 
     fn launch(&self, _task: &Iteration) -> Option<Launch> {
-        let argv = self.config.argv();
+        let argv = self.config.argv(&launched_tools_file());
         let argv = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Some(Launch { program: self.program.found().cloned(), argv, ..Launch::default() })
     }
@@ -71,14 +72,17 @@ impl Agent for Codex {
         let recording = codex_home(&task.env).map(|home| Recording::new(&home));
         let spec = Spec {
             program,
-            args: self.config.argv(),
-            cwd: task.workspace,
-            env: task.env,
-            stdin: task.prompt,
+            args: self.config.argv(&tools_file(&task)),
+            cwd: task.workspace.clone(),
+            env: task.env.clone(),
+            stdin: task.prompt.clone(),
             grace: Grace::default(),
         };
-        let process = spawn(self.program.supervisor(), spec, events).await?;
-        let handler = LineHandler::new(CodexOutput::new(recording));
-        ProcessRun::new(process, events, handler).run().await
+        let run = async {
+            let process = spawn(self.program.supervisor(), spec, events).await?;
+            let handler = LineHandler::new(CodexOutput::new(recording));
+            ProcessRun::new(process, events, handler).run().await
+        };
+        if self.config.tools { ToolServer::beside(&task, events, run).await } else { run.await }
     }
 }

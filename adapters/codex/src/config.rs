@@ -1,7 +1,9 @@
 //! `[agent.config]`, and the arguments it stands for.
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use ralph_adapter_common::agent_tools::{RELAY_COMMAND, SERVER};
 use ralph_adapter_common::validate_system_prompt;
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
@@ -10,6 +12,9 @@ use serde_json::Value;
 
 /// Codex's own key for instructions beside its own.
 const INSTRUCTIONS: &str = "developer_instructions";
+
+/// How long a validation may take while a tool is called, in seconds.
+const TOOL_TIMEOUT: u32 = 24 * 60 * 60;
 
 /// Arguments that belong to the adapter, and what to use instead.
 const RESERVED: [(&str, &str); 19] = [
@@ -50,6 +55,9 @@ pub struct Config {
     /// Codex's own sandbox.
     #[serde(default)]
     sandbox: Sandbox,
+    /// Give the agent the orchestrator's tools: to claim completion, ask for a human and leave notes.
+    #[serde(default)]
+    pub(crate) tools: bool,
     /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
@@ -110,7 +118,8 @@ impl Config {
         Ok(())
     }
 
-    pub(crate) fn argv(&self) -> Vec<OsString> {
+    /// Returns the arguments of an iteration whose tools are described in this file.
+    pub(crate) fn argv(&self, tools_file: &Path) -> Vec<OsString> {
         let mut argv: Vec<OsString> =
             ["exec", "--json", "--skip-git-repo-check"].map(OsString::from).into();
         match self.sandbox {
@@ -126,11 +135,29 @@ impl Config {
         if let Some(text) = &self.system_prompt {
             argv.extend(["-c".into(), format!("{INSTRUCTIONS}={}", toml_text(text)).into()]);
         }
+        if self.tools {
+            argv.extend(tools(tools_file));
+        }
         argv.extend(self.args.iter().map(OsString::from));
         // Not left to whether standard input is a terminal.
         argv.push("-".into());
         argv
     }
+}
+
+/// Returns the arguments that declare the orchestrator's tools.
+fn tools(file: &Path) -> impl Iterator<Item = OsString> {
+    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
+    let file = toml_text(&file.display().to_string());
+    let keys = [
+        format!("command={}", toml_text(&program.display().to_string())),
+        format!("args=[\"{RELAY_COMMAND}\", {file}]"),
+        // A claim is validated while the tool is called.
+        format!("tool_timeout_sec={TOOL_TIMEOUT}"),
+        // Otherwise the first turn may begin without them.
+        "required=true".to_owned(),
+    ];
+    keys.into_iter().flat_map(|key| ["-c".into(), format!("mcp_servers.{SERVER}.{key}").into()])
 }
 
 /// Returns a text as TOML has it, on one line: as JSON does, but for one more control character.
@@ -148,7 +175,7 @@ mod tests {
     use serde_json::json;
 
     fn argv(table: Value) -> String {
-        let argv = Config::parse(table).unwrap().argv();
+        let argv = Config::parse(table).unwrap().argv(Path::new("tools.json"));
         argv.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
     }
 
@@ -173,7 +200,8 @@ mod tests {
     #[test]
     fn the_system_prompt_is_one_line_of_toml() {
         let text = "Say \"done\".\n\tC:\\x \u{7f}é";
-        let argv = Config::parse(json!({"system_prompt": text})).unwrap().argv();
+        let argv =
+            Config::parse(json!({"system_prompt": text})).unwrap().argv(Path::new("tools.json"));
         let at = argv.iter().position(|arg| arg == "-c").unwrap();
         let expected = r#"developer_instructions="Say \"done\".\n\tC:\\x \u007fé""#;
         assert_eq!(argv[at + 1].to_str(), Some(expected));

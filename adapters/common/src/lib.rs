@@ -6,8 +6,9 @@
 //!
 //! [`claude_stream`], [`codex_stream`] and [`opencode`] read what these agents, and those that imitate
 //! them, print. [`Program`] finds the program to run; [`claude_program`] adds what is particular to
-//! `claude`.
+//! `claude`. [`agent_tools`] are the orchestrator's own tools for agents.
 
+pub mod agent_tools;
 pub mod claude_program;
 pub mod claude_stream;
 pub mod codex_stream;

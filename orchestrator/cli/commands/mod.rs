@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod new;
 pub(crate) mod next;
 pub(crate) mod notify;

@@ -122,7 +122,7 @@ pub struct Launch {
     /// The program, resolved.
     pub program: Option<PathBuf>,
     /// Its arguments. The prompt stands as `{prompt}` in them, and what is left of the run's budget as
-    /// `{budget}`: both differ by their nature.
+    /// `{budget}`, and the iteration's private folder as `{scratch}`: they differ by their nature.
     pub argv: Vec<String>,
     /// Its whole environment; none if it is the task's own.
     pub env: BTreeMap<String, String>,
@@ -131,6 +131,8 @@ pub struct Launch {
 impl Launch {
     /// What stands for the prompt among the arguments.
     pub const PROMPT: &'static str = "{prompt}";
+    /// What stands for the iteration's private folder among the arguments.
+    pub const SCRATCH: &'static str = "{scratch}";
     /// What stands for the rest of a budget among the arguments.
     pub const BUDGET: &'static str = "{budget}";
 }

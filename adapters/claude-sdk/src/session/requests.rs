@@ -3,20 +3,21 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use ralph_adapter_common::agent_tools::{
+    self as tools, ACCEPTED, ASKED, MAX_NOTE, NOTED, RULE, SERVER, ServerRequest, ToolCall,
+    VALIDATED_LATER, rejection,
+};
 use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, REJECTED_CLAIM, ValidationPreview};
+use ralph_orchestrator_contract::{ClaimKind, Event, ValidationPreview};
 use serde_json::{Value, json};
 
 use super::SdkSession;
 use super::control_channel::{AT_STOP, BEFORE_TOOL};
 use super::stage::Stage;
 use crate::control::{Request, text};
-use crate::tools::{self, RULE, SERVER, ServerRequest, ToolCall};
 
 /// Most refused calls that the report names.
 const MAX_DENIED: usize = 64;
-/// Longest note that is kept, in bytes.
-pub(super) const MAX_NOTE: usize = 32 * 1024;
 
 /// A validation preview that the agent waits for.
 pub(super) struct PendingPreview<'a> {
@@ -33,8 +34,6 @@ enum PreviewTrigger {
     Claim(Value),
 }
 
-const VALIDATED_LATER: &str =
-    "The claim is noted. It will be validated when this session has ended: end your turn now.";
 const NOT_ALLOWED: &str =
     "nobody is there to ask, and the configuration does not allow it; do without it";
 const NOTES_ONLY: &str =
@@ -153,8 +152,7 @@ impl SdkSession<'_> {
                 self.serve(&id, &tools::tool_result(&call, &rejection(&reasons), true));
             }
             (PreviewTrigger::Claim(call), ValidationPreview::Accepted) => {
-                let text = "The claim was validated and stands. End your turn now.";
-                self.serve(&id, &tools::tool_result(&call, text, false));
+                self.serve(&id, &tools::tool_result(&call, ACCEPTED, false));
             }
             (
                 PreviewTrigger::Claim(call),
@@ -176,13 +174,14 @@ impl SdkSession<'_> {
             }
             ToolCall::NeedHuman(text) => {
                 self.actions.emit(Event::Claim { kind: ClaimKind::NeedsHuman, text });
-                "A human will be asked. End your turn now.".to_owned()
+                ASKED.to_owned()
             }
             ToolCall::Note(text) => {
                 self.actions.emit(Event::Note { text: bounded(&text, MAX_NOTE) });
-                "Noted.".to_owned()
+                NOTED.to_owned()
             }
             ToolCall::Status => self.status(),
+            ToolCall::NextTask => String::from_utf8_lossy(&self.task.prompt).into_owned(),
         };
         self.serve(id, &tools::tool_result(&call_id, &text, false));
     }
@@ -212,14 +211,4 @@ impl SdkSession<'_> {
     fn serve(&mut self, id: &str, answer: &Value) {
         self.channel.answer(id, &json!({"mcp_response": answer}));
     }
-}
-
-fn rejection(reasons: &[String]) -> String {
-    let mut text = REJECTED_CLAIM.to_owned();
-    for reason in reasons {
-        text.push_str("\n- ");
-        text.push_str(reason);
-    }
-    text.push_str("\nPut this right, then claim again.");
-    text
 }

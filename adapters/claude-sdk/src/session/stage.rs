@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ralph_adapter_common::EXIT_GRACE;
+use ralph_adapter_common::agent_tools::{MAX_NOTE, RULE};
 use ralph_adapter_common::claude_stream::{Block, Message, Outcome, System, bounded};
 use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_supervisor::Stop;
@@ -10,8 +11,6 @@ use serde_json::Value;
 
 use super::SdkSession;
 use super::control_channel::Question;
-use super::requests::MAX_NOTE;
-use crate::tools::RULE;
 
 /// How long the agent may take to say that it is there.
 const START: Duration = Duration::from_secs(60);

@@ -69,6 +69,18 @@ impl Request {
         tools.iter().find(|tool| name_of(tool).is_some_and(|found| found == name))
     }
 
+    /// Returns the group of tools that a tool is in, if it is in one: Codex groups those of a server.
+    pub(super) fn namespace_of(&self, name: &str) -> Option<&str> {
+        let tools = self.body.get("tools")?.as_array()?;
+        let has = |group: &&Value| {
+            let inner = group.get("tools").and_then(Value::as_array);
+            inner.is_some_and(|inner| {
+                inner.iter().any(|tool| tool.get("name") == Some(&name.into()))
+            })
+        };
+        tools.iter().find(has)?.get("name")?.as_str()
+    }
+
     /// The answer shall be a stream of events.
     #[must_use]
     pub fn wants_stream(&self) -> bool {

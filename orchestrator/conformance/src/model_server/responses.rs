@@ -113,8 +113,15 @@ fn item((index, block): (usize, &Value), call: &Call<'_>) -> Value {
                 return json!({"type": "custom_tool_call", "id": format!("ctc_{id}"),
                     "status": "completed", "call_id": call_id, "name": name, "input": input});
             }
-            json!({"type": "function_call", "id": format!("fc_{id}"), "status": "completed",
-                "call_id": call_id, "name": name, "arguments": input.to_string()})
+            let mut item = json!({"type": "function_call", "id": format!("fc_{id}"),
+                "status": "completed", "call_id": call_id, "name": name,
+                "arguments": input.to_string()});
+            if let (Some(namespace), Some(item)) =
+                (call.request.namespace_of(name), item.as_object_mut())
+            {
+                item.insert("namespace".to_owned(), namespace.into());
+            }
+            item
         }
         "thinking" => {
             let summary = json!([{"type": "summary_text", "text": text("thinking")}]);

@@ -1,27 +1,34 @@
-//! The tools that the agent is given: a server of the Model Context Protocol inside this process.
+//! Messages of the Model Context Protocol to the tools that the agent is given.
 
+use ralph_orchestrator_contract::REJECTED_CLAIM;
 use serde_json::{Value, json};
 
-use crate::control::text;
+use crate::json::some_text;
 
 /// The server's name.
-pub(crate) const SERVER: &str = "ralph";
-/// The rule that allows all its tools; their names begin with it.
-pub(crate) const RULE: &str = "mcp__ralph";
+pub const SERVER: &str = "ralph";
+/// The rule of Claude Code that allows all its tools; their names begin with it.
+pub const RULE: &str = "mcp__ralph";
+/// What is answered to a claim that cannot be validated now.
+pub const VALIDATED_LATER: &str =
+    "The claim is noted. It will be validated when this session has ended: end your turn now.";
+/// What is answered to a claim that stands.
+pub const ACCEPTED: &str = "The claim was validated and stands. End your turn now.";
+/// What is answered to an agent that needs a human.
+pub const ASKED: &str = "A human will be asked. End your turn now.";
+/// What is answered to a note.
+pub const NOTED: &str = "Noted.";
+/// Longest note that is kept, in bytes.
+pub const MAX_NOTE: usize = 32 * 1024;
 /// The protocol's version if the agent names none.
 const PROTOCOL: &str = "2025-06-18";
 /// Error codes of JSON-RPC.
 const NO_METHOD: i64 = -32601;
 const BAD_PARAMETERS: i64 = -32602;
 
-/// Returns the argument that declares the server.
-pub(crate) fn servers() -> String {
-    json!({"mcpServers": {SERVER: {"name": SERVER, "type": "sdk"}}}).to_string()
-}
-
 /// A call of one of the tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ToolCall {
+pub enum ToolCall {
     /// The task is complete.
     ClaimComplete(String),
     /// A human has to decide.
@@ -30,19 +37,27 @@ pub(crate) enum ToolCall {
     Note(String),
     /// The session's status.
     Status,
+    /// The task of this iteration, once more.
+    NextTask,
 }
 
 /// A message to the server, as far as it has to be handled.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ServerRequest {
+pub enum ServerRequest {
     /// Nothing is left to do but to send this answer.
     Answered(Value),
     /// A tool is called; its result goes to this id.
-    ToolCall { id: Value, call: ToolCall },
+    ToolCall {
+        /// The id of the request.
+        id: Value,
+        /// The call.
+        call: ToolCall,
+    },
 }
 
 /// Reads a message to the server.
-pub(crate) fn read(message: &Value) -> ServerRequest {
+#[must_use]
+pub fn read(message: &Value) -> ServerRequest {
     let Some(id) = message.get("id").filter(|id| !id.is_null()).cloned() else {
         // A notification; the control protocol wants an answer all the same.
         return ServerRequest::Answered(json!({"jsonrpc": "2.0", "result": {}}));
@@ -50,7 +65,8 @@ pub(crate) fn read(message: &Value) -> ServerRequest {
     let params = message.get("params").unwrap_or(&Value::Null);
     match message.get("method").and_then(Value::as_str).unwrap_or_default() {
         "initialize" => {
-            let version = text(params, "protocolVersion").unwrap_or_else(|| PROTOCOL.to_owned());
+            let version =
+                some_text(params, "protocolVersion").unwrap_or_else(|| PROTOCOL.to_owned());
             let info = json!({"name": SERVER, "version": env!("CARGO_PKG_VERSION")});
             let result = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info});
             ServerRequest::Answered(success(&id, &result))
@@ -71,7 +87,7 @@ pub(crate) fn read(message: &Value) -> ServerRequest {
 fn call(params: &Value) -> Result<ToolCall, String> {
     let arguments = params.get("arguments").unwrap_or(&Value::Null);
     let argument = |key: &str| {
-        text(arguments, key)
+        some_text(arguments, key)
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| format!("`{key}` is missing; expected a text"))
     };
@@ -80,12 +96,26 @@ fn call(params: &Value) -> Result<ToolCall, String> {
         "need_human" => argument("reason").map(ToolCall::NeedHuman),
         "note" => argument("text").map(ToolCall::Note),
         "status" => Ok(ToolCall::Status),
+        "next_task" => Ok(ToolCall::NextTask),
         name => Err(format!("no such tool: {name:.100}")),
     }
 }
 
+/// Returns what an agent reads whose claim was rejected for these reasons.
+#[must_use]
+pub fn rejection(reasons: &[String]) -> String {
+    let mut text = REJECTED_CLAIM.to_owned();
+    for reason in reasons {
+        text.push_str("\n- ");
+        text.push_str(reason);
+    }
+    text.push_str("\nPut this right, then claim again.");
+    text
+}
+
 /// Returns the message with a tool's result.
-pub(crate) fn tool_result(id: &Value, text: &str, is_error: bool) -> Value {
+#[must_use]
+pub fn tool_result(id: &Value, text: &str, is_error: bool) -> Value {
     let content = json!([{"type": "text", "text": text}]);
     success(id, &json!({"content": content, "isError": is_error}))
 }
@@ -107,7 +137,9 @@ fn tool_list() -> Value {
             None => (json!({}), json!([])),
         };
         let schema = json!({"type": "object", "properties": properties, "required": required});
-        json!({"name": name, "description": description, "inputSchema": schema})
+        // Claude Code would have its model look for the tool first.
+        let meta = json!({"anthropic/alwaysLoad": true});
+        json!({"name": name, "description": description, "inputSchema": schema, "_meta": meta})
     };
     json!([
         tool(
@@ -132,6 +164,7 @@ fn tool_list() -> Value {
             "Tells the iteration's number, what is left to spend, and how full the context is.",
             None
         ),
+        tool("next_task", "Returns the task of this session, as it was given at its start.", None),
     ])
 }
 
@@ -157,7 +190,7 @@ mod tests {
         let answer = answered(&json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
         let tools = answer["result"]["tools"].as_array().unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["claim_complete", "need_human", "note", "status"]);
+        assert_eq!(names, ["claim_complete", "need_human", "note", "status", "next_task"]);
     }
 
     #[test]
