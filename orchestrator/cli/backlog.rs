@@ -70,7 +70,12 @@ pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, Comma
         Ok(())
     };
     find(&context.loaded, &context.vars, &context.compiled_in, register).await?.ok_or_else(|| {
-        CommandError::config(format!("{} has no [backlog]", context.file.display())).hinted(
+        let file = context.file.display();
+        let message = match context.file.exists() {
+            true => format!("{file} has no [backlog]"),
+            false => format!("there is no {file}, and so no [backlog]"),
+        };
+        CommandError::config(message).hinted(
             "name the format and the file: `kind = \"json\"`, `path = \"feature-list.json\"`",
         )
     })

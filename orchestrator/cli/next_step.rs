@@ -12,6 +12,11 @@ use crate::render::text::{limit_value, one_line};
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
 /// this program for the run's configuration.
 pub(crate) fn after(state: &State, program: &str) -> Option<String> {
+    if state.process.attached && state.completion().is_none() {
+        return Some(format!(
+            "go on in the session; `{program} hook status` shows whether it is still checked"
+        ));
+    }
     let resumes = format!("`{program} run` resumes");
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {

@@ -247,8 +247,10 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
         .and_then(|time| SignedDuration::try_from(time).ok())
         .and_then(|time| Timestamp::now().checked_add(time).ok());
     let outcome = block_on(check::check(&CheckRequest::to_begin(&record), &signals))?;
-    let (validators, accepts_already) = match outcome {
-        CheckOutcome::Begun { validators, accepts_already, .. } => (validators, accepts_already),
+    let (validators, accepts_already, warnings) = match outcome {
+        CheckOutcome::Begun { validators, accepts_already, warnings, .. } => {
+            (validators, accepts_already, warnings)
+        }
         CheckOutcome::Stopped { message } => return Err(CommandError::user(message)),
         other => return Err(CommandError::internal(format!("the run did not begin: {other:?}"))),
     };
@@ -261,6 +263,9 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
     let stored = StoredSession { path, record };
     stored.write()?;
     show_armed(&stored.record, &validators, accepts_already);
+    for warning in warnings {
+        output::info(&format!("warning: {}", escape(&warning)));
+    }
     Ok(exit::OK)
 }
 

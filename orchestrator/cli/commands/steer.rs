@@ -2,6 +2,7 @@
 
 use ralph_orchestrator_core::machine::Control;
 
+use super::run_selection;
 use crate::args::SetArgs;
 use crate::context::{self, Context};
 use crate::control::Sender;
@@ -24,7 +25,10 @@ pub(crate) fn steer(file: &ConfigFile, args: SteerArgs) -> Result<u8, CommandErr
     }
     let delivery = Sender::new(&context, file, Control::Steer { text: args.text })?.deliver()?;
     let Some((_, is_active)) = delivery.accepted()? else { return Ok(exit::OK) };
+    let run = run_selection::read(&context, None, |_| {})?;
+    let is_attached = run.is_some_and(|run| run.found.state.process.attached);
     output::result(&match is_active {
+        _ if is_attached => "queued: the session reads this when it stops next".to_owned(),
         true => "queued: this goes to the top of the next prompt".to_owned(),
         false => format!(
             "queued: this goes to the top of the next prompt; `{} run` resumes",

@@ -1,6 +1,6 @@
 //! The run that a session is attached to: it begins with the session, and each stop is one of its iterations.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
 use ralph_orchestrator_contract::ClaimKind;
@@ -46,8 +46,8 @@ pub(crate) enum CheckOutcome {
         validators: Vec<String>,
         /// The validators accept before any work.
         accepts_already: bool,
-        /// How an agent asks for a human.
-        how_to_claim: Option<String>,
+        /// What people should know.
+        warnings: Vec<String>,
     },
     /// Nothing is claimed.
     NoClaim,
@@ -63,6 +63,16 @@ pub(crate) enum CheckOutcome {
     Stopped { message: String },
     /// The check was broken off.
     Interrupted,
+}
+
+impl CheckOutcome {
+    /// Whether the run has an iteration for it, to which is charged what was used.
+    pub(crate) const fn is_recorded(&self) -> bool {
+        matches!(
+            self,
+            Self::Proved { .. } | Self::Asks { .. } | Self::Rejected { .. } | Self::Stopped { .. }
+        )
+    }
 }
 
 /// Loads the configuration of a session's run.
@@ -125,7 +135,7 @@ pub(crate) async fn check(
 ) -> Result<CheckOutcome, CommandError> {
     let context = load(&request.record)?;
     let agent = AttachedAgent::new(request.work.clone().unwrap_or_default());
-    let run = AttachedRun { context: &context, request, signals, agent };
+    let run = AttachedRun { context: &context, request, signals, agent, warnings: Arc::default() };
     let mut session = match run.open().await? {
         Ok(session) => session,
         Err(proved) => return Ok(proved),
@@ -153,6 +163,7 @@ struct AttachedRun<'a> {
     request: &'a CheckRequest,
     signals: &'a Signals,
     agent: AttachedAgent,
+    warnings: Arc<Warnings>,
 }
 
 impl AttachedRun<'_> {
@@ -199,8 +210,9 @@ impl AttachedRun<'_> {
     async fn begin(&self, session: Box<Session>) -> Result<CheckOutcome, CommandError> {
         let mut begun = begun(&session, false);
         let finished = self.drive(session).await?;
-        if let CheckOutcome::Begun { accepts_already, .. } = &mut begun {
+        if let CheckOutcome::Begun { accepts_already, warnings, .. } = &mut begun {
             *accepts_already = finished.state.validation.baseline_accepted == Some(true);
+            *warnings = self.warnings.take();
         }
         Ok(match finished.reason {
             StopReason::Once => begun,
@@ -245,16 +257,27 @@ impl AttachedRun<'_> {
     }
 
     async fn drive(&self, session: Box<Session>) -> Result<Finished, CommandError> {
-        let driven = session.drive(Arc::new(NoReporter), self.signals.stop_requests());
+        let driven = session.drive(Arc::clone(&self.warnings) as _, self.signals.stop_requests());
         Ok(Box::pin(driven).await?)
     }
 }
 
-/// The agent's program shows what the session is told.
-struct NoReporter;
+/// Keeps warnings. The rest is for the agent's program to show.
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
 
-impl RunObserver for NoReporter {
-    fn on_event(&self, _run: &str, _event: &RunEvent) {}
+impl Warnings {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RunObserver for Warnings {
+    fn on_event(&self, _run: &str, event: &RunEvent) {
+        if let RunEvent::Warning { message, .. } = event {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+        }
+    }
 }
 
 fn begun(session: &Session, accepts_already: bool) -> CheckOutcome {
@@ -262,7 +285,7 @@ fn begun(session: &Session, accepts_already: bool) -> CheckOutcome {
         run: session.run_id().to_owned(),
         validators: session.plan().validators,
         accepts_already,
-        how_to_claim: session.how_to_claim(),
+        warnings: Vec::new(),
     }
 }
 

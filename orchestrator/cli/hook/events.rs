@@ -169,6 +169,7 @@ fn stopped(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
     if record.is_armed && !running.is_empty() {
         return block(found, &unfinished(&running));
     }
+    let counted = found.record.counted.clone();
     let used = match &call.message.transcript_path {
         Some(transcript) => found.record.counted.count(transcript),
         None => SessionUsage::default(),
@@ -185,7 +186,12 @@ fn stopped(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
         work: Some(work),
         is_question: found.record.prompt.trim_end().ends_with('?'),
     };
-    match child::check(&request, call.timeout) {
+    let outcome = child::check(&request, call.timeout);
+    if !outcome.as_ref().is_ok_and(CheckOutcome::is_recorded) {
+        // What was used is charged to the next stop.
+        found.record.counted = counted;
+    }
+    match outcome {
         Ok(outcome) => decide(found, outcome),
         Err(problem) => block(found, &not_checked(&problem)),
     }
@@ -246,10 +252,10 @@ fn give_up(found: &StoredSession, why: &str) -> HookAnswer {
     ))
 }
 
-/// The session is over: nothing is left of one without a goal.
+/// The session is over: nothing is left of one that was not checked.
 fn ended(call: &HookCall, session: &BoundSession) -> Result<HookAnswer, CommandError> {
     if let Some(found) = records().find(&folder(call)?, session)?
-        && found.record.goal.is_none()
+        && !found.record.is_armed
     {
         found.remove();
     }

@@ -164,7 +164,7 @@ impl SessionRecords {
         for path in entries.flatten().map(|entry| entry.path()) {
             let Ok(Some(record)) = read(&path) else { continue };
             let is_old = Timestamp::now().duration_since(record.since) > KEPT;
-            if !record.is_armed && is_old {
+            if record.goal.is_none() && is_old {
                 remove(&path, &record);
             }
         }

@@ -19,6 +19,7 @@ fn a_session_that_stops_too_early_gets_the_reasons_and_does_the_work() {
     let reason = session.blocked("All done!");
     assert!(reason.contains(GOAL) && reason.contains("done.txt is missing"), "{reason}");
     env.ralph(&["hook", "status"]).expect(0).says("blocked 1 time of 20").says("session one");
+    env.ralph(&["why"]).expect(0).says("go on in the session");
     env.write("done.txt", "");
     assert!(session.let_go("Now it is.").contains("proved"));
     let status = env.status();
@@ -54,7 +55,8 @@ fn a_session_without_a_goal_is_checked_from_its_first_claim_on() {
     let claim = "<promise>COMPLETE: all is done</promise>";
     let reason = session.blocked(claim);
     assert!(reason.contains("check.sh (modified)"), "since the session began: {reason}");
-    // It cannot end by claiming nothing any more.
+    // It cannot end by claiming nothing any more, nor by saying that it is over.
+    session.ask("SessionEnd", &json!({}));
     env.write("check.sh", check);
     assert!(session.blocked("I give up.").contains("done.txt is missing"));
     env.write("done.txt", "");
@@ -197,7 +199,13 @@ fn the_cost_of_the_session_is_that_of_the_run() {
     assert_eq!(stop("x")["decision"], "block");
     let cost = env.status()["cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0 && cost < 0.1, "{cost}");
+    // What a stop has used that was not checked is charged to the next one.
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", "broken");
     let all = line("before", 1_000_000) + &line("a", 100) + &line("b", 1_000_000);
+    std::fs::write(&transcript, &all).unwrap();
+    assert_eq!(stop("unchecked")["decision"], "block");
+    env.write("ralph.toml", config);
     std::fs::write(&transcript, all).unwrap();
     let shown = stop("y");
     assert!(shown["systemMessage"].as_str().unwrap().contains("max_cost_usd"), "{shown}");
@@ -208,7 +216,7 @@ fn guidance_from_another_terminal_reaches_the_session() {
     let env = environment();
     env.ralph(&["hook", "arm", GOAL]).expect(0);
     let session = TestSession::new(&env, "one");
-    env.ralph(&["steer", "use touch"]).expect(0);
+    env.ralph(&["steer", "use touch"]).expect(0).says("when it stops next");
     let reason = session.blocked("done");
     assert!(reason.contains("Guidance from a human:\n- use touch"), "{reason}");
     let reason = session.blocked("done");

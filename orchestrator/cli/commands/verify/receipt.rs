@@ -30,9 +30,9 @@ pub(super) fn verify(
     args: &VerifyArgs,
     receipt: &Path,
 ) -> Result<u8, CommandError> {
-    let keys = trusted_keys(args)?;
     let bytes = read_file(receipt, MAX_ENVELOPE, SymlinkPolicy::Follow)
         .map_err(|error| CommandError::user(format!("{}: {error}", receipt.display())))?;
+    let keys = trusted_keys(args)?;
     let verified = Envelope::from_json(&bytes).and_then(|envelope| envelope.verify(&keys));
     let (statement, key) = match verified {
         Ok(both) => both,

@@ -35,14 +35,6 @@ impl Session {
         let kinds = found.claims.iter().map(|claim| claim.kind);
         kinds.max_by_key(|kind| matches!(kind, ClaimKind::NeedsHuman))
     }
-
-    /// Returns how an agent says that the task is complete, or that a human is needed, in the words of the first
-    /// detector that has any.
-    #[must_use]
-    pub fn how_to_claim(&self) -> Option<String> {
-        let mut texts = self.policy.detectors.iter().map(|detector| detector.instructions());
-        texts.find(|text| !text.trim().is_empty())
-    }
 }
 
 impl Finished {
