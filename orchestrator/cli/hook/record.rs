@@ -121,25 +121,66 @@ impl SessionRecords {
         self.folder.join(format!("{name}-{}.json", key.get(..16).unwrap_or_default()))
     }
 
-    /// Returns the record of the innermost folder that has one for this session.
+    /// Returns the record of this session, wherever it works by now, or else that of the innermost folder that has one
+    /// for it.
     ///
     /// # Errors
-    /// A record is there that cannot be read.
+    /// A record of these folders cannot be read.
     pub(crate) fn find(
         &self,
         cwd: &Path,
         session: &BoundSession,
     ) -> Result<Option<StoredSession>, CommandError> {
-        for folder in cwd.ancestors() {
-            for path in [self.armed_path(folder), self.session_path(folder, &session.id)] {
-                if let Some(record) = read(&path)?
-                    && record.belongs_to(session)
-                {
-                    return Ok(Some(StoredSession { path, record }));
-                }
+        let bound = self.find_bound(session);
+        let (with_goal, claimed): (Vec<_>, Vec<_>) =
+            bound.into_iter().partition(|stored| stored.record.goal.is_some());
+        if let Some(stored) = with_goal.into_iter().next() {
+            return Ok(Some(stored));
+        }
+        // A goal that was set since.
+        if let Some(stored) = self.find_in(cwd, session, |folder| self.armed_path(folder))? {
+            return Ok(Some(stored));
+        }
+        match claimed.into_iter().next() {
+            Some(stored) => Ok(Some(stored)),
+            None => self.find_in(cwd, session, |folder| self.session_path(folder, &session.id)),
+        }
+    }
+
+    fn find_in(
+        &self,
+        cwd: &Path,
+        session: &BoundSession,
+        path: impl Fn(&Path) -> PathBuf,
+    ) -> Result<Option<StoredSession>, CommandError> {
+        for path in cwd.ancestors().map(path) {
+            if let Some(record) = read(&path)?
+                && record.belongs_to(session)
+            {
+                return Ok(Some(StoredSession { path, record }));
             }
         }
         Ok(None)
+    }
+
+    /// Returns the records that a session is checked by, wherever it works. One that cannot be read may be any
+    /// session's.
+    fn find_bound(&self, session: &BoundSession) -> Vec<StoredSession> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        let records = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+        let stored = records.filter_map(|path| {
+            let record = read(&path).ok().flatten()?;
+            Some(StoredSession { path, record })
+        });
+        let is_bound = |stored: &StoredSession| {
+            let bound = stored.record.session.as_ref().filter(|_| stored.record.is_armed);
+            bound.is_some_and(|bound| {
+                let is_process = bound.process.is_some() && bound.process == session.process;
+                bound.id == session.id || is_process
+            })
+        };
+        stored.filter(is_bound).collect()
     }
 
     /// Takes the lock of all records until the file is dropped, and removes what nobody uses any more.

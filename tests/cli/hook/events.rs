@@ -149,6 +149,40 @@ pub(super) fn session_record(env: &crate::environment::TestEnvironment) -> std::
 }
 
 #[test]
+fn a_session_that_has_gone_to_another_folder_is_checked_all_the_same() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    session.prompt("go");
+    let answer = session.ask("Stop", &json!({ "cwd": "/", "last_assistant_message": "done" }));
+    assert_eq!(answer["decision"], "block", "{answer}");
+    env.write("done.txt", "");
+    let answer = session.ask("Stop", &json!({ "cwd": "/nonexistent" }));
+    assert!(answer["systemMessage"].as_str().unwrap().contains("proved"), "{answer}");
+}
+
+#[test]
+fn a_goal_that_is_set_in_the_middle_of_a_session_is_that_of_the_session() {
+    let env = environment();
+    env.write("PROMPT.md", "# Task\n\nWrite done.txt.\n");
+    let session = TestSession::new(&env, "one");
+    session.start();
+    assert_eq!(session.stop("looked around"), Value::Null);
+    env.ralph(&["hook", "arm", "another goal"]).expect(0);
+    let context = session.prompt("go on").to_string();
+    assert!(context.contains("another goal"), "{context}");
+    assert!(session.blocked("done").contains("another goal"));
+    // After a claim as well.
+    env.write("done.txt", "");
+    assert!(session.let_go("done").contains("proved"));
+    std::fs::remove_file(env.path("done.txt")).unwrap();
+    session.start();
+    session.blocked("<promise>COMPLETE: done</promise>");
+    env.ralph(&["hook", "arm", "a third one"]).expect(0);
+    assert!(session.blocked("done").contains("a third one"));
+}
+
+#[test]
 fn blocks_are_limited() {
     let env = environment();
     env.ralph(&["hook", "arm", GOAL, "--max-blocks", "5"]).expect(0);
