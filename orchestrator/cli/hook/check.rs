@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
-use ralph_orchestrator_contract::ClaimKind;
+use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{
     Finished, OpenOutcome, Request, RunEvent, RunObserver, Session, open,
 };
@@ -274,8 +274,17 @@ impl Warnings {
 
 impl RunObserver for Warnings {
     fn on_event(&self, _run: &str, event: &RunEvent) {
-        if let RunEvent::Warning { message, .. } = event {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            RunEvent::Warning { message, .. } => kept.push(message.clone()),
+            RunEvent::Baseline { verdicts, .. } => {
+                for named in verdicts {
+                    if let Verdict::Error { message } = &named.verdict {
+                        kept.push(format!("no verdict by {}: {message}", named.validator));
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -186,6 +186,14 @@ fn who_is_checked_cannot_change_the_goal() {
 }
 
 #[test]
+fn a_check_that_cannot_run_is_named_when_the_session_is_armed() {
+    let env = environment();
+    env.write("check.sh", "no-such-program\n");
+    let armed = env.ralph(&["hook", "arm", GOAL]).expect(0);
+    armed.says("warning: no verdict by tests");
+}
+
+#[test]
 fn a_goal_needs_something_that_proves_it() {
     let env = TestEnvironment::new();
     env.raw_config("[agent]\nadapter = \"claude-cli\"\n[completion]\ntrust_agent = true\n");
