@@ -1,9 +1,23 @@
-//! Asks the agent's open question on the terminal of `run`.
+//! Asks people on the terminal: the agent's open question, and whether something shall be done.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use crate::output;
 use crate::render::text::escape;
+
+/// Asks whether something shall be done. Without a terminal it is not confirmed.
+///
+/// # Errors
+/// The terminal cannot be read.
+pub(crate) fn confirmed(question: &str) -> io::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    output::info_part(question);
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
 
 /// Asks the question. `None` without a terminal or an answer.
 ///

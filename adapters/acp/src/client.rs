@@ -14,7 +14,7 @@ use agent_client_protocol::v1::schema::{
     StopReason, TextContent,
 };
 use agent_client_protocol::{Agent, Client, Error, Lines};
-use ralph_adapter_common::agent_tools::{RELAY_COMMAND, SERVER};
+use ralph_adapter_common::agent_tools::{SERVER, relay_command};
 use ralph_orchestrator_contract::{ErrorClass, Tokens};
 use ralph_orchestrator_supervisor::Input;
 use serde_json::json;
@@ -100,9 +100,8 @@ pub(crate) async fn run_client(
 
 /// Returns the server of the orchestrator's tools, whose address is in the file.
 fn tools(file: &Path) -> McpServer {
-    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
-    let arguments = vec![RELAY_COMMAND.to_owned(), file.display().to_string()];
-    McpServer::Stdio(McpServerStdio::new(SERVER, program).args(arguments))
+    let (program, arguments) = relay_command(file);
+    McpServer::Stdio(McpServerStdio::new(SERVER, program).args(arguments.into()))
 }
 
 fn connection_failure(error: &Error) -> Failure {

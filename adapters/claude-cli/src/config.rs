@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ralph_adapter_common::agent_tools::{RELAY_COMMAND, RULE, SERVER};
+use ralph_adapter_common::agent_tools::{RULE, SERVER, relay_command};
 use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
@@ -86,8 +86,7 @@ pub(crate) fn parse(table: Value) -> Result<(ClaudeOptions, bool), BuildError> {
 
 /// Returns what precedes the arguments that the configuration stands for, with the orchestrator's tools.
 pub(crate) fn args_with_tools(file: &Path) -> Vec<String> {
-    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
-    let arguments = json!([RELAY_COMMAND, file]);
+    let (program, arguments) = relay_command(file);
     let server = json!({"type": "stdio", "command": program, "args": arguments});
     let servers = json!({"mcpServers": {SERVER: server}}).to_string();
     ARGS.map(str::to_owned).into_iter().chain(["--mcp-config".to_owned(), servers]).collect()

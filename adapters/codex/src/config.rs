@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use ralph_adapter_common::agent_tools::{RELAY_COMMAND, SERVER};
+use ralph_adapter_common::agent_tools::{SERVER, relay_command};
 use ralph_adapter_common::validate_system_prompt;
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
@@ -147,11 +147,10 @@ impl Config {
 
 /// Returns the arguments that declare the orchestrator's tools.
 fn tools(file: &Path) -> impl Iterator<Item = OsString> {
-    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
-    let file = toml_text(&file.display().to_string());
+    let (program, [command, file]) = relay_command(file);
     let keys = [
         format!("command={}", toml_text(&program.display().to_string())),
-        format!("args=[\"{RELAY_COMMAND}\", {file}]"),
+        format!("args=[{}, {}]", toml_text(&command), toml_text(&file)),
         // A claim is validated while the tool is called.
         format!("tool_timeout_sec={TOOL_TIMEOUT}"),
         // Otherwise the first turn may begin without them.

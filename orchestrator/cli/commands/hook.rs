@@ -1,12 +1,13 @@
 //! `hook`
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_supervisor::ancestors;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -19,12 +20,10 @@ use crate::error::{CommandError, exit};
 use crate::hook::check::{self, CheckOutcome, CheckRequest};
 use crate::hook::events::{self, HookCall};
 use crate::hook::message::HookMessage;
-use crate::hook::processes::ancestors;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
-use crate::output;
 use crate::render::text::{count, duration, escape, local, shorten_home};
-use crate::signals;
+use crate::{output, question, signals};
 
 /// The longest message of an agent's program, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -165,7 +164,7 @@ fn apply(change: &SettingsChange, is_confirmed: bool) -> Result<(), CommandError
     let diff = TextDiff::from_lines(before, after);
     let diff = diff.unified_diff().context_radius(2).header(&file, &file).to_string();
     escape(&diff).lines().for_each(output::info);
-    if !is_confirmed && !confirmed(&format!("Write {file}? [y/N] "))? {
+    if !is_confirmed && !question::confirmed(&format!("Write {file}? [y/N] "))? {
         return Err(
             CommandError::user("nothing was written").hinted("`--yes` skips the confirmation")
         );
@@ -178,42 +177,9 @@ fn apply(change: &SettingsChange, is_confirmed: bool) -> Result<(), CommandError
     Ok(())
 }
 
-fn confirmed(question: &str) -> Result<bool, CommandError> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
-    }
-    output::info_part(question);
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-/// Where sessions of a configuration's workspace are stored.
-struct Place {
-    records: SessionRecords,
-    config: PathBuf,
-    workspace: PathBuf,
-}
-
-impl Place {
-    fn find(context: &Context) -> Result<Self, CommandError> {
-        Ok(Self {
-            records: SessionRecords::new(&context.state_home()),
-            config: context.file.canonicalize()?,
-            workspace: real_path(&context.loaded.config.run.workspace),
-        })
-    }
-
-    /// Returns the armed session of the workspace.
-    fn armed(&self) -> Result<Option<StoredSession>, CommandError> {
-        let path = self.records.armed_path(&self.workspace);
-        Ok(record::read(&path)?.map(|record| StoredSession { path, record }))
-    }
-}
-
 /// Refuses what a session asks about itself.
-fn refuse_own_session(stored: &StoredSession) -> Result<(), CommandError> {
-    let process = stored.record.session.as_ref().and_then(|session| session.process.as_ref());
+fn refuse_own_session(record: &SessionRecord) -> Result<(), CommandError> {
+    let process = record.session.as_ref().and_then(|session| session.process.as_ref());
     let above = ancestors();
     if process.is_some_and(|process| above.iter().any(|one| one.id == *process)) {
         let message = "the session that is checked cannot change what it is checked for";
@@ -231,14 +197,16 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
         return Err(CommandError::user(message));
     }
     let context = Context::load(file, Overrides::default())?;
-    let place = Place::find(&context)?;
+    let workspace = real_path(&context.loaded.config.run.workspace);
+    let records = SessionRecords::new(&context.state_home());
+    let path = records.armed_path(&workspace);
     let signals = signals::listen()?;
-    let _lock = place.records.lock()?;
-    if let Some(stored) = place.armed()? {
-        refuse_own_session(&stored)?;
+    let _lock = records.lock()?;
+    if let Some(record) = record::read(&path)? {
+        refuse_own_session(&record)?;
     }
     let limits = &context.loaded.config.limits;
-    let mut record = SessionRecord::new(place.config.clone(), place.workspace.clone());
+    let mut record = SessionRecord::new(context.file.canonicalize()?, workspace);
     record.goal = Some(goal.trim().to_owned());
     record.is_armed = true;
     record.max_blocks = max_blocks;
@@ -259,7 +227,6 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
             "add one, such as `kind = \"command\"` with `program = [\"cargo\", \"test\"]`",
         ));
     }
-    let path = place.records.armed_path(&place.workspace);
     let stored = StoredSession { path, record };
     stored.write()?;
     show_armed(&stored.record, &validators, accepts_already);
@@ -281,10 +248,7 @@ fn show_armed(record: &SessionRecord, validators: &[String], accepts_already: bo
         );
     }
     let is_installed = |agent: HookedAgent| {
-        let scopes = [SettingsScope::User, SettingsScope::Project, SettingsScope::Managed];
-        scopes
-            .into_iter()
-            .filter_map(|scope| settings::settings_file(agent, scope).ok())
+        settings::all_files(agent)
             .any(|file| settings::state(agent, &file).is_ok_and(|(is_there, _)| is_there))
     };
     if !HookedAgent::ALL.into_iter().any(is_installed) {
@@ -298,9 +262,8 @@ fn disarm(file: &ConfigFile) -> Result<u8, CommandError> {
     let path = armed_path(file);
     match record::read(&path) {
         Ok(Some(record)) => {
-            let stored = StoredSession { path, record };
-            refuse_own_session(&stored)?;
-            stored.remove();
+            refuse_own_session(&record)?;
+            StoredSession { path, record }.remove();
             output::result("disarmed: sessions in this workspace are no longer checked");
         }
         Ok(None) => output::result("no session of this workspace is armed"),
@@ -325,11 +288,8 @@ fn armed_path(file: &ConfigFile) -> PathBuf {
 }
 
 fn status(file: &ConfigFile) -> Result<u8, CommandError> {
-    let scopes = [SettingsScope::User, SettingsScope::Project, SettingsScope::Managed];
     for agent in HookedAgent::ALL {
-        for file in
-            scopes.into_iter().filter_map(|scope| settings::settings_file(agent, scope).ok())
-        {
+        for file in settings::all_files(agent) {
             let (is_there, is_off) = settings::state(agent, &file)?;
             let state = if is_there { "installed" } else { "not installed" };
             let off = if is_off { "; disableAllHooks switches hooks off" } else { "" };
@@ -366,10 +326,15 @@ fn show_record(record: &SessionRecord) {
     });
 }
 
-/// Answers an event of an agent's session.
-fn answer(args: &EventArgs) -> Result<u8, CommandError> {
+fn read_stdin() -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     std::io::stdin().lock().take(LONGEST).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Answers an event of an agent's session.
+fn answer(args: &EventArgs) -> Result<u8, CommandError> {
+    let text = read_stdin()?;
     // A list would be taken for a message without fields.
     let message: serde_json::Result<Map<String, Value>> = serde_json::from_slice(&text);
     let message = message.and_then(|fields| HookMessage::deserialize(Value::Object(fields)));
@@ -385,8 +350,7 @@ fn answer(args: &EventArgs) -> Result<u8, CommandError> {
 
 /// Performs the check that is asked for on the standard input.
 fn check() -> Result<u8, CommandError> {
-    let mut text = Vec::new();
-    std::io::stdin().lock().take(LONGEST).read_to_end(&mut text)?;
+    let text = read_stdin()?;
     let request: CheckRequest =
         serde_json::from_slice(&text).map_err(|error| CommandError::user(error.to_string()))?;
     let signals = signals::listen()?;

@@ -1,7 +1,5 @@
 //! `reset`
 
-use std::io::{BufRead as _, IsTerminal as _};
-
 use ralph_orchestrator_core::store::{self, Layout};
 
 use super::run_selection::{layouts, list_all};
@@ -10,8 +8,8 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
-use crate::output;
 use crate::render::text::{count, len, shorten_home};
+use crate::{output, question};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResetArgs {
@@ -36,7 +34,11 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         // What is damaged is deleted too, but may not count as a run.
         _ => "all runs".to_owned(),
     };
-    if !args.yes && !confirmed(&runs, &root)? {
+    let question = format!(
+        "Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
+         be undone. [y/N] "
+    );
+    if !args.yes && !question::confirmed(&question)? {
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
@@ -63,17 +65,4 @@ fn runs_of_others(context: &Context, own: &Layout) -> String {
             format!("; {} of other configurations kept (see `runs`)", count(number, "run"))
         }
     }
-}
-
-fn confirmed(runs: &str, root: &str) -> Result<bool, CommandError> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
-    }
-    output::info_part(&format!(
-        "Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
-         be undone. [y/N] "
-    ));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

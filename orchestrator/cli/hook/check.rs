@@ -41,7 +41,6 @@ pub(crate) struct CheckRequest {
 pub(crate) enum CheckOutcome {
     /// The run has begun, or had before.
     Begun {
-        run: String,
         /// The required validators.
         validators: Vec<String>,
         /// The validators accept before any work.
@@ -291,7 +290,6 @@ impl RunObserver for Warnings {
 
 fn begun(session: &Session, accepts_already: bool) -> CheckOutcome {
     CheckOutcome::Begun {
-        run: session.run_id().to_owned(),
         validators: session.plan().validators,
         accepts_already,
         warnings: Vec::new(),

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_supervisor::ancestors;
 
 use super::agent::SessionWork;
 use super::check::{CheckOutcome, CheckRequest};
 use super::message::{BackgroundTask, HookAnswer, HookEvent, HookMessage};
-use super::processes::{agent_of, ancestors, is_in_run};
+use super::processes::{agent_of, is_in_run};
 use super::record::{BoundSession, SessionRecord, SessionRecords, StoredSession};
 use super::{child, transcript::SessionUsage};
 use crate::context;
@@ -100,9 +101,9 @@ fn started(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
     let records = records();
     records.remove_old();
     let folder = folder(call)?;
-    if records.find(&folder, &session)?.is_some() {
+    if let Some(found) = find(call, session.clone())? {
         // It began when it was armed, or goes on.
-        return Ok(find(call, session)?.map_or(HookAnswer::Pass, |found| announce(call, found)));
+        return Ok(announce(HookEvent::SessionStart, found));
     }
     let Some(config) = configuration(&folder) else { return Ok(HookAnswer::Pass) };
     let path = records.session_path(&folder, &session.id);
@@ -128,10 +129,7 @@ fn configuration(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the goal, the first time, for the agent.
-fn announce(call: &HookCall, mut found: StoredSession) -> HookAnswer {
-    let Some(event) = HookEvent::find(&call.message.hook_event_name) else {
-        return HookAnswer::Pass;
-    };
+fn announce(event: HookEvent, mut found: StoredSession) -> HookAnswer {
     let Some(goal) = found.record.goal.clone().filter(|_| !found.record.is_announced) else {
         return HookAnswer::Pass;
     };
@@ -154,7 +152,7 @@ fn prompted(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Comman
     let Some(mut found) = find(call, session)? else { return Ok(HookAnswer::Pass) };
     found.record.prompt = cut(&call.message.prompt);
     found.write()?;
-    Ok(announce(call, found))
+    Ok(announce(HookEvent::Prompt, found))
 }
 
 /// The agent wants to stop.

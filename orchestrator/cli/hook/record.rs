@@ -8,9 +8,9 @@ use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_core::workspace::state_dir_name_of_link;
 use ralph_orchestrator_safe_fs::read_if_exists;
+use ralph_orchestrator_supervisor::ProcessId;
 use serde::{Deserialize, Serialize};
 
-use super::processes::ProcessId;
 use super::transcript::TranscriptPosition;
 use crate::error::CommandError;
 
@@ -64,6 +64,13 @@ pub(crate) struct BoundSession {
     pub(crate) process: Option<ProcessId>,
 }
 
+impl BoundSession {
+    /// Whether both are the same session, by its name or as the same process.
+    fn is(&self, other: &Self) -> bool {
+        self.id == other.id || (self.process.is_some() && self.process == other.process)
+    }
+}
+
 impl SessionRecord {
     pub(crate) fn new(config: PathBuf, workspace: PathBuf) -> Self {
         Self {
@@ -88,8 +95,7 @@ impl SessionRecord {
     /// none yet, or none that lives.
     pub(crate) fn belongs_to(&self, session: &BoundSession) -> bool {
         let Some(bound) = &self.session else { return true };
-        let Some(process) = &bound.process else { return bound.id == session.id };
-        bound.id == session.id || bound.process == session.process || !process.is_alive()
+        bound.is(session) || bound.process.as_ref().is_some_and(|process| !process.is_alive())
     }
 }
 
@@ -175,15 +181,12 @@ impl SessionRecords {
         });
         let is_bound = |stored: &StoredSession| {
             let bound = stored.record.session.as_ref().filter(|_| stored.record.is_armed);
-            bound.is_some_and(|bound| {
-                let is_process = bound.process.is_some() && bound.process == session.process;
-                bound.id == session.id || is_process
-            })
+            bound.is_some_and(|bound| bound.is(session))
         };
         stored.filter(is_bound).collect()
     }
 
-    /// Takes the lock of all records until the file is dropped, and removes what nobody uses any more.
+    /// Takes the lock of all records until the file is dropped.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::Disk;
-use ralph_orchestrator_safe_fs::{read_if_exists, replace_file};
+use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -98,6 +98,12 @@ pub(crate) fn settings_file(
     })
 }
 
+/// Returns where an agent reads settings, those of all scopes that it has.
+pub(crate) fn all_files(agent: HookedAgent) -> impl Iterator<Item = PathBuf> {
+    let scopes = [SettingsScope::User, SettingsScope::Project, SettingsScope::Managed];
+    scopes.into_iter().filter_map(move |scope| settings_file(agent, scope).ok())
+}
+
 /// A settings file, and what it would be.
 pub(crate) struct SettingsChange {
     pub(crate) file: PathBuf,
@@ -109,16 +115,14 @@ pub(crate) struct SettingsChange {
 /// What was there before the hooks were entered.
 #[derive(Serialize, Deserialize)]
 struct Backup {
-    file: PathBuf,
     before: Option<String>,
     after: String,
 }
 
 /// Returns the text of settings, if there are any.
 pub(crate) fn read(file: &Path) -> Result<Option<String>, CommandError> {
-    let bytes =
-        read_if_exists(&fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()), LONGEST)
-            .map_err(|error| CommandError::user(format!("{}: {error}", file.display())))?;
+    let bytes = read_if_exists(&real_path(file), LONGEST)
+        .map_err(|error| CommandError::user(format!("{}: {error}", file.display())))?;
     let text = bytes.map(String::from_utf8).transpose();
     text.map_err(|error| CommandError::user(format!("{}: {error}", file.display())))
 }
@@ -287,8 +291,7 @@ impl SettingsChange {
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let backup =
-            Backup { file: self.file.clone(), before: self.before.clone(), after: after.clone() };
+        let backup = Backup { before: self.before.clone(), after: after.clone() };
         let path = backup_path(&self.file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
@@ -296,10 +299,7 @@ impl SettingsChange {
         let bytes = serde_json::to_vec(&backup).map_err(CommandError::internal)?;
         Disk::default().write_private(&path, &bytes)?;
         // What a link names is written, as of people who keep their settings elsewhere.
-        let real = match fs::canonicalize(&self.file) {
-            Ok(real) => real,
-            Err(_) => ralph_orchestrator_safe_fs::real_path(&self.file),
-        };
+        let real = real_path(&self.file);
         let folder = real.parent().unwrap_or(&real).to_owned();
         replace_file(&real, after.as_bytes(), &folder).map_err(|error| failed(error.into()))
     }

@@ -28,6 +28,7 @@
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
 mod activity;
+mod ancestors;
 mod background;
 pub mod capture;
 mod control;
@@ -54,6 +55,7 @@ mod turn;
 mod wire;
 
 pub use activity::{are_busy, iteration_processes};
+pub use ancestors::{Ancestor, ProcessId, ancestors};
 pub use background::start_in_background;
 pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;

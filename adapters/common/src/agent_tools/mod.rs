@@ -13,5 +13,5 @@ pub use message::{
     ACCEPTED, ASKED, MAX_NOTE, NOTED, RULE, SERVER, ServerRequest, ToolCall, VALIDATED_LATER, read,
     rejection, tool_result,
 };
-pub use relay::{RELAY_COMMAND, RelayError, relay};
+pub use relay::{RELAY_COMMAND, RelayError, relay, relay_command};
 pub use server::{TOOLS_FILE, ToolServer, launched_tools_file, tools_file};

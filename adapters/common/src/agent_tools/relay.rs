@@ -12,6 +12,13 @@ use serde::{Deserialize, Serialize};
 /// The command of the orchestrator that is this relay.
 pub const RELAY_COMMAND: &str = "mcp";
 
+/// Returns the program of the relay and its arguments, for the tools that this file describes.
+#[must_use]
+pub fn relay_command(file: &Path) -> (PathBuf, [String; 2]) {
+    let program = std::env::current_exe().unwrap_or_else(|_| "ralph-orchestrator".into());
+    (program, [RELAY_COMMAND.to_owned(), file.display().to_string()])
+}
+
 /// Where the server of an iteration listens, and what it wants to hear first.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Address {
