@@ -135,7 +135,12 @@ pub(crate) async fn check(
     let context = load(&request.record)?;
     let agent = AttachedAgent::new(request.work.clone().unwrap_or_default());
     let run = AttachedRun { context: &context, request, signals, agent, warnings: Arc::default() };
-    let mut session = match run.open().await? {
+    let mut opened = run.open(false).await?;
+    if opened.is_err() && request.work.is_none() {
+        // What was reached once is to be reached anew.
+        opened = run.open(true).await?;
+    }
+    let mut session = match opened {
         Ok(session) => session,
         Err(proved) => return Ok(proved),
     };
@@ -145,7 +150,7 @@ pub(crate) async fn check(
             return Ok(begun);
         }
         // It was not there when the session began, so what it is compared with is what is there now.
-        session = match run.open().await? {
+        session = match run.open(false).await? {
             Ok(session) => session,
             Err(proved) => return Ok(proved),
         };
@@ -166,8 +171,11 @@ struct AttachedRun<'a> {
 }
 
 impl AttachedRun<'_> {
-    /// Opens the run. One that is complete is the outcome already.
-    async fn open(&self) -> Result<Result<Box<Session>, CheckOutcome>, CommandError> {
+    /// Opens the run, or begins another one. One that is complete is the outcome already.
+    async fn open(
+        &self,
+        restart: bool,
+    ) -> Result<Result<Box<Session>, CheckOutcome>, CommandError> {
         let Context { file, loaded, vars, .. } = self.context;
         let plugins = Plugins::from_context(self.context)?;
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
@@ -191,7 +199,7 @@ impl AttachedRun<'_> {
             agent: None,
             once: true,
             attached: true,
-            restart: false,
+            restart,
             renew: false,
             new_run: None,
             dry_run: false,

@@ -183,6 +183,20 @@ fn a_goal_that_is_set_in_the_middle_of_a_session_is_that_of_the_session() {
 }
 
 #[test]
+fn a_goal_that_was_reached_can_be_set_again() {
+    let env = environment();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    let session = TestSession::new(&env, "one");
+    env.write("done.txt", "");
+    assert!(session.let_go("done").contains("proved"));
+    std::fs::remove_file(env.path("done.txt")).unwrap();
+    env.ralph(&["hook", "arm", GOAL]).expect(0).says("armed");
+    session.blocked("done");
+    env.write("done.txt", "");
+    assert!(session.let_go("done").contains("proved"));
+}
+
+#[test]
 fn blocks_are_limited() {
     let env = environment();
     env.ralph(&["hook", "arm", GOAL, "--max-blocks", "5"]).expect(0);
