@@ -180,6 +180,8 @@ pub(crate) fn snapshot(name: &str, text: &str) {
     settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d\b", "[started]       ");
     settings.add_filter(r"\b\d\d:\d\d:\d\d\b", "[clock]");
     settings.add_filter(r"\b\d+:\d\d\b", "[m:ss]");
+    // A column of a table is as wide as the longest time in it.
+    settings.add_filter(r"\b\d+\.\d s {2,}", "[t] s  ");
     settings.add_filter(r"\b\d+\.\d s\b", "[t] s");
     settings.add_filter(r"/\S*/\.tmp\w+", "[folder]");
     settings.add_filter(r"w-[0-9a-f]{12}", "w-[hash]");

@@ -31,14 +31,14 @@ impl Scripted {
             "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
              program = [\"@AGENT@\"]\noutput = \"claude-json\"\n\
              [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
-             [limits]\nmax_iterations = 12\n",
+             [limits]\nmax_iterations = 12\nmax_cost_usd = 5\n",
         );
         let call = json!({"type": "assistant", "session_id": "s", "message": {
             "id": "m1", "role": "assistant", "model": "model-1", "content": [
                 {"type": "text", "text": "I read the samples first."},
                 {"type": "tool_use", "id": "t1", "name": "Bash",
                     "input": {"command": "cargo test --workspace --all-features -- --nocapture samples"}}],
-            "usage": {"input_tokens": 10, "output_tokens": 5}}});
+            "usage": {"input_tokens": 5, "output_tokens": 5}}});
         env.agent
             .call(1)
             .script(&format!(
