@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{
-    JournalEntry, Layout, Lock, SeriesLock, StoredRun, read_current_run, read_run,
+    JournalEntry, Layout, Lock, RunReader, SeriesLock, StoredRun, read_current_run, read_run,
 };
 use ralph_orchestrator_driver::read_ledger;
 
@@ -34,17 +34,18 @@ pub(super) fn records(context: &Context, args: &LogArgs) -> Result<u8, CommandEr
         done: BTreeSet::new(),
         printer: RecordPrinter::new(layout, "", args),
     };
+    let mut reader = RunReader::new(layout);
     loop {
         // First who holds it, then the journal: what was written last is then printed too.
         let held = Lock::holder(layout).is_some() || SeriesLock::holder(layout).is_some();
         let mut entries = Vec::new();
-        let found = read_current_run(layout, |entry| entries.push(entry.clone()))?;
-        if let Some(found) = &found {
-            follower.print_before(&found.run)?;
-            follower.print_new(&found.run, &entries)?;
+        let run = reader.read(|entry| entries.push(entry.clone()))?;
+        if let Some(run) = run {
+            follower.print_before(run)?;
+            follower.print_new(run, &entries)?;
             follower.printer.print_transcript()?;
         }
-        match found {
+        match run {
             None if !held => return Ok(super::nothing(context, args.json)),
             Some(_) if !held => return Ok(exit::OK),
             _ => wait_for_change(layout, &follower.run, follower.printer.transcript.as_ref()),

@@ -6,7 +6,7 @@
 //! other line that does not fit is damage.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -75,11 +75,17 @@ pub struct TornLine {
 
 /// Where a journal ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct JournalEnd {
+pub(super) struct JournalEnd {
     seq: u64,
     code: String,
     len: u64,
-    torn: Option<TornLine>,
+    pub(super) torn: Option<TornLine>,
+}
+
+impl Default for JournalEnd {
+    fn default() -> Self {
+        Self { seq: 0, code: signed_line::START.to_owned(), len: 0, torn: None }
+    }
 }
 
 /// Reads and checks a journal, without changing anything.
@@ -95,27 +101,51 @@ pub fn read_journal<R: JournalRecord>(
     let file = disk
         .open_regular(path, OpenOptions::new().read(true))
         .map_err(StateError::io("read", path))?;
-    scan(path, key, BufReader::with_capacity(256 * 1024, &file), &mut each).map(|end| end.torn)
+    let reader = BufReader::with_capacity(256 * 1024, &file);
+    let mut end = JournalEnd::default();
+    scan(path, key, reader, &mut end, &mut each)?;
+    Ok(end.torn)
+}
+
+/// Reads and checks what was appended to a journal after `end`, and moves `end` along.
+pub(super) fn read_appended(
+    disk: &Disk,
+    path: &Path,
+    key: &Key,
+    end: &mut JournalEnd,
+    each: &mut dyn FnMut(JournalEntry),
+) -> Result<(), StateError> {
+    let file = disk
+        .open_regular(path, OpenOptions::new().read(true))
+        .map_err(StateError::io("read", path))?;
+    let len = file.inner().metadata().map_err(StateError::io("look at", path))?.len();
+    if len < end.len {
+        return Err(StateError::damaged(path, "it is shorter than it was"));
+    }
+    let mut inner = file.inner();
+    inner.seek(SeekFrom::Start(end.len)).map_err(StateError::io("read", path))?;
+    scan(path, key, BufReader::with_capacity(256 * 1024, &file), end, each)
 }
 
 fn scan<R: JournalRecord>(
     path: &Path,
     key: &Key,
     mut reader: impl BufRead,
+    end: &mut JournalEnd,
     each: &mut dyn FnMut(JournalEntry<R>),
-) -> Result<JournalEnd, StateError> {
-    let mut end = JournalEnd { seq: 0, code: signed_line::START.to_owned(), len: 0, torn: None };
+) -> Result<(), StateError> {
+    end.torn = None;
     let mut line = Vec::new();
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line).map_err(StateError::io("read", path))?;
         let read = u64::try_from(read).unwrap_or(u64::MAX);
         if read == 0 {
-            return Ok(end);
+            return Ok(());
         }
         let Some(text) = line.strip_suffix(b"\n") else {
             end.torn = Some(TornLine { bytes: read });
-            return Ok(end);
+            return Ok(());
         };
         let next = end.seq.saturating_add(1);
         let broken = |what: &str| StateError::damaged(path, format!("record {next}: {what}"));
@@ -160,8 +190,7 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(true).mode(0o600);
         let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
-        let end = JournalEnd { seq: 0, code: signed_line::START.to_owned(), len: 0, torn: None };
-        Self::new(disk, path, key, file, end)
+        Self::new(disk, path, key, file, JournalEnd::default())
     }
 
     /// Opens a journal to go on with it; a torn last line is cut and told.
@@ -178,7 +207,8 @@ impl Journal {
             .open_regular(path, OpenOptions::new().read(true).append(true))
             .map_err(StateError::io("open", path))?;
         let reader = BufReader::with_capacity(256 * 1024, &file);
-        let mut end = scan(path, key, reader, &mut each)?;
+        let mut end = JournalEnd::default();
+        scan(path, key, reader, &mut end, &mut each)?;
         let torn = end.torn.take();
         if torn.is_some() {
             file.set_len(end.len)

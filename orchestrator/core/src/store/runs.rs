@@ -5,10 +5,11 @@ use std::fs;
 use super::disk::Disk;
 use super::error::StateError;
 use super::journal::{self, JournalEntry};
+use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::state_store::{JournalFold, StoredRun, read_current_run};
+use super::state_store::{StoredRun, read_current_run};
 
 /// A run as it is read.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
 use super::journal::{self, Journal, JournalEntry, TornLine};
+use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
@@ -189,7 +190,8 @@ impl Store {
         let (journal, torn) =
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
-        let found = fold.check(&path, latch, torn)?;
+        fold.check(&path, latch)?;
+        let found = fold.into_stored_run(&latch.run, torn);
         let folder = self.layout.run(&latch.run);
         let files =
             [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
@@ -366,7 +368,8 @@ pub fn read_current_run(
         each(&entry);
     })
     .map_err(|error| gone(error, &path))?;
-    fold.check(&path, &latch, torn).map(Some)
+    fold.check(&path, &latch)?;
+    Ok(Some(fold.into_stored_run(&latch.run, torn)))
 }
 
 /// Returns the run of a state directory if it is complete, without taking the lock or changing anything.
@@ -389,14 +392,18 @@ const fn ends_midway(state: &State) -> bool {
 }
 
 /// Whether no run was ever begun. What cannot be looked at is not taken for empty.
-fn is_empty(disk: &Disk, layout: &Layout) -> Result<bool, StateError> {
+pub(super) fn is_empty(disk: &Disk, layout: &Layout) -> Result<bool, StateError> {
     let (runs, latch) = (layout.runs(), layout.latch());
     let no_runs = disk.is_empty_dir(&runs).map_err(StateError::io("list", &runs))?;
     Ok(no_runs && !fs::exists(&latch).map_err(StateError::io("look at", &latch))?)
 }
 
 /// Returns the latch, if a run has begun.
-fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
+pub(super) fn read_latch(
+    disk: &Disk,
+    layout: &Layout,
+    key: &Key,
+) -> Result<Option<LatchFile>, StateError> {
     let path = layout.latch();
     match LatchFile::read(disk, key, &path)? {
         None if is_empty(disk, layout)? => Ok(None),
@@ -418,68 +425,11 @@ fn has_not_begun(disk: &Disk, journal: &Path) -> Result<bool, StateError> {
     }
 }
 
-fn gone(error: StateError, path: &Path) -> StateError {
+pub(super) fn gone(error: StateError, path: &Path) -> StateError {
     match error {
         StateError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             StateError::damaged(path, "the journal that the latch names is gone")
         }
         other => other,
-    }
-}
-
-#[derive(Default)]
-pub(super) struct JournalFold {
-    state: State,
-    seq: u64,
-    started: Option<Timestamp>,
-    ended: Option<Timestamp>,
-}
-
-impl JournalFold {
-    pub(super) fn take(&mut self, entry: &JournalEntry) {
-        self.started.get_or_insert(entry.time);
-        self.ended = Some(entry.time);
-        self.seq = entry.seq;
-        self.state.apply(&entry.record);
-    }
-
-    /// Whether there was a first record.
-    pub(super) const fn has_started(&self) -> bool {
-        self.state.started.is_some()
-    }
-
-    /// Returns the run with this id, as far as its journal was read.
-    pub(super) fn into_stored_run(self, run: &str, torn: Option<TornLine>) -> StoredRun {
-        StoredRun {
-            run: run.to_owned(),
-            state: self.state,
-            torn,
-            started: self.started,
-            ended: self.ended,
-        }
-    }
-
-    /// Returns the journal has to be as long as the latch says, and as far.
-    fn check(
-        self,
-        path: &Path,
-        latch: &LatchFile,
-        torn: Option<TornLine>,
-    ) -> Result<StoredRun, StateError> {
-        if self.seq < latch.seq {
-            return Err(StateError::damaged(
-                path,
-                format!("{} records, but the latch was set after {}", self.seq, latch.seq),
-            ));
-        }
-        if let Latch::Completed(_) = latch.latch
-            && self.state.latch != latch.latch
-        {
-            return Err(StateError::damaged(path, "does not have the completion of the latch"));
-        }
-        if !self.has_started() {
-            return Err(StateError::damaged(path, "does not begin with the start of a run"));
-        }
-        Ok(self.into_stored_run(&latch.run, torn))
     }
 }

@@ -10,4 +10,5 @@
 mod damage;
 mod held;
 mod orphans;
+mod run_reader;
 mod support;
