@@ -32,6 +32,8 @@ use crate::commands::reset::ResetArgs;
 use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::runs::RunsArgs;
+#[cfg(feature = "web")]
+use crate::commands::serve::ServeArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// List the runs of this workspace, whatever their configuration
     Runs(RunsArgs),
+    /// Serve a web page and an interface that show all runs
+    #[cfg(feature = "web")]
+    Serve(ServeArgs),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(WhyArgs),
     /// Show the item of the backlog that is worked on next
@@ -154,6 +159,10 @@ impl Command {
     pub(crate) const fn uses_config(&self) -> bool {
         if let Self::Hook(command) = self {
             return command.uses_config();
+        }
+        #[cfg(feature = "web")]
+        if matches!(self, Self::Serve(_)) {
+            return false;
         }
         !matches!(
             self,

@@ -196,18 +196,26 @@ fn install_log(command: &Command) -> trace::RunLog {
     }
 }
 
-fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
-    let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
-    let (command, task) = match command {
+/// Returns the command and the task that it is for: `go` is a `run`.
+fn with_task(
+    command: Command,
+    task: Option<String>,
+) -> Result<(Command, Option<String>), CommandError> {
+    match command {
         Command::Go(go) => {
             let (run, task) = go.into_run(task)?;
-            (Command::Run(run), Some(task))
+            Ok((Command::Run(run), Some(task)))
         }
-        command => (command, task),
-    };
-    if task.is_some() && !command.uses_config() {
-        return Err(CommandError::user("--task has no effect on this command; leave it out"));
+        command if task.is_some() && !command.uses_config() => {
+            Err(CommandError::user("--task has no effect on this command; leave it out"))
+        }
+        command => Ok((command, task)),
     }
+}
+
+fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
+    let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
+    let (command, task) = with_task(command, task)?;
     if quiet {
         output::set_quiet();
     }
@@ -236,6 +244,8 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Add(add) => commands::add::add(&config, add),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
+        #[cfg(feature = "web")]
+        Command::Serve(serve) => commands::serve::serve(&serve),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
         Command::Control(control) => commands::control(&config, control),

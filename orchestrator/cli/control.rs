@@ -1,32 +1,35 @@
-//! Sends controls to the run of a command: to the orchestrator that holds it, or, where none does, into its
-//! journal.
+//! Sends controls to a run: to the orchestrator that holds it, or, where none does, into its journal.
+
+mod messages;
+mod origin;
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use ralph_orchestrator_core::engine::{RecordedControl, new_run_id, record_control};
+use ralph_orchestrator_core::engine::{RecordedControl, record_control};
 use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_core::store::{
     Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
     send_control, withdraw_control,
 };
 
+pub(crate) use origin::{KeyedOrigin, own_origin};
+
 use crate::commands::run_selection;
-use crate::context::{self, Context};
+use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::orphans::end_orphans;
 use crate::output;
 use crate::render::text::{local, one_line, timestamp};
 
-/// The name of this program in controls.
-const PROGRAM: &str = "command line";
+/// The name of a command in controls.
+pub(crate) const COMMAND_LINE: &str = "command line";
 /// How long the run may take to record a control; one that is stopped takes it in later.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What became of a control.
-pub(crate) enum Delivery {
+/// How far a control has come.
+enum Delivery {
     /// The active run has recorded it.
     Taken(RecordedControl),
     /// It is recorded; no run is active.
@@ -37,73 +40,117 @@ pub(crate) enum Delivery {
 
 impl Delivery {
     /// Returns what is recorded, and whether the run is active.
-    pub(crate) const fn recorded(&self) -> Option<(&RecordedControl, bool)> {
+    const fn recorded(&self) -> Option<(&RecordedControl, bool)> {
         match self {
             Self::Taken(recorded) => Some((recorded, true)),
             Self::Stored(recorded) => Some((recorded, false)),
             Self::Queued => None,
         }
     }
+}
 
-    /// Returns what is recorded, and whether the run is active, unless the run has yet to take it, which is said.
-    ///
-    /// # Errors
-    /// The control cannot take effect.
-    pub(crate) fn accepted(&self) -> Result<Option<(&RecordedControl, bool)>, CommandError> {
-        let Some((recorded, is_active)) = self.recorded() else {
-            output::result(QUEUED);
-            return Ok(None);
-        };
-        match &recorded.refused {
-            Some(reason) => Err(refuse(reason)),
-            None => Ok(Some((recorded, is_active))),
-        }
+/// The run that a control is for.
+pub(crate) struct ControlTarget<'a> {
+    layout: Layout,
+    /// The shell command that invokes this program for it.
+    invocation: String,
+    /// The configuration that the run was asked for by.
+    context: Option<&'a Context>,
+}
+
+impl<'a> ControlTarget<'a> {
+    /// The run of a configuration.
+    pub(crate) fn of_context(
+        context: &'a Context,
+        file: &ConfigFile,
+    ) -> Result<Self, CommandError> {
+        let (layout, invocation) = (context.layout()?, context::invocation(file));
+        Ok(Self { layout, invocation, context: Some(context) })
+    }
+
+    /// The run of a state directory.
+    pub(crate) const fn of_layout(layout: Layout, invocation: String) -> Self {
+        Self { layout, invocation, context: None }
+    }
+
+    fn no_run(&self) -> CommandError {
+        CommandError::user(self.context.map_or_else(|| NO_RUN.to_owned(), run_selection::no_run))
     }
 }
 
+/// What became of a control.
+pub(crate) struct Outcome {
+    /// What to say about it.
+    pub(crate) message: String,
+    /// The run has not taken it yet.
+    pub(crate) is_queued: bool,
+}
+
+/// Delivers a control, and returns once it is recorded, or the run has not taken it for a while.
+///
+/// # Errors
+/// It cannot take effect.
+pub(crate) fn deliver(
+    target: &ControlTarget<'_>,
+    origin: ControlOrigin,
+    control: &Control,
+) -> Result<Outcome, CommandError> {
+    match control {
+        Control::Steer { text } if text.trim().is_empty() => {
+            return Err(CommandError::user("the text is empty"));
+        }
+        Control::Answer { text } if text.trim().is_empty() => {
+            return Err(CommandError::user("the answer is empty"));
+        }
+        _ => {}
+    }
+    let delivery = Sender::new(target, origin, control.clone())?.deliver()?;
+    let message = messages::describe(control, &delivery, &target.invocation)?;
+    Ok(Outcome { message, is_queued: matches!(delivery, Delivery::Queued) })
+}
+
 /// A control on its way.
-pub(crate) struct Sender<'a> {
-    context: &'a Context,
-    layout: Layout,
-    program: String,
+struct Sender<'a> {
+    target: &'a ControlTarget<'a>,
     control: ReceivedControl,
     /// The run whose inbox has it.
     sent_to: Option<String>,
 }
 
 impl<'a> Sender<'a> {
-    pub(crate) fn new(
-        context: &'a Context,
-        file: &ConfigFile,
+    fn new(
+        target: &'a ControlTarget<'a>,
+        origin: ControlOrigin,
         control: Control,
     ) -> Result<Self, CommandError> {
-        let layout = context.layout()?;
-        if !layout.root().exists() {
-            return Err(CommandError::user(run_selection::no_run(context)));
+        if !target.layout.root().exists() {
+            return Err(target.no_run());
         }
         if !fits_in_message(&control) {
             return Err(CommandError::user("the text is too long")
                 .hinted("write it to a file of the workspace, and name the file"));
         }
-        let control = ReceivedControl { origin: own_origin(), control };
-        let program = context::invocation(file);
-        Ok(Self { context, layout, program, control, sent_to: None })
+        Ok(Self { target, control: ReceivedControl { origin, control }, sent_to: None })
+    }
+
+    fn layout(&self) -> &'a Layout {
+        &self.target.layout
     }
 
     /// Delivers the control, and returns once it is recorded, or the run has not taken it for a while.
-    pub(crate) fn deliver(mut self) -> Result<Delivery, CommandError> {
+    fn deliver(mut self) -> Result<Delivery, CommandError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // Between two items nobody holds the run, and the next one must find it free.
-            if SeriesLock::holder(&self.layout).is_none() {
-                match Store::open(self.layout.clone()) {
+            if SeriesLock::holder(self.layout()).is_none() {
+                match Store::open(self.layout().clone()) {
                     Err(StateError::Busy { .. }) => {}
                     opened => return self.store(opened?),
                 }
             }
             match &self.sent_to {
                 None => self.send()?,
-                Some(run) if !is_control_waiting(&self.layout, self.id()) => {
+                Some(run) if !is_control_waiting(self.layout(), self.id()) => {
                     return self.find_recorded(run);
                 }
                 Some(_) => {}
@@ -124,15 +171,19 @@ impl<'a> Sender<'a> {
 
     /// Puts it into the inbox of the active run, once that has begun.
     fn send(&mut self) -> Result<(), CommandError> {
-        let Some(found) = read_current_run(&self.layout, |_| {})? else { return Ok(()) };
+        let Some(found) = read_current_run(self.layout(), |_| {})? else { return Ok(()) };
+        if found.state.controls.received.contains(self.id()) {
+            self.sent_to = Some(found.run);
+            return Ok(());
+        }
         if found.state.completion().is_some() {
             // The next item of the backlog is about to begin.
-            if SeriesLock::holder(&self.layout).is_some() {
+            if SeriesLock::holder(self.layout()).is_some() {
                 return Ok(());
             }
             return Err(self.complete(&found.run));
         }
-        send_control(&self.layout, &found.run, &self.control)?;
+        send_control(self.layout(), &found.run, &self.control)?;
         self.sent_to = Some(found.run);
         Ok(())
     }
@@ -144,10 +195,13 @@ impl<'a> Sender<'a> {
         for note in store.end_orphans(found.as_ref(), &end_orphans).notes {
             output::info(&note);
         }
-        withdraw_control(&self.layout, self.id())?;
+        withdraw_control(self.layout(), self.id())?;
         let Some(found) = found else {
-            return Err(CommandError::user(run_selection::no_run(self.context)));
+            return Err(self.target.no_run());
         };
+        if found.state.controls.received.contains(self.id()) {
+            return self.find_recorded(&found.run);
+        }
         if found.state.completion().is_some() {
             return Err(self.complete(&found.run));
         }
@@ -157,7 +211,7 @@ impl<'a> Sender<'a> {
     /// Finds what the run has recorded of it.
     fn find_recorded(&self, run: &str) -> Result<Delivery, CommandError> {
         let (mut recorded, mut running) = (None, None);
-        let found = read_current_run(&self.layout, |entry| {
+        let found = read_current_run(self.layout(), |entry| {
             match &entry.record {
                 Record::IterationStarted { iteration, .. } => running = Some(*iteration),
                 Record::IterationEnded { .. } => running = None,
@@ -183,26 +237,8 @@ impl<'a> Sender<'a> {
 
     fn complete(&self, run: &str) -> CommandError {
         CommandError::user(format!("run {run} is complete"))
-            .hinted(format!("`{} run --restart` begins a new run", self.program))
+            .hinted(format!("`{} run --restart` begins a new run", self.target.invocation))
     }
-}
-
-/// Returns the origin of a control that is sent now.
-pub(crate) fn own_origin() -> ControlOrigin {
-    let sent_ms = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-    ControlOrigin { id: new_run_id(), user: user_name(), program: PROGRAM.to_owned(), sent_ms }
-}
-
-/// The name of the user who runs this program, or the number.
-fn user_name() -> String {
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == uid).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("user {uid}"))
 }
 
 /// Who sent a control, and when.
@@ -223,12 +259,3 @@ pub(crate) fn progress(answer: &Answer) -> (&'static str, Option<u64>) {
     };
     (word, answer.delivered_in)
 }
-
-/// Refuses, with the run's reason.
-pub(crate) fn refuse(reason: &str) -> CommandError {
-    CommandError::user(reason.to_owned())
-}
-
-/// The message of a control that the run has not taken yet.
-pub(crate) const QUEUED: &str =
-    "queued: the run does not take messages at the moment; it takes this one as soon as it can";

@@ -12,6 +12,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "serve",
+        &[
+            ("Show all runs on a page; the address is printed", "serve"),
+            (
+                "Let the page steer, pause and stop them, on a free port",
+                "serve --control --listen 127.0.0.1:0",
+            ),
+        ],
+    ),
+    (
         "runs prune",
         &[
             ("What would be deleted", "runs prune --older-than 30d --dry-run"),

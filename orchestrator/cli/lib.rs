@@ -2,6 +2,8 @@
 //!
 //! [`Cli`] is the whole program. It knows everything by name that a configuration can name, and is the only
 //! part that prints.
+// Some of what commands share is used once only, and once more by the web page.
+#![cfg_attr(not(feature = "web"), allow(dead_code, unused_imports))]
 
 mod activity;
 mod agent_words;
@@ -48,6 +50,8 @@ mod tasks;
 mod trace;
 mod validation_setup;
 mod values;
+#[cfg(feature = "web")]
+mod web;
 mod workspace_selection;
 mod workspace_setup;
 mod writer;

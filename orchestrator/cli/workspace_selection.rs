@@ -82,7 +82,8 @@ fn choose(mut states: Vec<StateDir>) -> StateDir {
     chosen
 }
 
-fn to_config_file(state: &StateDir) -> Result<ConfigFile, CommandError> {
+/// Returns the configuration that the run of a state directory was begun with.
+pub(crate) fn to_config_file(state: &StateDir) -> Result<ConfigFile, CommandError> {
     let owner = &state.owner;
     let file = match owner.configuration() {
         // The file identifies the run: without it there is no telling that it is this one.

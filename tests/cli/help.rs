@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 60] = [
+const COMMANDS: [&str; 61] = [
     "",
     "run",
     "new",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 60] = [
     "why",
     "diff",
     "runs",
+    "serve",
     "runs prune",
     "export",
     "receipt",

@@ -69,6 +69,7 @@ mod screen;
 mod screens;
 mod secrets;
 mod seed;
+mod serve;
 mod setup;
 mod shells;
 mod shipped;

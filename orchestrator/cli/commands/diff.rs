@@ -1,7 +1,7 @@
 //! `diff`
 
 use ralph_orchestrator_git::{CheckpointName, Diff, DiffEnd, FileStatus, RunRef};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::block_on;
 use crate::args::SetArgs;
@@ -37,18 +37,13 @@ pub(crate) struct DiffArgs {
 pub(crate) fn diff(file: &ConfigFile, args: &DiffArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
     let (iterations, is_stat) = (args.iterations.clone(), args.stat);
+    let longest = if is_stat { 0 } else { LONGEST_PATCH };
     let (from, to, diff) = block_on(async {
         let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
-        blocking(move || compare(&stored, &iterations, is_stat)).await?
+        blocking(move || compare(&stored, &iterations, longest)).await?
     })?;
     if args.json {
-        output::json(&json!({
-            "from": from,
-            "to": to,
-            "files": diff.files,
-            "patch": (!is_stat).then(|| String::from_utf8_lossy(&diff.patch)),
-            "patch_truncated": diff.is_patch_truncated && !is_stat,
-        }));
+        output::json(&object(&diff, (from, to), !is_stat));
     } else if is_stat || diff.files.is_empty() {
         print_files(&diff, from, to);
     } else {
@@ -57,11 +52,22 @@ pub(crate) fn diff(file: &ConfigFile, args: &DiffArgs) -> Result<u8, CommandErro
     Ok(exit::OK)
 }
 
-/// Compares two checkpoints. Blocks.
-fn compare(
+/// Returns the differences of two iterations as `diff --json` prints them.
+pub(crate) fn object(diff: &Diff, (from, to): (u64, u64), has_patch: bool) -> Value {
+    json!({
+        "from": from,
+        "to": to,
+        "files": diff.files,
+        "patch": has_patch.then(|| String::from_utf8_lossy(&diff.patch)),
+        "patch_truncated": diff.is_patch_truncated && has_patch,
+    })
+}
+
+/// Compares two checkpoints, with at most this many bytes of the patch. Blocks.
+pub(crate) fn compare(
     stored: &StoredRepository,
     iterations: &[u64],
-    is_stat: bool,
+    longest_patch: usize,
 ) -> Result<(u64, u64, Diff), CommandError> {
     let StoredRepository { repository, run, .. } = stored;
     let (from, to) = match iterations {
@@ -81,8 +87,7 @@ fn compare(
         let found = repository.find_checkpoint(run, CheckpointName::Iteration(iteration));
         found.map(|found| DiffEnd::Tree(found.tree)).map_err(CommandError::from)
     };
-    let most = if is_stat { 0 } else { LONGEST_PATCH };
-    Ok((from, to, repository.diff(&end(from)?, &end(to)?, most)?))
+    Ok((from, to, repository.diff(&end(from)?, &end(to)?, longest_patch)?))
 }
 
 fn last_iteration(stored: &StoredRepository, run: &RunRef) -> Result<u64, CommandError> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::run_selection;
 use crate::args::SetArgs;
 use crate::context::Context;
-use crate::control::{self, Sender};
+use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::text::{limit_value, timestamp};
@@ -71,8 +71,11 @@ pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, Command
     let context = Context::locate_run(file, &args.sets)?;
     let changes = args.changes();
     if !changes.is_empty() {
-        let delivery = Sender::new(&context, file, Control::Limits(changes))?.deliver()?;
-        if delivery.accepted()?.is_none() {
+        let target = ControlTarget::of_context(&context, file)?;
+        let outcome =
+            control::deliver(&target, own_origin(COMMAND_LINE), &Control::Limits(changes))?;
+        if outcome.is_queued {
+            output::result(&outcome.message);
             return Ok(exit::OK);
         }
     }

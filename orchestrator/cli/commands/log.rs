@@ -4,8 +4,8 @@ mod determinism;
 mod diff;
 mod follow;
 mod iteration;
-mod records;
-mod transcript;
+pub(crate) mod records;
+pub(crate) mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{JournalEntry, Layout, read_run};

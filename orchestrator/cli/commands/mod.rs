@@ -28,6 +28,8 @@ pub(crate) mod rollback;
 pub(crate) mod run;
 pub(crate) mod run_selection;
 pub(crate) mod runs;
+#[cfg(feature = "web")]
+pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod stop;

@@ -84,6 +84,16 @@ pub(crate) struct SelectedRun {
 }
 
 impl SelectedRun {
+    /// Returns a run as it was read, with the time at which its runtime was last recorded.
+    pub(crate) const fn new(
+        layout: Layout,
+        found: StoredRun,
+        holder: Option<Holder>,
+        measured: Option<Timestamp>,
+    ) -> Self {
+        Self { layout, found, holder, measured }
+    }
+
     /// Whether a process works on it.
     pub(crate) const fn is_running(&self) -> bool {
         self.holder.is_some()

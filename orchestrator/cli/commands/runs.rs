@@ -1,6 +1,6 @@
 //! `runs`
 
-mod everywhere;
+pub(crate) mod everywhere;
 mod prune;
 
 use jiff::Timestamp;

@@ -113,7 +113,8 @@ fn no_run(layout: &Layout) -> Value {
     })
 }
 
-fn object(stored: &SelectedRun) -> Value {
+/// Returns a run as `status --json` prints it.
+pub(crate) fn object(stored: &SelectedRun) -> Value {
     let StoredRun { run, state, started, .. } = &stored.found;
     let holder = stored.holder.as_ref();
     let waiting_until = state.waiting.as_ref().and_then(|wait| timestamp(wait.until_ms));

@@ -2,10 +2,9 @@
 
 use ralph_orchestrator_core::machine::Control;
 
-use super::run_selection;
 use crate::args::SetArgs;
-use crate::context::{self, Context};
-use crate::control::Sender;
+use crate::context::Context;
+use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -19,21 +18,18 @@ pub(crate) struct SteerArgs {
 }
 
 pub(crate) fn steer(file: &ConfigFile, args: SteerArgs) -> Result<u8, CommandError> {
-    let context = Context::locate_run(file, &args.sets)?;
-    if args.text.trim().is_empty() {
-        return Err(CommandError::user("the text is empty"));
-    }
-    let delivery = Sender::new(&context, file, Control::Steer { text: args.text })?.deliver()?;
-    let Some((_, is_active)) = delivery.accepted()? else { return Ok(exit::OK) };
-    let run = run_selection::read(&context, None, |_| {})?;
-    let is_attached = run.is_some_and(|run| run.found.state.process.attached);
-    output::result(&match is_active {
-        _ if is_attached => "queued: the session reads this when it stops next".to_owned(),
-        true => "queued: this goes to the top of the next prompt".to_owned(),
-        false => format!(
-            "queued: this goes to the top of the next prompt; `{} run` resumes",
-            context::invocation(file)
-        ),
-    });
+    send(file, &args.sets, &Control::Steer { text: args.text })
+}
+
+/// Sends a control to the run of a configuration, and says what became of it.
+pub(super) fn send(
+    file: &ConfigFile,
+    sets: &SetArgs,
+    control: &Control,
+) -> Result<u8, CommandError> {
+    let context = Context::locate_run(file, sets)?;
+    let target = ControlTarget::of_context(&context, file)?;
+    let outcome = control::deliver(&target, own_origin(COMMAND_LINE), control)?;
+    output::result(&outcome.message);
     Ok(exit::OK)
 }

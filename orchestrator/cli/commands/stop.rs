@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_core::machine::{Control, ReceivedControl};
+use ralph_orchestrator_core::machine::{Control, ControlOrigin, ReceivedControl};
 use ralph_orchestrator_core::store::{
     Holder, Layout, Lock, Owner, SeriesLock, read_current_run, send_control, withdraw_control,
 };
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use super::run_selection::layouts;
 use crate::args::SetArgs;
 use crate::context::{self, Context};
-use crate::control::own_origin;
+use crate::control::{COMMAND_LINE, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -51,10 +51,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
             }
         },
     };
-    let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
-    let message = announce(&layout);
-    kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
+    let (pid, message) = request(&layout, &holder, own_origin(COMMAND_LINE))?;
     if args.no_wait {
         output::result(&format!("stop requested: {holder}"));
         return Ok(exit::OK);
@@ -86,14 +83,38 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     Ok(exit::OK)
 }
 
+/// Requests the end of the run that a process holds, and returns that process and the id of the message that says
+/// who does.
+fn request(
+    layout: &Layout,
+    holder: &Holder,
+    origin: ControlOrigin,
+) -> Result<(Pid, Option<String>), CommandError> {
+    let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
+    let message = announce(layout, origin);
+    kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
+    Ok((pid, message))
+}
+
+/// Requests the end of the run of a state directory, without waiting for it, and returns what to say of it.
+///
+/// # Errors
+/// The process that holds the run cannot be reached.
+pub(crate) fn request_stop(layout: &Layout, origin: ControlOrigin) -> Result<String, CommandError> {
+    let Some(holder) = holder_of(layout) else { return Ok("no run is active".to_owned()) };
+    request(layout, &holder, origin)?;
+    Ok(format!("stop requested: {holder}"))
+}
+
 /// Lets the run record who stops it. That is not needed to stop it, so whatever keeps it from that is no
 /// error. Returns the id of the message.
-fn announce(layout: &Layout) -> Option<String> {
+fn announce(layout: &Layout, origin: ControlOrigin) -> Option<String> {
     let found = read_current_run(layout, |_| {}).ok()??;
     if found.state.completion().is_some() {
         return None;
     }
-    let control = ReceivedControl { origin: own_origin(), control: Control::Stop };
+    let control = ReceivedControl { origin, control: Control::Stop };
     send_control(layout, &found.run, &control).ok()?;
     Some(control.origin.id)
 }

@@ -1,8 +1,10 @@
 //! The repository of a stored run, for commands that read its checkpoints.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ralph_orchestrator_core::store::{Layout, StoredRun};
 use ralph_orchestrator_git::{Repository, RunRef};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
@@ -25,18 +27,28 @@ impl StoredRepository {
         prefix: Option<&str>,
     ) -> Result<Self, CommandError> {
         let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
-        let found = selected.found;
-        let folder = selected.layout.git(&found.run);
+        let configured = context.loaded.config.run.workspace.clone();
+        Self::of_run(&selected.layout, selected.found, configured, &context.vars).await
+    }
+
+    /// Opens the repository of a run whose workspace is the configured one if none was recorded.
+    pub(crate) async fn of_run(
+        layout: &Layout,
+        found: StoredRun,
+        configured: PathBuf,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Self, CommandError> {
+        let folder = layout.git(&found.run);
         if !folder.exists() {
             return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
                 .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
         }
         let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
-        let workspace = recorded.unwrap_or_else(|| context.loaded.config.run.workspace.clone());
+        let workspace = recorded.unwrap_or(configured);
         let runtime = Handle::current();
-        let git = SupervisedGit::find(Supervisor::this_binary(), &context.vars, runtime)
+        let git = SupervisedGit::find(Supervisor::this_binary(), vars, runtime)
             .map_err(CommandError::unavailable)?;
-        let (vars, run) = (environment(&context.vars), RunRef::new(found.run)?);
+        let (vars, run) = (environment(vars), RunRef::new(found.run)?);
         let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
         Ok(Self { repository: blocking(open).await??, run })
     }

@@ -20,7 +20,7 @@ const FULL_TIME: usize = 60;
 const TIME_INDENT: usize = 10;
 
 /// Formats the records of a run, one after the other.
-pub(super) struct RecordFormatter {
+pub(crate) struct RecordFormatter {
     story: RunSummary,
     /// Columns to fold lines at.
     width: Option<usize>,
@@ -33,7 +33,7 @@ pub(super) struct RecordFormatter {
 }
 
 impl RecordFormatter {
-    pub(super) fn new(width: Option<usize>) -> Self {
+    pub(crate) fn new(width: Option<usize>) -> Self {
         Self {
             story: RunSummary::default(),
             width,
@@ -50,7 +50,7 @@ impl RecordFormatter {
     }
 
     /// The lines for the next record; none if people do not care about it.
-    pub(super) fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
+    pub(crate) fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
         self.story.add(&entry.record);
         let Some(text) = self.describe(&entry.record) else { return Vec::new() };
         let time = match self.width {

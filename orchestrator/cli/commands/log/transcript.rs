@@ -76,7 +76,11 @@ impl TranscriptReader {
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
         match self.format {
             TranscriptFormat::Raw => raw(event),
-            TranscriptFormat::Text | TranscriptFormat::Json => text(event),
+            TranscriptFormat::Text | TranscriptFormat::Json => {
+                if let Some(text) = describe(event) {
+                    output::result(&text);
+                }
+            }
         }
     }
 }
@@ -88,17 +92,18 @@ fn raw(event: Event) {
     }
 }
 
-fn text(event: Event) {
-    match event {
-        Event::Text { text } => output::result(&escape(text.trim_end())),
-        Event::ToolCall { name, input, .. } => output::result(&tool_line(&name, &input)),
+/// Returns what an event says, in words; `None` if people do not care about it.
+pub(crate) fn describe(event: Event) -> Option<String> {
+    Some(match event {
+        Event::Text { text } => escape(text.trim_end()),
+        Event::ToolCall { name, input, .. } => tool_line(&name, &input),
         Event::ToolResult { text, is_error, .. } => {
             let mark = if is_error { "  failed:" } else { "  ->" };
-            output::result(&format!("{mark} {}", one_line(&text, 200)));
+            format!("{mark} {}", one_line(&text, 200))
         }
-        Event::Note { text } => output::result(&format!("note: {}", escape(&text))),
-        Event::Claim { text, .. } => output::result(&format!("claim: {}", escape(&text))),
-        Event::Warning { message } => output::result(&format!("warning: {}", escape(&message))),
-        _ => {}
-    }
+        Event::Note { text } => format!("note: {}", escape(&text)),
+        Event::Claim { text, .. } => format!("claim: {}", escape(&text)),
+        Event::Warning { message } => format!("warning: {}", escape(&message)),
+        _ => return None,
+    })
 }

@@ -33,7 +33,7 @@ pub(super) fn list(is_json: bool) -> u8 {
 }
 
 /// The current run of a state directory.
-struct Row {
+pub(crate) struct Row {
     state_dir: StateDir,
     run: String,
     phase: &'static str,
@@ -47,7 +47,7 @@ struct Row {
 }
 
 impl Row {
-    fn read(state_dir: &StateDir) -> Option<Self> {
+    pub(crate) fn read(state_dir: &StateDir) -> Option<Self> {
         let holder = Lock::holder(&state_dir.layout);
         let mut paused = None;
         let read = read_current_run(&state_dir.layout, |entry| {
@@ -89,11 +89,13 @@ impl Row {
         })
     }
 
-    const fn order(&self) -> (bool, Option<Timestamp>) {
+    /// Its place among others: active ones come last, then the newest.
+    pub(crate) const fn order(&self) -> (bool, Option<Timestamp>) {
         (self.holder.is_some(), self.since)
     }
 
-    fn object(&self) -> Value {
+    /// Returns it as `runs --all --json` prints it.
+    pub(crate) fn object(&self) -> Value {
         let (state, owner) = (self.state.as_ref(), &self.state_dir.owner);
         json!({
             "workspace": owner.workspace(),

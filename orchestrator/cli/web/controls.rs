@@ -1,0 +1,176 @@
+//! The controls that the page and programs send.
+
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::machine::{Control, LimitChanges};
+use ralph_orchestrator_web::SourceError;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::{LocatedRun, refused};
+use crate::commands::stop::request_stop;
+use crate::context::{invocation, shell_word};
+use crate::control::{self, ControlTarget, KeyedOrigin};
+use crate::workspace_selection::to_config_file;
+
+/// The name of the page in controls.
+const PROGRAM: &str = "web page";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pause {
+    #[serde(default)]
+    now: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A limit that is missing stays; one that is null is lifted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    #[serde(default)]
+    clear: bool,
+    #[serde(default, deserialize_with = "given")]
+    max_iterations: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given")]
+    max_runtime_s: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given")]
+    max_cost_usd: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "given")]
+    max_tokens: Option<Option<u64>>,
+}
+
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Sends a control to the run, and returns what to say of it.
+pub(super) fn send(
+    located: &LocatedRun,
+    control: &str,
+    arguments: &Value,
+    key: &str,
+) -> Result<String, SourceError> {
+    let control = parse(control, arguments)?;
+    if !located.is_current {
+        let text = format!("run {} is an earlier one of its workspace", located.run);
+        return Err(SourceError::Refused(text));
+    }
+    let layout = &located.state_dir.layout;
+    let keyed = KeyedOrigin::new(layout, PROGRAM, key)
+        .map_err(|error| SourceError::Failed(error.to_string()))?;
+    let Some(control) = control else {
+        if keyed.is_recorded {
+            return Ok("stop requested".to_owned());
+        }
+        return request_stop(layout, keyed.origin).map_err(|error| refused(&error));
+    };
+    let program = to_config_file(&located.state_dir).map_or_else(
+        |_| {
+            let workspace = located.state_dir.owner.workspace().unwrap_or_default();
+            format!("ralph-orchestrator -w {}", shell_word(workspace))
+        },
+        |file| invocation(&file),
+    );
+    let target = ControlTarget::of_layout(layout.clone(), program);
+    let outcome = control::deliver(&target, keyed.origin, &control);
+    Ok(outcome.map_err(|error| refused(&error))?.message)
+}
+
+/// Returns the control; `None` for `stop`, which needs more than the run's own attention.
+fn parse(control: &str, arguments: &Value) -> Result<Option<Control>, SourceError> {
+    Ok(Some(match control {
+        "steer" => Control::Steer { text: read::<Text>(arguments)?.text },
+        "answer" => Control::Answer { text: read::<Text>(arguments)?.text },
+        "pause" => Control::Pause { now: read::<Pause>(arguments)?.now },
+        "resume" => {
+            read::<Nothing>(arguments)?;
+            Control::Resume
+        }
+        "stop" => {
+            read::<Nothing>(arguments)?;
+            return Ok(None);
+        }
+        "limits" => Control::Limits(changes(&read(arguments)?)?),
+        other => {
+            let text = format!(
+                "there is no control `{other}`: expected steer, answer, pause, resume, stop or limits"
+            );
+            return Err(SourceError::NotFound(text));
+        }
+    }))
+}
+
+fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, SourceError> {
+    T::deserialize(arguments).map_err(|error| SourceError::Invalid(error.to_string()))
+}
+
+fn changes(limits: &Limits) -> Result<LimitChanges, SourceError> {
+    let usd = |dollars: f64| {
+        Usd::from_dollars(dollars).ok_or_else(|| {
+            SourceError::Invalid(format!("max_cost_usd: {dollars} is no amount of dollars"))
+        })
+    };
+    let changes = LimitChanges {
+        clear: limits.clear,
+        max_iterations: limits.max_iterations,
+        max_runtime_ms: limits.max_runtime_s.map(|max| max.map(|max| max.saturating_mul(1000))),
+        max_cost_usd: limits.max_cost_usd.map(|max| max.map(usd).transpose()).transpose()?,
+        max_tokens: limits.max_tokens,
+    };
+    let zero =
+        [limits.max_iterations, limits.max_runtime_s, limits.max_tokens].contains(&Some(Some(0)));
+    if zero || changes.is_empty() {
+        let text = "expected at least one of clear, max_iterations, max_runtime_s, max_cost_usd and \
+                    max_tokens, each greater than 0, or null for no limit";
+        return Err(SourceError::Invalid(text.to_owned()));
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_limit_stays_and_a_null_one_is_lifted() {
+        let parsed = parse("limits", &json!({"max_cost_usd": 2.5, "max_tokens": null}));
+        let Ok(Some(Control::Limits(changes))) = parsed else { panic!("{parsed:?}") };
+        assert_eq!(changes.max_cost_usd, Some(Usd::from_dollars(2.5)));
+        assert_eq!(changes.max_tokens, Some(None));
+        assert_eq!(changes.max_iterations, None);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for (control, arguments) in [
+            ("limits", json!({})),
+            ("limits", json!({"max_iterations": 0})),
+            ("limits", json!({"max_iterations": -1})),
+            ("limits", json!({"max_cost_usd": -1.0})),
+            ("limits", json!({"max_costs": 1.0})),
+            ("steer", json!({"texts": ""})),
+            ("steer", json!("text")),
+            ("pause", json!({"now": "yes"})),
+            ("resume", json!({"now": true})),
+            ("stop", json!([1])),
+        ] {
+            let parsed = parse(control, &arguments);
+            assert!(matches!(parsed, Err(SourceError::Invalid(_))), "{control} {arguments}");
+        }
+        assert!(matches!(parse("reset", &json!({})), Err(SourceError::NotFound(_))));
+    }
+}

@@ -1,0 +1,354 @@
+"use strict";
+const $ = id => document.getElementById(id);
+const MOST_ROWS = 2000, REFRESH_MS = 5000, RETRY_MS = 2000;
+
+// What an agent wrote must not reorder or hide what stands beside it.
+const clean = text => String(text).replace(
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+  letter => "\\u{" + letter.codePointAt(0).toString(16) + "}");
+const make = (name, text, kind) => {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = clean(text);
+  if (kind) element.className = kind;
+  return element;
+};
+const words = text => String(text ?? "").replaceAll("_", " ");
+const dollars = amount => "$" + Number(amount ?? 0).toFixed(2);
+const number = amount => Number(amount ?? 0).toLocaleString("en");
+const time = seconds => {
+  const whole = Math.floor(seconds), minutes = Math.floor(whole / 60);
+  if (minutes === 0) return seconds.toFixed(1) + " s";
+  return minutes < 60 ? `${minutes}m ${whole % 60}s` : `${Math.floor(minutes / 60)}h ${minutes % 60}m`;
+};
+const GOOD = ["completed"], WAIT = ["running", "paused"];
+const tone = phase => GOOD.includes(phase) ? "good" : WAIT.includes(phase) ? "wait" : "bad";
+
+let mayControl = false, runs = [], selected = null, source = null, timer = null;
+let lastSeq = 0, following = true, waiting = [];
+
+class LoggedOut extends Error {}
+async function ask(path, options) {
+  const response = await fetch(path, { credentials: "same-origin", ...options });
+  const answer = await response.json();
+  if (response.status === 401) throw new LoggedOut(answer.error);
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+const post = (path, body, headers) => ask(path, {
+  method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...headers },
+});
+
+// --- logging in
+
+async function logIn(token) {
+  await post("/api/session", { token });
+  await begin();
+}
+function showLogin() {
+  closeStream();
+  $("app").hidden = true;
+  $("login").hidden = false;
+  $("connection").textContent = "logged out";
+  $("secret").focus();
+}
+$("login").addEventListener("submit", async event => {
+  event.preventDefault();
+  $("login-problem").textContent = "";
+  try {
+    await logIn($("secret").value);
+    $("secret").value = "";
+  } catch (problem) {
+    $("login-problem").textContent = clean(problem.message);
+  }
+});
+function failed(problem) {
+  if (problem instanceof LoggedOut) return showLogin();
+  $("connection").textContent = clean("no connection: " + problem.message);
+}
+
+// --- the list of runs
+
+async function begin() {
+  await refreshRuns();
+  $("login").hidden = true;
+  $("app").hidden = false;
+  if (selected === null && runs.length > 0) select(runs[0].run);
+  else if (selected !== null) openStream();
+  clearInterval(timer);
+  timer = setInterval(() => document.hidden || refresh(), REFRESH_MS);
+}
+async function refreshRuns() {
+  const answer = await ask("/api/runs");
+  runs = answer.runs;
+  mayControl = answer.control;
+  $("connection").textContent = mayControl ? "connected" : "connected, read only";
+  $("empty").hidden = runs.length > 0;
+  const buttons = runs.map(run => {
+    const button = make("button");
+    button.type = "button";
+    button.dataset.run = run.run;
+    button.setAttribute("aria-current", String(run.run === selected));
+    const name = (run.workspace ?? "").split("/").filter(part => part).pop() ?? run.run;
+    button.append(make("span", run.task ? `${name} (${run.task})` : name));
+    const state = make("small", words(run.phase), tone(run.phase));
+    const cost = run.cost_reported ? `, ${dollars(run.cost_usd)}` : "";
+    state.append(make("span", `, iteration ${run.iterations ?? 0}${cost}`));
+    button.append(state);
+    if (run.waits_for) button.append(make("small", "waits for " + run.waits_for));
+    button.addEventListener("click", () => select(run.run));
+    const item = make("li");
+    item.append(button);
+    return item;
+  });
+  const focused = document.activeElement?.dataset?.run;
+  $("runs").replaceChildren(...buttons);
+  if (focused) $("runs").querySelector(`[data-run="${CSS.escape(focused)}"]`)?.focus();
+}
+async function refresh() {
+  try {
+    await refreshRuns();
+    await refreshRun();
+  } catch (problem) {
+    failed(problem);
+  }
+}
+
+// --- one run
+
+function select(run) {
+  selected = run;
+  for (const button of $("runs").querySelectorAll("button"))
+    button.setAttribute("aria-current", String(button.dataset.run === run));
+  lastSeq = 0;
+  following = true;
+  waiting = [];
+  $("story").replaceChildren();
+  $("detail").hidden = true;
+  $("outcome").textContent = "";
+  $("follow").hidden = true;
+  refreshRun().catch(failed);
+  openStream();
+}
+async function refreshRun() {
+  if (selected === null) return;
+  const run = await ask("/api/runs/" + selected);
+  if (run.run !== selected) return;
+  $("run").hidden = false;
+  $("controls").hidden = !mayControl || !run.current;
+  $("headline").textContent = clean(words(run.phase) + (run.stop_reason && run.stop_reason !== run.phase ? ` (${words(run.stop_reason)})` : ""));
+  $("headline").className = tone(run.phase);
+  $("message").textContent = clean(run.damage ?? run.message ?? "");
+  const facts = [["workspace", run.workspace], ["run", run.run], ["agent", run.agent],
+    ["claim", run.latch.state + (run.latch.validated ? ", validated" : "")],
+    ["tokens", number(Object.values(run.tokens).reduce((sum, count) => sum + (Number(count) || 0), 0))],
+    ["pause", run.pause ? (run.pause.in_effect ? "paused" : "requested") : null],
+    ["waiting until", run.waiting_until]];
+  for (const guidance of run.guidance) facts.push(["guidance", `${guidance.state}: ${guidance.text}`]);
+  $("facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(
+    ([name, value]) => [make("dt", name), make("dd", value)]));
+  showLimits(run);
+  $("verdicts-part").hidden = run.verdicts.length === 0;
+  $("verdicts").replaceChildren(...run.verdicts.map(showVerdict));
+  $("iterations").replaceChildren(...run.iteration_list.slice(-MOST_ROWS).reverse().map(showIteration));
+}
+function showLimits(run) {
+  const tokens = Object.values(run.tokens).reduce((sum, count) => sum + (Number(count) || 0), 0);
+  const rows = [["iterations", run.iterations, run.limits.max_iterations, number],
+    ["cost", run.cost_usd, run.limits.max_cost_usd, dollars],
+    ["runtime", run.runtime_s, run.limits.max_runtime_s, time],
+    ["tokens", tokens, run.limits.max_tokens, number]];
+  $("limits").replaceChildren(...rows.map(([name, used, most, format]) => {
+    const row = make("div");
+    const bar = make("meter");
+    bar.max = most ?? 1;
+    bar.value = most ? Math.min(used, most) : 0;
+    bar.high = bar.max * 0.9;
+    bar.setAttribute("aria-label", name);
+    row.append(make("span", name), bar,
+      make("span", most === null || most === undefined ? `${format(used)}, no limit` : `${format(used)} of ${format(most)}`));
+    return row;
+  }));
+}
+function showVerdict(one) {
+  const accepted = one.verdict.verdict === "accepted";
+  const item = make("li", `${one.validator}: ${words(one.verdict.verdict)}`, accepted ? "good" : "bad");
+  for (const reason of one.verdict.reasons ?? []) item.append(make("div", reason));
+  if (one.verdict.summary) item.append(make("div", one.verdict.summary));
+  if (one.verdict.message) item.append(make("div", one.verdict.message));
+  return item;
+}
+function showIteration(one) {
+  const row = make("tr");
+  const outcome = one.outcome?.type ?? (one.iteration > 0 ? "running" : "");
+  const verdict = one.accepted === true ? ", accepted" : one.accepted === false ? ", rejected" : "";
+  const changes = one.changes ? `${one.changes.files} ${one.changes.files === 1 ? "file" : "files"}, +${one.changes.lines_added} -${one.changes.lines_removed}` : "";
+  row.append(make("td", one.iteration || "start"),
+    make("td", words(outcome) + verdict, one.accepted === false ? "bad" : one.accepted ? "good" : ""),
+    make("td", dollars(one.cost_usd)), make("td", time(one.duration_ms / 1000)), make("td", changes));
+  const show = make("td");
+  for (const part of one.iteration > 0 ? ["transcript", "diff", "evidence"] : []) {
+    const button = make("button", part);
+    button.type = "button";
+    button.setAttribute("aria-label", `${part} of iteration ${one.iteration}`);
+    button.addEventListener("click", () => showPart(one.iteration, part));
+    show.append(button, " ");
+  }
+  row.append(show);
+  return row;
+}
+async function showPart(iteration, part) {
+  $("detail").hidden = false;
+  $("detail-title").textContent = clean(`Iteration ${iteration}: ${part}`);
+  const text = $("detail-text");
+  text.textContent = "loading";
+  $("detail").scrollIntoView();
+  $("detail").focus();
+  try {
+    const answer = await ask(`/api/runs/${selected}/iterations/${iteration}/${part}`);
+    const lines = part === "diff" ? (answer.patch ?? "").split("\n")
+      : part === "transcript" ? answer.lines.flatMap(line => line.split("\n"))
+        : JSON.stringify(answer.records, null, 2).split("\n");
+    const shown = lines.slice(0, MOST_ROWS).map(line => make("div", line || " ",
+      part !== "diff" ? "" : line.startsWith("+") ? "good" : line.startsWith("-") ? "bad" : ""));
+    if (lines.length > MOST_ROWS || answer.truncated || answer.patch_truncated) shown.push(make("div", "… the rest is not shown"));
+    text.replaceChildren(...(lines.join("") === "" ? [make("div", "nothing")] : shown));
+  } catch (problem) {
+    text.textContent = clean(problem.message);
+    if (problem instanceof LoggedOut) showLogin();
+  }
+}
+
+// --- the story: at most MOST_ROWS rows, and never a row moved that one reads
+
+function openStream() {
+  closeStream();
+  const where = lastSeq > 0 ? "after=" + lastSeq : "last=" + MOST_ROWS;
+  source = new EventSource(`/api/runs/${selected}/events?${where}`);
+  source.onmessage = event => {
+    const seq = Number(event.lastEventId);
+    if (seq <= lastSeq) return;
+    lastSeq = seq;
+    for (const line of JSON.parse(event.data).lines) waiting.push(line);
+    if (waiting.length > 2 * MOST_ROWS) waiting = waiting.slice(-MOST_ROWS);
+    soon();
+  };
+  source.addEventListener("problem", event => {
+    $("message").textContent = clean(JSON.parse(event.data).error);
+    closeStream();
+  });
+  source.onerror = () => {
+    if (source === null || source.readyState !== EventSource.CLOSED) return;
+    // Refused: most likely another server, which has another token.
+    closeStream();
+    setTimeout(() => begin().catch(failed), RETRY_MS);
+  };
+}
+function closeStream() {
+  source?.close();
+  source = null;
+}
+document.addEventListener("visibilitychange", () => {
+  if (selected === null || !$("login").hidden) return;
+  if (document.hidden) closeStream();
+  else { openStream(); refresh(); }
+});
+let isDue = false, lastFacts = 0;
+function soon() {
+  if (isDue) return;
+  isDue = true;
+  setTimeout(() => {
+    isDue = false;
+    addRows();
+    if (Date.now() - lastFacts > 1000) {
+      lastFacts = Date.now();
+      refreshRun().catch(failed);
+    }
+  }, 100);
+}
+function addRows() {
+  const story = $("story");
+  if (!following) {
+    const room = MOST_ROWS - story.childElementCount;
+    if (room > 0) story.append(...waiting.splice(0, room).map(line => make("div", line)));
+  } else {
+    const added = waiting.slice(-MOST_ROWS).map(line => make("div", line));
+    waiting = [];
+    const surplus = story.childElementCount + added.length - MOST_ROWS;
+    for (let row = 0; row < surplus && story.firstChild; row++) story.firstChild.remove();
+    story.append(...added);
+    story.scrollTop = story.scrollHeight;
+  }
+  $("follow").hidden = following;
+  $("follow").textContent = waiting.length > 0 ? `Follow (${waiting.length} more lines)` : "Follow";
+}
+$("story").addEventListener("scroll", () => {
+  const story = $("story");
+  const atEnd = story.scrollHeight - story.scrollTop - story.clientHeight < 8;
+  following = atEnd && waiting.length === 0;
+  $("follow").hidden = following;
+});
+$("follow").addEventListener("click", () => {
+  following = true;
+  addRows();
+  $("story").focus();
+});
+
+// --- controls
+
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, byte => byte.toString(16).padStart(2, "0")).join("");
+}
+async function send(control, body) {
+  const key = newKey(), path = `/api/runs/${selected}/${control}`;
+  $("outcome").textContent = "sending";
+  try {
+    const once = () => post(path, body, { "Idempotency-Key": key });
+    // The same key takes effect once, however often it arrives.
+    const answer = await once().catch(problem => problem instanceof TypeError ? once() : Promise.reject(problem));
+    $("outcome").textContent = clean(answer.message);
+    refreshRun().catch(failed);
+    return true;
+  } catch (problem) {
+    $("outcome").textContent = clean("refused: " + problem.message);
+    if (problem instanceof LoggedOut) showLogin();
+    return false;
+  }
+}
+function confirmed(question) {
+  $("question").textContent = clean(question);
+  $("ask").returnValue = "";
+  $("ask").showModal();
+  return new Promise(done => $("ask").addEventListener("close", () => done($("ask").returnValue === "yes"), { once: true }));
+}
+$("say").addEventListener("submit", async event => {
+  event.preventDefault();
+  if (await send(event.submitter?.value ?? "steer", { text: $("text").value })) $("text").value = "";
+});
+for (const button of document.querySelectorAll("[data-control]")) button.addEventListener("click", async () => {
+  const control = button.dataset.control;
+  if (control === "pause-now") return send("pause", { now: true });
+  if (control === "stop" && !await confirmed("Stop this run? `run` resumes it later.")) return;
+  send(control, {});
+});
+$("set-limits").addEventListener("submit", async event => {
+  event.preventDefault();
+  const limits = {};
+  for (const input of event.target.querySelectorAll("input")) if (input.value !== "")
+    limits[input.name] = input.value === "none" ? null : Number(input.value);
+  const text = Object.entries(limits).map(([name, value]) => `${words(name)} = ${value ?? "none"}`).join(", ");
+  if (text === "" || !await confirmed(`Set ${text}?`)) return;
+  if (await send("limits", limits)) event.target.reset();
+});
+
+// --- the beginning
+
+const token = new URLSearchParams(location.hash.slice(1)).get("token");
+if (token) {
+  history.replaceState(null, "", location.pathname);
+  // Loaded anew, the page has an entry of its own in the tab's history, which never had the token.
+  post("/api/session", { token }).then(() => location.replace(location.pathname), problem => {
+    showLogin();
+    $("login-problem").textContent = clean(problem.message);
+  });
+} else begin().catch(failed);
