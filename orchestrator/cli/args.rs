@@ -108,7 +108,7 @@ pub(crate) enum Command {
     Notify(NotifyArgs),
     /// Sign a statement that a run's work was accepted
     Receipt(ReceiptArgs),
-    /// Write the run's transcripts as ATIF files
+    /// Write the run's transcripts as ATIF files, or a trace
     Export(ExportArgs),
     /// Show or check the configuration
     #[command(subcommand)]

@@ -106,6 +106,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("One ATIF file for each iteration", "export trajectories"),
             ("Of the run of another configuration", "-c other.toml export trajectories"),
+            ("A trace for a collector of OpenTelemetry", "export --otlp http://127.0.0.1:4318"),
         ],
     ),
     (

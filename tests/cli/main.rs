@@ -84,6 +84,7 @@ mod terminal;
 mod tmux;
 mod tools;
 mod trace;
+mod traces;
 mod verify;
 mod waits;
 mod why;

@@ -153,6 +153,20 @@ impl SupervisedTransport {
         }
     }
 
+    /// Posts a JSON object to a URL.
+    ///
+    /// # Errors
+    /// It did not answer with a status of success within this time.
+    pub async fn post_json(
+        &self,
+        url: &str,
+        body: String,
+        timeout: Duration,
+    ) -> Result<Delivery, SendError> {
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        self.curl(url, None, &Post { headers, body }, timeout).await
+    }
+
     /// Returns the program that a receiver's notices are handed to.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! `[[notify]]`: who is sent what of a run, and that the run never waits for it.
 
-mod receiver;
+pub(crate) mod receiver;
 
 use std::fs;
 use std::process::Command;

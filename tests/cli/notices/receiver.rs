@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What it answers to one request.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Status(&'static str),
     Redirect(String),
     /// Nothing, while the connection stays open.
@@ -23,35 +23,36 @@ pub(super) enum Answer {
 
 /// One request as it came.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: String,
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Request {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
-pub(super) struct Receiver {
-    pub(super) url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     requests: Channel<Request>,
 }
 
 impl Receiver {
     /// One that gives these answers in turn, and the last one for ever.
-    pub(super) fn new(answers: &[Answer]) -> Self {
+    pub(crate) fn new(answers: &[Answer]) -> Self {
         Self::at(0, answers)
     }
 
     /// The same at a port that was free before.
-    pub(super) fn at(port: u16, answers: &[Answer]) -> Self {
+    pub(crate) fn at(port: u16, answers: &[Answer]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (sender, requests) = mpsc::channel();
@@ -65,18 +66,18 @@ impl Receiver {
         Self { url: format!("http://127.0.0.1:{port}/hook"), requests }
     }
 
-    pub(super) fn next(&self) -> Request {
+    pub(crate) fn next(&self) -> Request {
         self.requests.recv_timeout(PATIENCE).expect("a request")
     }
 
     /// All that have come and were not taken.
-    pub(super) fn left(&self) -> Vec<Request> {
+    pub(crate) fn left(&self) -> Vec<Request> {
         self.requests.try_iter().collect()
     }
 }
 
 /// A port of loopback on which nobody listens.
-pub(super) fn closed_port() -> u16 {
+pub(crate) fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -90,7 +91,8 @@ fn serve(mut stream: TcpStream, answers: &Mutex<Vec<Answer>>, sender: &Sender<Re
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         headers.push((name.to_owned(), value.to_owned()));
     }
-    let mut request = Request { headers, body: String::new() };
+    let path = line.split(' ').nth(1).unwrap().to_owned();
+    let mut request = Request { path, headers, body: String::new() };
     let length = request.header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
