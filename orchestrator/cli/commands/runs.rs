@@ -1,6 +1,6 @@
 //! `runs`
 
-pub(crate) mod everywhere;
+pub(crate) mod all_workspaces;
 mod prune;
 
 use jiff::Timestamp;
@@ -53,7 +53,7 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         return prune::prune(file, prune);
     }
     let Some(context) = find_workspace(file, &args.sets, args.all)? else {
-        return Ok(everywhere::list(args.json));
+        return Ok(all_workspaces::list(args.json));
     };
     let all = list_all(&layouts(&context)?)?;
     let mut rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();

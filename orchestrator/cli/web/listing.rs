@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_core::store::{Holder, Lock, StateDir};
 use serde_json::Value;
 
-use crate::commands::runs::everywhere::Row;
+use crate::commands::runs::all_workspaces::Row;
 use crate::workspace_selection::all_states;
 
 /// The runs as they were read last, by their state directories.
