@@ -145,7 +145,7 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 19 {
+        match bytes.byte() % 20 {
             0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
@@ -175,6 +175,7 @@ impl World {
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
             16 | 17 => self.control(bytes),
+            18 => Input::GuidanceTaken(vec![format!("c{}", bytes.byte() % 32)]),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
         }
     }

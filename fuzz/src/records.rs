@@ -34,7 +34,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 23 {
+    match bytes.byte() % 24 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -159,6 +159,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         },
         20 => Record::Answered { text: bytes.text(), origin: Some(origin(bytes)) },
         21 => Record::Paused { runtime_ms: bytes.number() },
+        22 => Record::GuidanceDelivered { iteration, ids: vec![bytes.text()] },
         _ => Record::Warning { message: bytes.text() },
     }
 }

@@ -416,7 +416,9 @@ impl RunObserver for HumanReporter {
             | RunEvent::Verdict { .. }
             | RunEvent::Artefacts { .. }
             | RunEvent::Baseline { .. } => self.completion(state, notice),
-            RunEvent::ControlReceived { .. } | RunEvent::PauseBegan { .. } => {
+            RunEvent::ControlReceived { .. }
+            | RunEvent::GuidanceDelivered { .. }
+            | RunEvent::PauseBegan { .. } => {
                 self.control(state, notice);
             }
             RunEvent::SetupStarted { command, .. } => {

@@ -262,6 +262,14 @@ pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option
     }
 }
 
+/// That a running agent was given guidance.
+pub(crate) fn describe_guidance(pieces: usize) -> String {
+    match pieces {
+        1 => "guidance delivered to the running agent".to_owned(),
+        many => format!("{many} pieces of guidance delivered to the running agent"),
+    }
+}
+
 /// The value of a limit, or that there is none.
 pub(crate) fn limit_value(value: Option<LimitValue>) -> String {
     match value {

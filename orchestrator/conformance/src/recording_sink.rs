@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Event, EventSink, Usage, ValidationPreview, async_trait,
+    CancelReason, CancelSignal, Event, EventSink, Guidance, Usage, ValidationPreview, async_trait,
 };
 use tokio::sync::watch;
 
@@ -25,6 +25,7 @@ pub struct RecordingSink {
     previews: Mutex<VecDeque<Option<ValidationPreview>>>,
     /// The final texts of the preview requests so far.
     requested: watch::Sender<Vec<Option<String>>>,
+    guidance: Mutex<Vec<Guidance>>,
 }
 
 impl Default for RecordingSink {
@@ -43,6 +44,7 @@ impl RecordingSink {
             cancel_at: None,
             previews: Mutex::default(),
             requested: watch::channel(Vec::new()).0,
+            guidance: Mutex::default(),
         }
     }
 
@@ -57,6 +59,15 @@ impl RecordingSink {
     pub fn with_previews(previews: impl IntoIterator<Item = Option<ValidationPreview>>) -> Self {
         let previews = Mutex::new(previews.into_iter().collect());
         Self { previews, ..Self::new() }
+    }
+
+    /// Offers the agent guidance of a person.
+    ///
+    /// # Panics
+    /// If a test has panicked with the guidance.
+    pub fn send_guidance(&self, id: &str, text: &str) {
+        let guidance = Guidance { id: id.to_owned(), text: text.to_owned() };
+        self.guidance.lock().unwrap().push(guidance);
     }
 
     /// Cancels.
@@ -134,5 +145,9 @@ impl EventSink for RecordingSink {
             Some(None) => std::future::pending().await,
             None => ValidationPreview::NoClaim,
         }
+    }
+
+    fn take_guidance(&self) -> Vec<Guidance> {
+        std::mem::take(&mut self.guidance.lock().unwrap())
     }
 }

@@ -181,7 +181,25 @@ pub trait EventSink: CancelSignal {
     async fn preview(&self, _final_text: Option<&str>) -> ValidationPreview {
         ValidationPreview::NotNow { why: "nobody can validate while the agent runs".to_owned() }
     }
+
+    /// Takes the guidance that people sent since the agent was started. To be called where the agent can be
+    /// given it at once: what was taken is recorded as delivered. What nobody takes is in the next prompt.
+    fn take_guidance(&self) -> Vec<Guidance> {
+        Vec::new()
+    }
 }
+
+/// Guidance of a person for a running agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guidance {
+    /// Its id, unique in the run.
+    pub id: String,
+    /// The text.
+    pub text: String,
+}
+
+/// The line before guidance that an agent reads.
+pub const GUIDANCE: &str = "Guidance from a human:";
 
 /// The first line that an agent reads about a rejected claim; the reasons follow.
 pub const REJECTED_CLAIM: &str = "Your claim that the task is complete was checked and REJECTED:";

@@ -27,7 +27,8 @@ pub use detector::{
 };
 pub use error::{AgentError, ErrorClass};
 pub use event::{
-    CancelReason, CancelSignal, Event, EventSink, NeverCancelled, REJECTED_CLAIM, ValidationPreview,
+    CancelReason, CancelSignal, Event, EventSink, GUIDANCE, Guidance, NeverCancelled,
+    REJECTED_CLAIM, ValidationPreview,
 };
 pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod backlog;
+mod in_session;
 mod inbox;
 mod moments;
 mod shown;

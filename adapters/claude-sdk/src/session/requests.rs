@@ -8,7 +8,7 @@ use ralph_adapter_common::agent_tools::{
     VALIDATED_LATER, rejection,
 };
 use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, ValidationPreview};
+use ralph_orchestrator_contract::{ClaimKind, Event, GUIDANCE, ValidationPreview};
 use serde_json::{Value, json};
 
 use super::SdkSession;
@@ -102,9 +102,24 @@ impl SdkSession<'_> {
                 json!({"hookSpecificOutput": {"hookEventName": "PreToolUse",
                     "permissionDecision": "deny", "permissionDecisionReason": reason}})
             }
-            None => json!({}),
+            // A call of a subagent: what it adds would not reach the main conversation.
+            None if hook.get("agent_id").is_some() => json!({}),
+            None => match self.take_guidance() {
+                Some(text) => json!({"hookSpecificOutput": {"hookEventName": "PreToolUse",
+                    "additionalContext": text}}),
+                None => json!({}),
+            },
         };
         self.channel.answer(id, &answer);
+    }
+
+    /// Takes what people sent since the last call of a tool, in words for the agent. Not while it does something
+    /// else than work on the task: then the next session is given it.
+    fn take_guidance(&self) -> Option<String> {
+        let is_working = self.stage == Stage::Working;
+        let guidance = if is_working { self.events.take_guidance() } else { Vec::new() };
+        let texts: Vec<String> = guidance.into_iter().map(|guidance| guidance.text).collect();
+        (!texts.is_empty()).then(|| format!("{GUIDANCE}\n\n{}", texts.join("\n\n")))
     }
 
     fn deny(&mut self, tool: &str, input: &Value) {
@@ -115,6 +130,12 @@ impl SdkSession<'_> {
     }
 
     fn at_stop(&mut self, id: &str, hook: &Value) {
+        // Before its claim is looked at: with the guidance it has more to do.
+        if let Some(text) = self.take_guidance() {
+            self.accepted = false;
+            self.channel.answer(id, &json!({"decision": "block", "reason": text}));
+            return;
+        }
         if self.accepted || !self.may_preview() {
             self.channel.answer(id, &json!({}));
             return;

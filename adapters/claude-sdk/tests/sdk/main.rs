@@ -5,6 +5,7 @@ mod cancel;
 mod conformance;
 mod endings;
 mod faults;
+mod guidance;
 mod handoff;
 mod happy;
 mod harness;

@@ -9,8 +9,8 @@ use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, control, cost, count, duration, escape, len, local,
-    local_clock, one_line, outcome, saved, timestamp, trigger,
+    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration,
+    escape, len, local, local_clock, one_line, outcome, saved, timestamp, trigger,
 };
 
 /// Changed files that are named.
@@ -103,6 +103,7 @@ impl RecordFormatter {
             Record::ControlReceived { origin, control: received, refused } => {
                 control(origin, received, refused.as_deref())
             }
+            Record::GuidanceDelivered { ids, .. } => describe_guidance(ids.len()),
             Record::Paused { .. } => "paused".into(),
             Record::Stopped { reason, message, .. } => describe_stop(*reason, message),
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),

@@ -5,7 +5,7 @@ use ralph_orchestrator_core::machine::Control;
 
 use super::{HumanReporter, ReporterState, YELLOW};
 use crate::render::live::LiveActivity;
-use crate::render::text::{control, one_line};
+use crate::render::text::{control, describe_guidance, one_line};
 
 impl HumanReporter {
     pub(super) fn control(&self, state: &mut ReporterState, notice: &RunEvent) {
@@ -16,6 +16,10 @@ impl HumanReporter {
                 if *received == Control::Resume && refused.is_none() {
                     state.live.begin(LiveActivity::Nothing);
                 }
+            }
+            RunEvent::GuidanceDelivered { ids, .. } => {
+                let text = format!("  {}", describe_guidance(ids.len()));
+                self.line(state, YELLOW, &text, "");
             }
             RunEvent::PauseBegan { origin, .. } => {
                 let user = one_line(&origin.user, 40);

@@ -218,6 +218,7 @@ impl Session {
                 return self.announce_setup(record);
             }
             Record::ProductsMissing { missing, .. } => products_missing(iteration, &missing),
+            Record::GuidanceDelivered { ids, .. } => RunEvent::GuidanceDelivered { iteration, ids },
             Record::Answered { .. } | Record::ControlReceived { .. } | Record::Paused { .. } => {
                 return self.announce_control(record);
             }

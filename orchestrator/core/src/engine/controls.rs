@@ -166,6 +166,7 @@ impl Session {
                 watch.end(reason);
             }
         }
+        self.offer_guidance(watch);
         Ok(())
     }
 

@@ -73,6 +73,7 @@ impl Session {
                 message => self.handle_message(message, &mut watch)?,
             }
         }
+        self.record_guidance(&watch)?;
         let usage = self.record_remaining(&mut watch)?;
         Ok((result, usage))
     }
@@ -87,6 +88,7 @@ impl Session {
     ) -> Result<Result<Report, AgentError>, EngineError> {
         let mut stop = self.stop.clone();
         let clock = Arc::clone(&self.clock);
+        let taken = watch.guidance.clone();
         let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         self.take_controls_in_iteration(watch)?;
         loop {
@@ -109,6 +111,7 @@ impl Session {
                     self.feed(Input::Timer(Timer::Idle), watch)?;
                 },
                 () = inbox.changed() => self.take_controls_in_iteration(watch)?,
+                () = taken.taken() => self.record_guidance(watch)?,
                 () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
                     self.prompt_changed(watch);
                 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::machine::{Answer, Latch, State};
-use ralph_orchestrator_contract::REJECTED_CLAIM;
+use ralph_orchestrator_contract::{GUIDANCE, REJECTED_CLAIM};
 
 /// After so many iterations that said they were done without a claim, the feedback says how to claim.
 const UNCLAIMED_DONE_LIMIT: u32 = 3;
@@ -99,7 +99,8 @@ fn answers(text: &mut String, state: &State) {
     let guidance = state.open_answers().filter(|answer| answer.question.is_none());
     let guidance: Vec<&str> = guidance.map(|answer| answer.text.as_str()).collect();
     if !guidance.is_empty() {
-        text.push_str("Guidance from a human:\n");
+        text.push_str(GUIDANCE);
+        text.push('\n');
         list(text, guidance.into_iter(), usize::MAX);
         text.push('\n');
     }

@@ -12,6 +12,7 @@ use super::completion_phrases::{says_all_done, says_done};
 use super::error::EngineError;
 use super::event_loop::{AgentRun, SessionResult};
 use super::fingerprint::StartDetails;
+use super::guidance::GuidanceQueue;
 use super::inspect::cut;
 use super::iteration_files::IterationFiles;
 use super::iteration_watch::IterationWatch;
@@ -46,9 +47,7 @@ impl Session {
             .prepared
             .take()
             .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
-        // Redacted as its final message will be.
-        self.sent_prompt =
-            Some(self.redactor.text(&String::from_utf8_lossy(&task.prompt)).into_owned());
+        self.keep_sent_prompt(&task.prompt);
         let kept = (self.changed_prompt(&task.prompt), self.changed_start(seen));
 
         let (cancel, cancelled) = watch::channel(None);
@@ -72,10 +71,11 @@ impl Session {
             bytes_after_cancel: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
+            guidance: GuidanceQueue::default(),
         };
         self.mark_tree();
         let agent = Arc::clone(&self.agents.current(&self.state).configured.agent);
-        let watch = IterationWatch::new(self, last_event_ms, cancel, messages);
+        let watch = IterationWatch::new(self, last_event_ms, cancel, messages, &sink.guidance);
         if let Some(prompt_watch) = &mut self.prompt_watch {
             prompt_watch.restart();
         }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep};
 use super::agent_message::{AgentMessage, ValidationRequest};
 use super::clock::millis;
 use super::error::EngineError;
+use super::guidance::GuidanceQueue;
 use super::idle::IdleMonitor;
 use super::in_session_validation::PendingValidation;
 use super::inspect::InspectionTask;
@@ -86,6 +87,7 @@ pub(super) struct IterationWatch {
     pub(super) queued_request: Option<ValidationRequest>,
     /// The validation that the agent waits for.
     pub(super) validation: Option<PendingValidation>,
+    pub(super) guidance: GuidanceQueue,
 }
 
 impl IterationWatch {
@@ -94,6 +96,7 @@ impl IterationWatch {
         last_event_ms: Arc<AtomicU64>,
         cancel: watch::Sender<Option<CancelReason>>,
         messages: mpsc::Receiver<AgentMessage>,
+        guidance: &GuidanceQueue,
     ) -> Self {
         let began_ms = session.began_ms;
         Self {
@@ -113,6 +116,7 @@ impl IterationWatch {
             inspection: None,
             queued_request: None,
             validation: None,
+            guidance: guidance.clone(),
         }
     }
 

@@ -25,6 +25,7 @@ mod execution;
 mod existing_run;
 mod feedback;
 mod fingerprint;
+mod guidance;
 mod idle;
 mod in_session_validation;
 mod initializer;

@@ -199,6 +199,7 @@ impl Redactor {
             | Input::SetupStarted
             | Input::Prepared { .. }
             | Input::Timer(_)
+            | Input::GuidanceTaken(_)
             | Input::Signal => {}
         }
         input

@@ -141,6 +141,8 @@ pub enum RunEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         refused: Option<String>,
     },
+    /// The running agent was given guidance, with the ids of the controls that sent it.
+    GuidanceDelivered { iteration: u64, ids: Vec<String> },
     /// The pause that a person asked for is in effect: nothing goes on until it ends.
     PauseBegan { iteration: u64, origin: ControlOrigin },
     /// A pause between iterations.

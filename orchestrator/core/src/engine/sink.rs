@@ -15,6 +15,7 @@ use super::agent_message::{AgentMessage, ValidationRequest};
 use super::announce::event_of_agent;
 use super::cancel::CancelToken;
 use super::clock::Clock;
+use super::guidance::GuidanceQueue;
 use super::inspect::{self, LONGEST_CLAIM};
 use super::redact::StreamRedactor;
 use super::run_event::RunObserver;
@@ -22,7 +23,7 @@ use super::transcript::{self, Transcript};
 use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
-    EventSink, ValidationPreview,
+    EventSink, Guidance, ValidationPreview,
 };
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.
@@ -55,6 +56,7 @@ pub(super) struct Sink<'a> {
     pub(super) bytes_after_cancel: AtomicUsize,
     /// There are events in the transcript that are not in its file yet.
     pub(super) unwritten: Notify,
+    pub(super) guidance: GuidanceQueue,
 }
 
 #[async_trait]
@@ -90,6 +92,10 @@ impl EventSink for Sink<'_> {
         self.send(AgentMessage::Validation(request)).await;
         let over = || ValidationPreview::NotNow { why: "the iteration is being ended".to_owned() };
         answered.await.unwrap_or_else(|_| over())
+    }
+
+    fn take_guidance(&self) -> Vec<Guidance> {
+        self.guidance.take()
     }
 }
 

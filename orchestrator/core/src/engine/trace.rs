@@ -84,6 +84,7 @@ pub(super) fn record(record: &Record) {
         Record::ControlReceived { origin, control, refused } => {
             info!(control = control.name(), user = origin.user, refused, "control received");
         }
+        Record::GuidanceDelivered { ids, .. } => info!(pieces = ids.len(), "guidance delivered"),
         Record::Paused { .. } => info!("paused"),
         Record::Clock { .. } | Record::Usage { .. } | Record::Context { .. } => {}
     }

@@ -76,6 +76,7 @@ impl State {
             }
             Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
             Record::ControlReceived { .. } => self.control_received(record),
+            Record::GuidanceDelivered { iteration, ids } => self.deliver_guidance(*iteration, ids),
             Record::Paused { .. } => self.set_pause_in_effect(true),
             Record::Stopped { reason, message, .. } => {
                 self.stop = Some(Stop { reason: *reason, message: message.clone() });

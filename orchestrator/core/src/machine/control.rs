@@ -10,7 +10,7 @@ use super::limits::{self, RunLimits};
 use super::record::Record;
 use super::state::{Answer, State};
 use super::transition::Transition;
-use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_contract::{CancelReason, Guidance};
 
 /// How many texts that were read by an agent stay known, for people.
 const MOST_SEEN: usize = 20;
@@ -178,6 +178,28 @@ impl State {
         }
     }
 
+    /// Returns the guidance that the running agent was not given yet. Answers to questions are for the next
+    /// prompt, which has the question.
+    pub fn undelivered_guidance(&self) -> impl Iterator<Item = Guidance> {
+        let iteration = self.running.as_ref().map(|running| running.iteration);
+        let answers = self.open_answers().filter(move |answer| {
+            iteration.is_some() && answer.question.is_none() && answer.delivered_in != iteration
+        });
+        answers.filter_map(|answer| {
+            let id = answer.origin.as_ref()?.id.clone();
+            Some(Guidance { id, text: answer.text.clone() })
+        })
+    }
+
+    /// Notes that the running agent is given this guidance.
+    pub(super) fn deliver_guidance(&mut self, iteration: u64, ids: &[String]) {
+        for answer in &mut self.answers {
+            if answer.origin.as_ref().is_some_and(|origin| ids.contains(&origin.id)) {
+                answer.delivered_in = Some(iteration);
+            }
+        }
+    }
+
     /// Notes that an agent worked to an end of its own on a prompt that had these answers.
     pub(super) fn see_answers(&mut self, iteration: u64) {
         for answer in &mut self.answers {
@@ -247,6 +269,19 @@ pub(super) fn received(next: &mut Transition, received: ReceivedControl) {
         | Control::Answer { .. }
         | Control::Pause { now: false }
         | Control::Resume => {}
+    }
+}
+
+/// Records that the running agent is given guidance.
+pub(super) fn guidance_taken(next: &mut Transition, mut ids: Vec<String>) {
+    let Some(iteration) = next.state.running.as_ref().map(|running| running.iteration) else {
+        return;
+    };
+    let undelivered: BTreeSet<String> =
+        next.state.undelivered_guidance().map(|guidance| guidance.id).collect();
+    ids.retain(|id| undelivered.contains(id));
+    if !ids.is_empty() {
+        next.record(Record::GuidanceDelivered { iteration, ids });
     }
 }
 

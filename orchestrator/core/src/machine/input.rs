@@ -203,6 +203,8 @@ pub enum Input {
     WaitFinished,
     /// A person asks something of the run.
     Control(ReceivedControl),
+    /// The running agent is given the guidance with these ids.
+    GuidanceTaken(Vec<String>),
     /// The pause of the run has ended, or has to end: it was asked to stop, or a limit is reached.
     HoldFinished,
     /// The prompt for this iteration is read.
@@ -249,6 +251,7 @@ impl Input {
             Self::Validated(_) => "validated",
             Self::WaitFinished => "wait_finished",
             Self::Control(_) => "control_received",
+            Self::GuidanceTaken(_) => "guidance_delivered",
             Self::HoldFinished => "hold_finished",
             Self::Prepared { .. } => "prepared",
             Self::Timer(_) => "timer",

@@ -427,6 +427,13 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<String>,
     },
+    /// The running agent was given guidance.
+    GuidanceDelivered {
+        /// Its number.
+        iteration: u64,
+        /// Ids of the controls that sent it.
+        ids: Vec<String>,
+    },
     /// A pause that was requested is in effect: nothing goes on until it ends.
     Paused {
         /// Runtime of the run so far, in milliseconds. It stands still from now on.

@@ -37,6 +37,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::WaitFinished => between_iterations::wait_finished(next),
         Input::Control(control) => control::received(next, control),
+        Input::GuidanceTaken(ids) => control::guidance_taken(next, ids),
         Input::HoldFinished => hold::finished(next),
         Input::Prepared { start, prompt, given } => {
             between_iterations::prepared(next, start, prompt, given);

@@ -140,6 +140,52 @@ fn guidance_is_queued_then_delivered_then_seen() {
 }
 
 #[test]
+fn guidance_that_the_running_agent_takes_is_delivered_in_its_iteration() {
+    let ids = |world: &World| world.state.undelivered_guidance().map(|g| g.id).collect::<Vec<_>>();
+    let taken = |ids: &[&str]| Input::GuidanceTaken(ids.iter().map(|id| (*id).into()).collect());
+    let mut world = running();
+    world.feed(received("a", steer("left")));
+    world.feed(received("b", steer("right")));
+    assert_eq!(ids(&world), ["a", "b"]);
+    world.feed(taken(&["b", "unknown"]));
+    assert_eq!(ids(&world), ["a"]);
+    let delivered = |world: &World| -> Vec<_> {
+        world.state.answers.iter().map(|answer| (answer.delivered_in, answer.is_seen)).collect()
+    };
+    assert_eq!(delivered(&world), [(None, false), (Some(1), false)]);
+    // What was delivered is not recorded twice.
+    let before = world.state.clone();
+    world.feed(taken(&["b"]));
+    assert_eq!(world.state, before);
+    world.end(ended(IterationOutcome::Succeeded), vec![], observation("t1"));
+    assert_eq!(delivered(&world), [(None, false), (Some(1), true)]);
+    // No agent is running that could be given anything.
+    assert_eq!(ids(&world), [""; 0]);
+    let before = world.state.clone();
+    world.feed(taken(&["a"]));
+    assert_eq!(world.state, before);
+}
+
+#[test]
+fn guidance_that_was_taken_by_an_agent_that_crashed_is_in_the_next_prompt() {
+    let mut world = running();
+    world.feed(received("a", steer("left")));
+    world.feed(Input::GuidanceTaken(vec!["a".into()]));
+    world.end(ended(failed(ErrorClass::Crashed)), vec![], observation("t1"));
+    assert_eq!(world.state.open_answers().count(), 1);
+}
+
+#[test]
+fn an_answer_to_a_question_waits_for_the_prompt_that_has_the_question() {
+    let mut world = running();
+    let question = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
+    world.feed(Input::Claimed(question));
+    world.feed(received("a", Control::Answer { text: "blue".into() }));
+    assert_eq!(world.state.open_answers().count(), 1);
+    assert_eq!(world.state.undelivered_guidance().count(), 0);
+}
+
+#[test]
 fn what_comes_after_the_prompt_was_read_waits_for_the_next_one() {
     let mut world = between();
     world.feed(received("a", steer("one")));
