@@ -230,3 +230,21 @@ pub(super) fn raw_lines_steer_no_terminal_but_reach_a_pipe_as_they_came() {
     assert!(shown.contains("title") && shown.contains("{\"x\":1}"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
 }
+
+/// The agent is not given the variable, and finds the same value in a file.
+#[test]
+fn a_secret_of_the_users_environment_that_was_not_passed_is_starred_as_well() {
+    let mut env = TestEnvironment::new();
+    env.config(
+        "\n[[validator]]\nkind = \"command\"\nname = \"talks\"\nprogram = [\"sh\", \"-c\", \"cat secret; exit 1\"]\n\
+         [limits]\nmax_iterations = 1\n",
+    );
+    env.var("MINE_TOKEN", SECRET);
+    env.write("secret", SECRET);
+    let script = "test -z \"$MINE_TOKEN\" || exit 9; echo \"<promise>COMPLETE: with $(cat secret)</promise>\"\n";
+    env.agent.default_call().script(script);
+    let ended = env.ralph(&["run", "-v"]).expect(1);
+    kept(&env, &ended);
+    let journal = fs::read_to_string(env.journal_path()).unwrap();
+    assert!(journal.contains("with ***"), "{journal}");
+}

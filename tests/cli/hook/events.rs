@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{TestSession, environment};
+use crate::environment::TestEnvironment;
 
 const GOAL: &str = "write done.txt";
 
@@ -137,7 +138,7 @@ fn started(pid: u32) -> u64 {
 }
 
 /// The file of the armed session.
-pub(super) fn session_record(env: &crate::environment::TestEnvironment) -> std::path::PathBuf {
+pub(super) fn session_record(env: &TestEnvironment) -> std::path::PathBuf {
     let folder = env.root().join("home/.local/state/ralph-orchestrator/sessions");
     let mut files = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
@@ -269,4 +270,45 @@ fn guidance_from_another_terminal_reaches_the_session() {
     assert!(reason.contains("Guidance from a human:\n- use touch"), "{reason}");
     let reason = session.blocked("done");
     assert!(!reason.contains("use touch"), "once: {reason}");
+}
+
+/// A workspace whose agent is a script that does the work in its second iteration.
+fn with_an_agent() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\n\
+         program = [\"@AGENT@\"]\n[[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"test\", \"-e\", \"done\"]\n",
+    );
+    env.agent.call(1).out("not yet\n");
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    env
+}
+
+#[test]
+fn a_session_that_was_disarmed_leaves_the_run_before_it_to_be_resumed() {
+    let env = with_an_agent();
+    env.ralph(&["run", "--once"]).expect(0);
+    let run = env.status()["run"].clone();
+    env.ralph(&["hook", "arm", "another goal"]).expect(0);
+    assert_ne!(env.status()["run"], run);
+    env.ralph(&["hook", "disarm"]).expect(0);
+    env.run().expect(0).says("is resumed").says("of a session that was checked, is kept as it is");
+    assert_eq!(env.status()["run"], run);
+    assert_eq!(env.agent.calls(), 2);
+    let prompt = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(!prompt.contains("another goal"), "{prompt}");
+}
+
+#[test]
+fn a_run_after_a_session_that_was_proved_is_a_run_of_its_own() {
+    let env = with_an_agent();
+    env.ralph(&["hook", "arm", GOAL]).expect(0);
+    env.write("done", "");
+    assert!(TestSession::new(&env, "one").let_go("done").contains("proved"));
+    let run = env.status()["run"].clone();
+    // The session's goal is not the prompt of this configuration.
+    env.run().expect(0);
+    assert_ne!(env.status()["run"], run);
+    assert_eq!(env.agent.calls(), 2);
 }

@@ -113,10 +113,14 @@ impl AgentPool {
         self.rest.iter().map(|one| one.name.clone()).collect()
     }
 
-    /// Returns the redactor for the secrets of all agents.
-    pub(super) fn redactor(&self, loaded: &LoadedConfig) -> Redactor {
-        let vars = self.all().flat_map(|one| one.env.clone()).collect();
-        Redactor::new(&loaded.config.env, &vars)
+    /// Returns the redactor for the secrets of all agents, and for those of the orchestrator's own environment
+    /// `vars`: an agent may come by what it was not given, such as from a file with the same values.
+    pub(super) fn redactor(
+        &self,
+        loaded: &LoadedConfig,
+        vars: &BTreeMap<String, String>,
+    ) -> Redactor {
+        Redactor::new(&loaded.config.env, self.all().flat_map(|one| &one.env).chain(vars))
     }
 
     /// Refuses a limit that the user set and that cannot be enforced for one of them. Returns warnings.

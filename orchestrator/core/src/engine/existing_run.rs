@@ -48,6 +48,8 @@ pub(super) struct RunSetup<'a> {
     pub(super) vars: &'a BTreeMap<String, String>,
     /// What the user names as protected on the command line.
     pub(super) protect: &'a [String],
+    /// It is for a session that a person runs.
+    pub(super) attached: bool,
 }
 
 /// The configuration that was stored when a run began, and the policy built from it.
@@ -92,6 +94,9 @@ impl RunSetup<'_> {
             if self.is_same_task(&found).await {
                 return ExistingRun::Complete(Box::new(found));
             }
+            if self.is_session_of_a_person(&found) {
+                return Box::pin(self.pass_over(found)).await;
+            }
             let is_other = load_frozen_config(self.layout, &found.run)
                 .is_some_and(|frozen| self.gives_other_checks(&frozen));
             let note = if is_other {
@@ -101,11 +106,60 @@ impl RunSetup<'_> {
             };
             return self.other_task(found, note);
         }
+        if self.is_session_of_a_person(&found) {
+            return Box::pin(self.pass_over(found)).await;
+        }
         if let Some(why) = self.find_other_task(&found) {
             let note = format!("{why}: this is a new run; run {} is kept as it is", found.run);
             return self.other_task(found, note);
         }
         ExistingRun::Resumes(Box::new(found))
+    }
+
+    /// Whether a run belongs to a session that a person runs, and this start does not: its goal is that of the
+    /// session, and no agent of the orchestrator is to work on it.
+    const fn is_session_of_a_person(self, found: &StoredRun) -> bool {
+        found.state.process.attached && !self.attached
+    }
+
+    /// Returns what becomes of the run before those of a person's sessions. A new one begins if there is none.
+    async fn pass_over(self, session: StoredRun) -> ExistingRun {
+        let kept = format!("run {}, of a session that was checked, is kept as it is", session.run);
+        let earlier = match self.find_before(&session.run, |found| !found.state.process.attached) {
+            Some(earlier) => self.classify(earlier, None).await,
+            None => {
+                let note = Some(format!("this is a new run; {kept}"));
+                return ExistingRun::OtherTask { found: Box::new(session), note };
+            }
+        };
+        match earlier {
+            ExistingRun::Resumes(earlier) => {
+                let note = format!("run {} is resumed; {kept}", earlier.run);
+                ExistingRun::ResumesEarlier { run: earlier.run, note }
+            }
+            ExistingRun::OtherTask { note, .. } => {
+                ExistingRun::OtherTask { found: Box::new(session), note }
+            }
+            decided => decided,
+        }
+    }
+
+    /// Returns the newest sound run before this one that is wanted.
+    fn find_before(
+        self,
+        current: &str,
+        is_wanted: impl Fn(&StoredRun) -> bool,
+    ) -> Option<StoredRun> {
+        let workspace = real_path(&self.loaded.config.run.workspace);
+        let runs = list_runs(self.layout).ok()?;
+        let earlier = runs.into_iter().skip_while(|run| run != current).skip(1);
+        let mut sound = earlier.filter_map(|run| {
+            let stored = read_run(self.layout, &run, |_| {}).ok()?;
+            let is_sound = stored.damage.is_none()
+                && verify_workspace(&stored.found, &workspace, self.layout).is_ok();
+            is_sound.then_some(stored.found)
+        });
+        sound.find(is_wanted)
     }
 
     /// Returns what becomes of a run whose task is another one: the newest earlier run that has this task goes

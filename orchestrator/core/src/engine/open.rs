@@ -123,14 +123,14 @@ pub enum OpenOutcome {
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let (loaded, registry) = (&request.loaded, request.registry);
-    let context = build_context(loaded, &request.vars);
+    let context = &build_context(loaded, &request.vars);
     let layout = state_layout(loaded, &request.state_home)?;
     let workspace = real_path(&loaded.config.run.workspace);
     request.verify_owner(&layout)?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
-    let vars = &request.vars;
-    let protect = &request.protect;
-    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars, protect };
+    let Request { vars, protect, attached, .. } = &request;
+    let attached = *attached;
+    let setup = RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached };
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
@@ -139,11 +139,11 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
         }
         paths.verify()?;
     }
-    let policy = CompletionPolicy::build(loaded, registry, &context).await?;
+    let policy = CompletionPolicy::build(loaded, registry, context).await?;
     let name = request.agent.as_deref();
     let of_agents = build_agent_context(loaded, vars);
     let agents = AgentPool::build(loaded, registry, &of_agents, name, vars).await?;
-    let workspace_setup = build_workspace_setup(loaded, registry, &context)?;
+    let workspace_setup = build_workspace_setup(loaded, registry, context)?;
     let mut notes = agents.check_limits(loaded)?;
 
     let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
@@ -216,7 +216,7 @@ impl BuiltRun {
         let Self { mut store, policy, agents, setup, mut notes, resumed, artefacts } = self;
         notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        notes.extend(resumed.iter().flat_map(|resumed| resumed.raised_limits(loaded)));
+        notes.extend(resumed.iter().flat_map(|resumed| resumed.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
@@ -232,7 +232,7 @@ impl BuiltRun {
             orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
         });
 
-        let redactor = agents.redactor(loaded);
+        let redactor = agents.redactor(loaded, &request.vars);
         let report = policy.check_setup(loaded, &agents.first.env).await;
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
         let baseline = match &resumed {
@@ -298,7 +298,7 @@ async fn renew_workspace(
         return Ok(());
     }
     // Nothing is moved for a run that cannot begin.
-    agents.check_availability(&agents.redactor(&request.loaded)).await?;
+    agents.check_availability(&agents.redactor(&request.loaded, &request.vars)).await?;
     renewal.perform()?;
     request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
 }

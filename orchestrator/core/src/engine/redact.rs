@@ -53,12 +53,12 @@ impl Redactor {
         SECRET_NAMES.iter().any(|end| name.to_ascii_uppercase().ends_with(end))
     }
 
-    /// Returns a redactor for agents and validators with this environment.
+    /// Returns a redactor for the secrets among these variables.
     #[must_use]
-    pub fn new(env: &Env, vars: &BTreeMap<String, String>) -> Self {
+    pub fn new<'a>(env: &Env, vars: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         let secret =
             |name: &str| Self::is_secret_name(name) || environment::is_passed_as_secret(env, name);
-        let values = vars.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
+        let values = vars.into_iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
         Self::from_values(values.map(String::as_str))
     }
 

@@ -1,6 +1,7 @@
 //! A run that is resumed, beside the configuration as it is now.
 
 use super::existing_run::StoredPolicy;
+use crate::machine::Limit;
 use crate::store::StoredRun;
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 
@@ -11,9 +12,14 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
+    /// Returns notes on limits that are others than they seem.
+    pub(super) fn limit_notes(&self, loaded: &LoadedConfig) -> Vec<String> {
+        [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()
+    }
+
     /// Returns a note for each limit that the files of the configuration raise above what the run began with:
     /// the agent may have edited them.
-    pub(super) fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+    fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
         let Some(frozen) = &self.frozen else { return Vec::new() };
         let before = bounds(&frozen.loaded.config.limits);
         let raised =
@@ -33,6 +39,22 @@ impl ResumedRun {
             )
         };
         raised.map(note).collect()
+    }
+
+    /// Returns notes on limits that this start names, and that were set while the run was active: those hold.
+    fn ignored_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+        let set = &self.found.state.controls.limits;
+        let is_ignored = |limit: &Limit| {
+            set.origin(*limit).is_some() && loaded.is_given_outside_files(limit.key())
+        };
+        let note = |limit: Limit| {
+            format!(
+                "{} of this command has no effect: the limit was set by `limits`, and `limits --clear` ends that",
+                limit.key()
+            )
+        };
+        let all = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
+        all.into_iter().filter(is_ignored).map(note).collect()
     }
 
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is

@@ -21,7 +21,8 @@ pub async fn find_completed(
     verify_owner(loaded, &layout).ok()?;
     let context = build_context(loaded, vars);
     let (context, protect) = (&context, &[]);
-    let setup = RunSetup { loaded, layout: &layout, registry, context, vars, protect };
+    let setup =
+        RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached: false };
     let found = setup.find_completed(None).await?;
     Some((found, layout))
 }
@@ -41,7 +42,15 @@ pub async fn has_other_task(
 ) -> Result<bool, ConfigErrors> {
     let layout = state_layout(loaded, state_home)?;
     let context = build_context(loaded, vars);
-    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars, protect };
+    let setup = RunSetup {
+        loaded,
+        layout: &layout,
+        registry,
+        context: &context,
+        vars,
+        protect,
+        attached: false,
+    };
     // An earlier run that is resumed instead has worked in the same place.
     Ok(matches!(setup.classify(found, None).await, ExistingRun::OtherTask { .. }))
 }
@@ -61,7 +70,15 @@ pub async fn is_as_recorded(
         return false;
     };
     let context = build_context(loaded, vars);
-    let setup = RunSetup { loaded, layout, registry, context: &context, vars, protect: &[] };
+    let setup = RunSetup {
+        loaded,
+        layout,
+        registry,
+        context: &context,
+        vars,
+        protect: &[],
+        attached: false,
+    };
     let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
     // There is none of a run that protects nothing; one that cannot be read is another one.
     let baseline = std::fs::read(layout.baseline(&found.run)).unwrap_or_default();
