@@ -90,7 +90,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "verify",
         &[
-            ("Whether the work is done, as a run would decide it", "verify"),
+            ("Whether the checks accept the work as it is", "verify"),
             ("The verdicts for a program", "verify --json | jq .verdicts"),
         ],
     ),
@@ -419,7 +419,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "hook status",
         &[
-            ("Is anything checked here?", "hook status"),
+            ("Whether a session is checked here", "hook status"),
             ("In another folder", "hook status -w ../parser"),
         ],
     ),

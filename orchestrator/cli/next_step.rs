@@ -17,7 +17,7 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
             "go on in the session; `{program} hook status` shows whether it is still checked"
         ));
     }
-    let resumes = format!("`{program} run` resumes");
+    let resumes = resumes(state, program);
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {
         ResumeBlocker::Limit(limit) => raise(state, limit, program),
@@ -69,6 +69,15 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     })
 }
 
+/// Returns what resumes a run: with a pause that still holds, `run` alone would wait for its end.
+pub(crate) fn resumes(state: &State, program: &str) -> String {
+    if state.is_pause_requested() {
+        format!("`{program} resume` ends the pause, then `{program} run` resumes")
+    } else {
+        format!("`{program} run` resumes")
+    }
+}
+
 /// Returns what begins a new run once this one is complete: in short where nothing has to be added to it.
 pub(crate) fn restart(program: &str) -> String {
     let own = if program.contains(' ') { program } else { "" };
@@ -97,7 +106,7 @@ fn raise(state: &State, limit: Limit, program: &str) -> String {
         Some(flag) => format!("`{program} limits {flag} {more}` raises it"),
         None => format!("`{program} run --set {key}={more}` raises it for one start"),
     };
-    format!("raise {value}, then `{program} run` resumes; {otherwise}; {command}")
+    format!("raise {value}, then {}; {otherwise}; {command}", resumes(state, program))
 }
 
 /// Whether validators were waiting for a claim that no agent made.
@@ -118,15 +127,21 @@ const fn flag(limit: Limit) -> Option<&'static str> {
     }
 }
 
-/// Returns twice the limit's value, as it is typed.
+/// Returns twice the limit's value, or twice what is used where that is more already, as it is typed.
 fn raised(state: &State, limit: Limit) -> String {
+    let used = match limit {
+        Limit::Iterations => state.iterations,
+        Limit::Tokens => state.tokens().total(),
+        Limit::Runtime => state.budget.runtime_ms,
+        _ => 0,
+    };
     match state.limits.value(limit) {
-        Some(LimitValue::Count(count)) => count.saturating_mul(2).to_string(),
+        Some(LimitValue::Count(count)) => count.max(used).saturating_mul(2).to_string(),
         Some(LimitValue::Duration(ms)) => {
-            let seconds = Duration::from_millis(ms).as_secs().saturating_mul(2).max(1);
+            let seconds = Duration::from_millis(ms.max(used)).as_secs().saturating_mul(2).max(1);
             duration_text(Duration::from_secs(seconds)).replace(' ', "")
         }
-        Some(LimitValue::Money(usd)) => format!("{}", usd.dollars() * 2.0),
+        Some(LimitValue::Money(usd)) => format!("{}", usd.max(state.cost()).dollars() * 2.0),
         None => "none".to_owned(),
     }
 }

@@ -49,6 +49,11 @@ pub(crate) fn iteration(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| "expected the number of an iteration, such as 3".to_owned())
 }
 
+/// The rank of an item.
+pub(crate) fn rank(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| "expected a whole number, such as 3".to_owned())
+}
+
 /// An amount of dollars, or `none`.
 pub(crate) fn dollars(text: &str) -> Result<String, String> {
     let text = text.trim();

@@ -10,7 +10,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::{backlog, git, output};
+use crate::{backlog, git, output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {
@@ -29,7 +29,7 @@ pub(crate) struct AddArgs {
     #[arg(long = "after", value_name = "ID")]
     pub(crate) dependencies: Vec<String>,
     /// The rank; the order says which end comes first
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = values::rank, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
     /// The category, for formats that have one
     #[arg(long, value_name = "TEXT")]

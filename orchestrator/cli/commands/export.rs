@@ -60,7 +60,10 @@ pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, Command
     if let Some(folder) = &args.folder {
         write_trajectories(layout, run, &entries, last, folder)?;
         let folder = folder.display();
-        output::result(&format!("wrote {last} trajectories to {folder} (run {run})"));
+        output::result(&match last {
+            1 => format!("wrote 1 trajectory to {folder} (run {run})"),
+            many => format!("wrote {many} trajectories to {folder} (run {run})"),
+        });
     }
     if let Some(target) = &args.otlp {
         let trace = trace(layout, run, &entries, last, args.content)?;
@@ -115,7 +118,13 @@ fn write(trace: &Trace, path: &Path) -> Result<(), CommandError> {
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
     let whole = trace.requests(env!("CARGO_PKG_VERSION"), usize::MAX).next().unwrap_or_default();
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let message =
+            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+        return Err(CommandError::user(message));
+    }
+    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
     writeln!(file, "{whole}").map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())

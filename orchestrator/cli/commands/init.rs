@@ -76,6 +76,9 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     let prompt = file.with_file_name("PROMPT.md");
     let keeps_config = exists(file)? && !args.force;
     let keeps_prompt = exists(&prompt)?;
+    if args.gitignore && keeps_config && keeps_prompt {
+        return add_to_gitignore(folder);
+    }
     refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
     let mut checks = None;
     if keeps_config {
@@ -230,6 +233,19 @@ fn write_config(
         None => checks.lines().iter().for_each(|line| say(line)),
     }
     Ok(())
+}
+
+/// Adds what the checks of this folder leave behind to `.gitignore`, where nothing else is to be written.
+fn add_to_gitignore(folder: &Path) -> Result<u8, CommandError> {
+    let checks = ProposedChecks::find(folder, None)?;
+    let missing = ignore::missing(folder, &checks.artefacts());
+    if missing.is_empty() {
+        output::result(".gitignore lacks nothing that the checks of this folder leave behind");
+        return Ok(exit::OK);
+    }
+    ignore::add(folder, &missing)?;
+    say(&format!("added to .gitignore: {}", missing.join(", ")));
+    Ok(exit::OK)
 }
 
 /// Adds what the checks leave behind to `.gitignore` on request; suggests it otherwise.

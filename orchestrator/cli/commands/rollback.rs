@@ -26,7 +26,7 @@ const MOST_FILES: usize = 20;
 #[derive(Debug, clap::Args)]
 pub(crate) struct RollbackArgs {
     /// List the checkpoints of the run
-    #[arg(long, required_unless_present = "to", conflicts_with = "to")]
+    #[arg(long, conflicts_with = "to")]
     pub(crate) list: bool,
     /// Make the workspace's files what this checkpoint has: an iteration, 0 for the run's start, or
     /// rollback/N for what was there before a rollback
@@ -52,6 +52,10 @@ fn parse_name(text: &str) -> Result<CheckpointName, String> {
 }
 
 pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, CommandError> {
+    if args.to.is_none() && !args.list {
+        let message = "rollback: name a checkpoint with --to, or list them with --list";
+        return Err(CommandError::user(message));
+    }
     let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     let Some(to) = args.to else {
         let checkpoints = block_on(async {

@@ -239,7 +239,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     }
     warn_of_sandbox(policy.as_ref(), &session);
     let notices = Notices::start(&place.context, session.layout(), &signals.switch);
-    let observer = notices.observe(observer(&args, quiet, &signals, program));
+    let observer = notices.observe(observer(&args, quiet, &signals, Some(program)));
     let layout = session.layout().clone();
     log.begin(&layout.log(session.run_id()), session.redactor());
     let finished = session.drive(observer, signals.stop_requests());
@@ -300,7 +300,12 @@ fn repositories(supervisor: Supervisor, vars: &BTreeMap<String, String>) -> GitR
 }
 
 /// Returns the reporter of the run's events.
-fn observer(args: &RunArgs, quiet: bool, signals: &Signals, program: &str) -> Arc<dyn RunObserver> {
+fn observer(
+    args: &RunArgs,
+    quiet: bool,
+    signals: &Signals,
+    program: Option<&str>,
+) -> Arc<dyn RunObserver> {
     if args.json {
         Arc::new(JsonReporter::new(Arc::clone(&signals.status)))
     } else if quiet {
@@ -347,7 +352,11 @@ async fn completed_or(
     let state_home = context.state_home();
     let Ok(context) = git::enter_recorded(context.clone()) else { return Err(error) };
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
-        Some((found, layout)) => Ok(report_completed(&found, &layout, args.json)),
+        Some((found, layout)) => {
+            let status = report_completed(&found, &layout, args.json);
+            output::info(&format!("warning: a new run would be refused: {}", error.summary()));
+            Ok(status)
+        }
         None => Err(error),
     }
 }

@@ -24,6 +24,9 @@ use crate::validation_setup::ValidationSetup;
 const SHOWN: usize = 160;
 /// What those do that are not run.
 const OTHERS: &str = "judges what the agent of a run has written";
+/// What a run compares, and this does not.
+const PROTECTED_AS_THEY_ARE: &str =
+    "protected paths were taken as they are: only a run knows how they were when it began";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
@@ -55,7 +58,7 @@ fn run_checks(context: &Context, is_json: bool) -> Result<u8, CommandError> {
     if let Some(holder) = context.layout().ok().and_then(|layout| Lock::holder(&layout)) {
         return Err(StateError::Busy { holder }.into());
     }
-    let (verdicts, others) = block_on(judge(context))?;
+    let Checked { verdicts, others, protects } = block_on(judge(context))?;
     let required = verdicts.iter().filter(|named| named.required);
     if required.clone().next().is_none() {
         let message = "no required validator of this configuration runs anything";
@@ -78,15 +81,30 @@ fn run_checks(context: &Context, is_json: bool) -> Result<u8, CommandError> {
         verdicts.iter().for_each(show);
         others.iter().for_each(|name| output::result(&format!("skip  {name}: {OTHERS}")));
         output::result(&match failing.as_slice() {
-            [] => format!("verified: {} required accept", required.count()),
+            [] => match required.count() {
+                1 => "verified: the required validator accepts".to_owned(),
+                many => format!("verified: {many} required validators accept"),
+            },
             names => format!("not verified: {}", names.join(", ")),
         });
+    }
+    if protects && failing.is_empty() && !is_json {
+        output::info(PROTECTED_AS_THEY_ARE);
     }
     Ok(if failing.is_empty() { exit::OK } else { exit::FAILED_CHECKS })
 }
 
-/// Returns the verdicts, without secrets, and the names of those that were not asked.
-async fn judge(context: &Context) -> Result<(Vec<ValidatorVerdict>, Vec<String>), CommandError> {
+/// What came of the validators.
+struct Checked {
+    /// Without secrets.
+    verdicts: Vec<ValidatorVerdict>,
+    /// The names of those that were not asked.
+    others: Vec<String>,
+    /// They protect paths.
+    protects: bool,
+}
+
+async fn judge(context: &Context) -> Result<Checked, CommandError> {
     let workspace = &context.loaded.config.run.workspace;
     let workspace = workspace.canonicalize().map_err(|error| {
         CommandError::config(format!("the workspace {}: {error}", workspace.display()))
@@ -94,10 +112,11 @@ async fn judge(context: &Context) -> Result<(Vec<ValidatorVerdict>, Vec<String>)
     let policy = SandboxPolicy::from_context(context)?;
     let plugins = Plugins::from_context(context)?;
     let setup = ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
-    let redactor = Redactor::new(&context.loaded.config.env, &setup.env);
+    let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
     let verdicts = redactor.redact(setup.policy.verify(&workspace, &setup.env).await);
     let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();
-    Ok((verdicts, others))
+    let protects = !setup.policy.protects().is_empty();
+    Ok(Checked { verdicts, others, protects })
 }
 
 fn show(named: &ValidatorVerdict) {

@@ -384,7 +384,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         ));
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
-    let resumes = || format!("`{program} run` resumes");
+    let resumes = || next_step::resumes(state, program);
     advice.push(next_step::after(state, program).unwrap_or_else(resumes));
     advice
 }

@@ -28,8 +28,9 @@ const REDRAW: Duration = Duration::from_millis(200);
 pub(crate) struct HumanReporter {
     verbose: bool,
     colour: bool,
-    /// The command that invokes this program for the run's configuration.
-    program: String,
+    /// The command that invokes this program for the run's configuration; none where the run is that of an item of
+    /// a backlog, after which the next item follows.
+    program: Option<String>,
     state: Mutex<ReporterState>,
 }
 
@@ -52,7 +53,7 @@ const DIM: &str = "2";
 
 impl HumanReporter {
     /// Returns a reporter. On a terminal, a live line shows the current activity.
-    pub(crate) fn watching(verbose: bool, program: &str) -> Arc<Self> {
+    pub(crate) fn watching(verbose: bool, program: Option<&str>) -> Arc<Self> {
         let reporter = Arc::new(Self::new(verbose, program));
         if reporter.state.lock().is_ok_and(|state| state.has_line) {
             ticker::start(&reporter);
@@ -60,7 +61,7 @@ impl HumanReporter {
         reporter
     }
 
-    fn new(verbose: bool, program: &str) -> Self {
+    fn new(verbose: bool, program: Option<&str>) -> Self {
         let now = Instant::now();
         let state = ReporterState {
             has_line: std::io::stderr().is_terminal() && has_cursor() && !verbose,
@@ -69,7 +70,7 @@ impl HumanReporter {
             layout: None,
             open_line: false,
         };
-        let (colour, program) = (output::has_colour(), program.to_owned());
+        let (colour, program) = (output::has_colour(), program.map(str::to_owned));
         Self { verbose, colour, program, state: Mutex::new(state) }
     }
 
@@ -228,8 +229,8 @@ impl HumanReporter {
         if let Some(layout) = &state.layout {
             summary::print(layout, run);
         }
-        if *stop_reason == StopReason::Completed {
-            let restart = next_step::restart(&self.program);
+        if let (StopReason::Completed, Some(program)) = (stop_reason, &self.program) {
+            let restart = next_step::restart(program);
             let next = format!("  next        review the changes; {restart}");
             self.line(state, "", &next, "");
         }

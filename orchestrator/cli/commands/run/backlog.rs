@@ -146,7 +146,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     };
     let notices = Notices::start(context, &setup.layout, &signals.switch);
-    let run_observer = notices.observe(observer(&args, quiet, &signals, program));
+    let run_observer = notices.observe(observer(&args, quiet, &signals, None));
     let observer: Arc<dyn BacklogObserver> = if args.json {
         Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
     } else {

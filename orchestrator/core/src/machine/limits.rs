@@ -186,6 +186,8 @@ pub(super) fn budget_exceeded(state: &State) -> Option<Stop> {
     let used = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
         let all = match max {
+            // The limit was lowered since.
+            max if used > max => format!("{used} iterations are used, and the limit is {max}"),
             1 => "the only iteration is used".to_owned(),
             max => format!("all {max} iterations are used"),
         };
