@@ -130,6 +130,54 @@ fn all_attempts_count_for_money_and_the_last_one_for_the_score() {
 }
 
 #[test]
+fn an_interruption_is_neither_an_end_nor_a_repetition() {
+    let mut lost = record("a", "x", 1, None);
+    lost.fault = Some(fault(Cause::Cancelled, "CancelledError"));
+    let column = sum_up_one(&["x"], 1, &[lost.clone()]);
+    assert_eq!((column.ended, column.judged, column.retries), (0, 0, 0));
+    let mut again = record("a", "x", 1, Some(1.0));
+    again.attempt = 2;
+    let column = sum_up_one(&["x"], 1, &[lost, again]);
+    assert_eq!((column.ended, column.judged, column.retries), (1, 1, 0));
+    assert!(column.faults.is_empty(), "{:?}", column.faults);
+}
+
+#[test]
+fn the_score_and_pass_at_1_are_one_figure_with_one_interval() {
+    let tasks = ["x", "y", "z"];
+    // So many of four trials are solved.
+    let records: Vec<_> = tasks
+        .iter()
+        .zip([4, 3, 2])
+        .flat_map(|(task, solved)| {
+            (1..=4).map(move |trial| {
+                record("a", task, trial, Some(if trial <= solved { 1.0 } else { 0.0 }))
+            })
+        })
+        .collect();
+    let column = sum_up_one(&tasks, 4, &records);
+    let score = column.score.unwrap();
+    assert_close(score.value, 0.75);
+    assert!(score.low.is_some() && score.high.is_some(), "{score:?}");
+    assert_eq!((column.pass_at[&1], column.pass_hat[&1]), (score, score));
+    assert!(column.pass_at[&2].value > score.value && column.pass_hat[&2].value < score.value);
+}
+
+#[test]
+fn without_the_work_of_each_iteration_nobody_knows_what_was_wasted() {
+    let mut solved = record("a", "x", 1, Some(1.0));
+    solved.iterations = 9;
+    let figures = sum_up_one(&["x"], 1, &[solved.clone()]).loop_figures;
+    assert_eq!((figures.wasted_iterations, figures.median_iterations_to_solve), (None, None));
+    solved.curve = vec![point(1, Some(0.0)), point(2, Some(1.0))];
+    let figures = sum_up_one(&["x"], 1, &[solved]).loop_figures;
+    assert_eq!(
+        (figures.wasted_iterations, figures.median_iterations_to_solve),
+        (Some(7), Some(2.0))
+    );
+}
+
+#[test]
 fn sums_of_money_do_not_drift() {
     let records: Vec<_> = (1..=1_000)
         .map(|trial| TrialRecord { usage: cost(0.1), ..record("a", "x", trial, Some(1.0)) })
