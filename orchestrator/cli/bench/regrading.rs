@@ -62,8 +62,8 @@ impl Runner<'_> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let mut staged = task.adopt_files(&into, &vars).map_err(|error| text(&error))?;
         add_logs(&mut staged, attempt).map_err(|error| text(&error))?;
-        let switch = &self.signals.switch;
-        let environment = TrialEnvironment::create(task, &staged, attempt, self.setup, switch)
+        let supervisor = &self.supervisor;
+        let environment = TrialEnvironment::create(task, &staged, attempt, self.setup, supervisor)
             .map_err(|error| text(&error))?;
         let (time, name) = (Timestamp::now(), "0".to_owned());
         let (staged, environment) = (&staged, &environment);
