@@ -46,6 +46,10 @@ impl Runner<'_> {
             .map_err(|error| error.to_string())?;
         let found = self.verify_again(record, task, step, &scratch).await;
         drop(fs::remove_dir_all(&scratch));
+        if self.signals.switch.is_pulled() {
+            // Whatever it has left by then.
+            return Err("the verification was killed on request".to_owned());
+        }
         found
     }
 
