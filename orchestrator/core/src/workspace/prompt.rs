@@ -254,7 +254,7 @@ impl PromptPlace {
         };
         // Whoever changed it before it was read, and may go on, has it open still.
         let is_whole = is_older(&before, RECENT) || self.is_whole(&bytes);
-        let attempt = if is_whole { Attempt::Whole(bytes) } else { self.confirm(before, bytes)? };
+        let attempt = if is_whole { Attempt::Whole(bytes) } else { self.confirm(before, &bytes)? };
         if let Attempt::Whole(bytes) = &attempt {
             self.set_whole(bytes);
         }
@@ -273,7 +273,7 @@ impl PromptPlace {
     }
 
     /// Returns what was read of a file that changed a moment ago, if nobody is writing it.
-    fn confirm(&self, before: FileFingerprint, bytes: Vec<u8>) -> Result<Attempt, PromptError> {
+    fn confirm(&self, before: FileFingerprint, bytes: &[u8]) -> Result<Attempt, PromptError> {
         // Between emptying it and getting it open for all to see, whoever rewrites it has it in no list.
         if bytes.is_empty() && safe_fs::wall_clock() >= before.ctime {
             return Ok(Attempt::Moving);
