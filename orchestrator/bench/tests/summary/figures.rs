@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use ralph_orchestrator_bench::summary::{PlannedJob, SummaryOptions, summarize};
-use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, TrialRecord};
+use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, Regrading, TrialRecord};
 use ralph_orchestrator_contract::{Tokens, Usage};
 
 use crate::fixtures::{
@@ -175,6 +175,28 @@ fn without_the_work_of_each_iteration_nobody_knows_what_was_wasted() {
         (figures.wasted_iterations, figures.median_iterations_to_solve),
         (Some(7), Some(2.0))
     );
+}
+
+#[test]
+fn rewards_of_different_tests_in_one_task_are_told() {
+    let trial = |trial: u32, digest: &str, regraded: Option<&str>| {
+        let mut record = record("a", "x", trial, Some(1.0));
+        record.task_digest = digest.to_owned();
+        let Some(task_digest) = regraded.map(str::to_owned) else { return record };
+        let time = Timestamp::UNIX_EPOCH;
+        record.with_regrading(Regrading { time, task_digest, rewards: rewards(0.0) })
+    };
+    let warnings = |records: &[TrialRecord]| sum_up(&plan(&["a"], &["x"], 3), records).warnings;
+    let all = [trial(1, "old", Some("new")), trial(2, "old", Some("new"))];
+    assert_eq!(warnings(&all), ["verified again after the trial: 2, of which 2 changed"]);
+    let some = [trial(1, "old", None), trial(2, "old", Some("new")), trial(3, "old", None)];
+    let told = warnings(&some);
+    assert!(told[1].starts_with("2 of 3 trials were not verified again"), "{told:?}");
+    assert!(told[1].ends_with("(x)"), "{told:?}");
+    // The same tests once more are the same tests.
+    let same = [trial(1, "old", None), trial(2, "old", Some("old"))];
+    assert_eq!(warnings(&same).len(), 1);
+    assert!(warnings(&[trial(1, "old", None), trial(2, "older", None)]).is_empty());
 }
 
 #[test]
