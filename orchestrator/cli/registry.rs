@@ -82,8 +82,8 @@ pub(crate) fn for_run(
     build(plugins, sandbox, Supervisor::this_binary().with_kill_switch(switch))
 }
 
-/// A supervisor for one run of several in this process, with a fork server of its own: its shims hold the locks
-/// of that run, and end with it.
+/// A supervisor for one run of several in this process, or for all trials of a job, with a fork server of its own: its
+/// shims hold the locks of the run that they are of, and end with it.
 pub(crate) fn supervisor_of_one(switch: KillSwitch) -> Supervisor {
     let arguments = vec![shim::FIRST_ARGUMENT.into()];
     Supervisor::new("/proc/self/exe".into(), arguments).with_kill_switch(switch)

@@ -260,6 +260,12 @@ impl TrialRecord {
         reduce_rewards(&self.rewards)
     }
 
+    /// Returns the digest of the task whose verifier gave the rewards, in hexadecimal.
+    #[must_use]
+    pub fn verifier_digest(&self) -> &str {
+        self.regraded.as_ref().map_or(&self.task_digest, |regraded| &regraded.task_digest)
+    }
+
     /// Whether somebody stopped it, so that it is repeated.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

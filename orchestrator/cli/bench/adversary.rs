@@ -43,15 +43,16 @@ pub(crate) fn find_deceived(contents: &JobContents) -> Vec<String> {
     if contents.plan.goal.is_solve() {
         return Vec::new();
     }
-    let mut names: Vec<String> = contents
-        .records
-        .iter()
-        .filter(|record: &&TrialRecord| record.is_solved())
-        .map(|record| record.key.task.clone())
-        .collect();
+    let mut names: Vec<String> =
+        deceivers(contents).map(|record| record.key.task.clone()).collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns the trials that passed without doing the task.
+fn deceivers(contents: &JobContents) -> impl Iterator<Item = &TrialRecord> {
+    contents.records.iter().filter(|record| record.is_solved())
 }
 
 /// Returns the tasks of a job that other jobs, in these folders, have shown to be passed without being done. A task that
@@ -71,15 +72,12 @@ pub(crate) fn find_cheatable(
             return Err(CommandError::user(message)
                 .hinted("`ralph-orchestrator bench cheat` looks for tasks that can be cheated"));
         }
-        let digest = |plan: &JobPlan, name: &str| {
-            let task = plan.tasks.iter().find(|task| task.name == name);
-            task.map(|task| task.digest.clone())
+        let is_of_plan = |record: &&TrialRecord| {
+            let task = plan.task(&record.key.task);
+            // Of a trial that was verified again, those are the tests that it has passed.
+            task.is_some_and(|task| task.digest == record.verifier_digest())
         };
-        let deceived = find_deceived(&contents).into_iter();
-        found.extend(deceived.filter(|name| {
-            let known = digest(&contents.plan, name);
-            known.is_some() && known == digest(plan, name)
-        }));
+        found.extend(deceivers(&contents).filter(is_of_plan).map(|record| record.key.task.clone()));
     }
     Ok(found)
 }

@@ -22,9 +22,11 @@ pub(crate) mod trial_config;
 mod trial_environment;
 mod verification;
 pub(crate) mod visibility;
+mod workers;
 
 pub(crate) use job_setup::JobSetup;
 pub(crate) use runner::Runner;
+pub(crate) use workers::Workers;
 
 use std::path::{Path, PathBuf};
 

@@ -30,6 +30,8 @@ use crate::sandbox::SandboxPolicy;
 pub(super) struct TrialOpener<'a> {
     pub(super) job: &'a JobSetup,
     pub(super) loaded: LoadedConfig,
+    /// The run is the first of the trial to work in its workspace, unless the backlog has had one.
+    pub(super) is_first: bool,
     /// The column's agent.
     pub(super) agent: &'a str,
     /// What the agent, its validators and everything else of a run see.
@@ -75,6 +77,12 @@ impl RunOpener for TrialOpener<'_> {
 }
 
 impl TrialOpener<'_> {
+    /// Whether nothing has run in the workspace, which this process made.
+    fn is_fresh(&self) -> bool {
+        let state = self.loaded.config.state.dir.as_ref();
+        self.is_first && state.is_some_and(|state| !state.exists())
+    }
+
     async fn open_once(
         &self,
         order: RunOrder,
@@ -100,6 +108,7 @@ impl TrialOpener<'_> {
             disk: Disk::default(),
             state_home: self.job.state_home.clone(),
             is_listed: false,
+            is_workspace_fresh: self.is_fresh(),
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

@@ -46,6 +46,10 @@ impl Runner<'_> {
             .map_err(|error| error.to_string())?;
         let found = self.verify_again(record, task, step, &scratch).await;
         drop(fs::remove_dir_all(&scratch));
+        if self.signals.switch.is_pulled() {
+            // Whatever it has left by then.
+            return Err("the verification was killed on request".to_owned());
+        }
         found
     }
 
@@ -62,8 +66,8 @@ impl Runner<'_> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let mut staged = task.adopt_files(&into, &vars).map_err(|error| text(&error))?;
         add_logs(&mut staged, attempt).map_err(|error| text(&error))?;
-        let switch = &self.signals.switch;
-        let environment = TrialEnvironment::create(task, &staged, attempt, self.setup, switch)
+        let supervisor = &self.supervisor;
+        let environment = TrialEnvironment::create(task, &staged, attempt, self.setup, supervisor)
             .map_err(|error| text(&error))?;
         let (time, name) = (Timestamp::now(), "0".to_owned());
         let (staged, environment) = (&staged, &environment);

@@ -15,6 +15,7 @@ use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_supervisor::Supervisor;
 
 use super::contention::THRESHOLD;
 use super::job_setup::JobSetup;
@@ -24,6 +25,7 @@ use super::step::StepTrial;
 use super::trial_config::is_reserved;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::Rewards;
+use crate::registry;
 use crate::signals::Signals;
 
 /// The folder of an attempt with the states of its runs.
@@ -41,6 +43,8 @@ pub(crate) struct Runner<'a> {
     pub(super) setup: &'a JobSetup,
     tasks: BTreeMap<String, Task>,
     pub(super) signals: &'a Signals,
+    /// Its fork server serves all trials.
+    pub(super) supervisor: Supervisor,
 }
 
 /// What an attempt has come to so far.
@@ -73,7 +77,8 @@ impl Progress {
 impl<'a> Runner<'a> {
     pub(crate) fn new(setup: &'a JobSetup, tasks: Vec<Task>, signals: &'a Signals) -> Self {
         let tasks = tasks.into_iter().map(|task| (task.name.clone(), task)).collect();
-        Self { setup, tasks, signals }
+        let supervisor = registry::supervisor_of_one(signals.switch.clone());
+        Self { setup, tasks, signals, supervisor }
     }
 
     /// Returns the task of this name.
@@ -100,9 +105,9 @@ impl<'a> Runner<'a> {
             fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
         };
         add_logs(&mut staged, &order.dir).map_err(failed)?;
-        let switch = &self.signals.switch;
-        let environment = TrialEnvironment::create(task, &staged, &order.dir, self.setup, switch)
-            .map_err(failed)?;
+        let (dir, supervisor) = (&order.dir, &self.supervisor);
+        let environment =
+            TrialEnvironment::create(task, &staged, dir, self.setup, supervisor).map_err(failed)?;
         progress.durations.setup_ms = millis(started);
         if let Some(check) = &task.environment.healthcheck {
             environment.wait_until_healthy(check).await?;
@@ -128,7 +133,8 @@ impl<'a> Runner<'a> {
     /// Makes the files of the task's environment.
     async fn stage(&self, task: &Task, order: &TrialOrder) -> Result<StagedEnvironment, Fault> {
         let (into, vars) = (order.dir.join("environment"), self.variables(&order.key));
-        let layers = SetupLayers { job: self.setup, switch: &self.signals.switch };
+        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
+        let layers = SetupLayers { job: self.setup, switch, supervisor };
         let staged = if layers.is_needed(task) {
             layers.copy_into(task, &into).await?;
             task.adopt_files(&into, &vars)

@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::job::TASK_SETUP_ERROR;
 use ralph_orchestrator_bench::task::{NetworkPolicy, Package, SetupCommand, SetupStage, Task};
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::TaskSetup;
-use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use super::job_setup::JobSetup;
 use super::runner::fault;
@@ -32,6 +32,7 @@ const LAST_LINES: usize = 20;
 pub(super) struct SetupLayers<'a> {
     pub(super) job: &'a JobSetup,
     pub(super) switch: &'a KillSwitch,
+    pub(super) supervisor: &'a Supervisor,
 }
 
 impl SetupLayers<'_> {
@@ -100,7 +101,7 @@ impl SetupLayers<'_> {
     ) -> Result<(), Fault> {
         let staged = stage.staged();
         let settings = &task.environment;
-        let environment = TrialEnvironment::create(task, staged, part, self.job, self.switch)
+        let environment = TrialEnvironment::create(task, staged, part, self.job, self.supervisor)
             // What agents share is nothing that a task may write to.
             .and_then(|environment| environment.for_verifier(part, staged, settings))
             .map_err(failed)?;

@@ -259,6 +259,7 @@ impl StepTrial<'_> {
         let opener = TrialOpener {
             job: self.runner.setup,
             loaded,
+            is_first: self.task.form == TaskForm::Own && self.index == 0,
             agent: &column.agent,
             environment,
             mounts: &sight.mounts,

@@ -12,13 +12,12 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_supervisor::{
-    CaptureLimit, Ending, Grace, KillSwitch, Mount, MountAccess, Network, Root, RootUser, Spec,
-    Supervisor, find_program,
+    CaptureLimit, Ending, Grace, Mount, MountAccess, Network, Root, RootUser, Spec, Supervisor,
+    find_program,
 };
 
 use super::job_setup::JobSetup;
 use super::runner::fault;
-use crate::registry;
 
 /// What is kept of what a command of a task prints, in bytes.
 const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 1 << 20 };
@@ -63,14 +62,13 @@ pub(super) struct TrialEnvironment {
     network: Network,
     /// What makes its root, if it is not the shim.
     bubblewrap: Option<PathBuf>,
-    switch: KillSwitch,
     /// Starts the commands of the task.
     supervisor: Supervisor,
 }
 
 impl TrialEnvironment {
-    /// Returns the environment of a staged task. `supervisor` starts its processes, still without a root of their
-    /// own.
+    /// Returns the environment of a staged task. Its processes come from the fork server of `supervisor`, that of the job,
+    /// but from shims of their own: none has run anything of another trial.
     ///
     /// # Errors
     /// A folder cannot be made.
@@ -79,7 +77,7 @@ impl TrialEnvironment {
         staged: &StagedEnvironment,
         dir: &Path,
         job: &JobSetup,
-        switch: &KillSwitch,
+        supervisor: &Supervisor,
     ) -> io::Result<Self> {
         let home = job.vars.get("HOME").filter(|home| home.starts_with('/'));
         let sandbox = &job.loaded.config.sandbox;
@@ -101,7 +99,7 @@ impl TrialEnvironment {
             path: path.map_or(SYSTEM_PATH, String::as_str),
         };
         let mut environment =
-            Self::new(&folders, &task.environment.network, shared, isolation, switch)?;
+            Self::new(&folders, &task.environment.network, shared, isolation, supervisor)?;
         if isolation == Isolation::Bubblewrap {
             let bwrap = job.find_bubblewrap().map_err(|error| io::Error::other(error.summary()))?;
             environment.bubblewrap = Some(bwrap);
@@ -114,28 +112,14 @@ impl TrialEnvironment {
         network: &NetworkPolicy,
         shared: Vec<Mount>,
         isolation: Isolation,
-        switch: &KillSwitch,
+        supervisor: &Supervisor,
     ) -> io::Result<Self> {
         let Folders { dir, staged, home, path } = folders;
-        let mut mounts = Vec::new();
-        let access = MountAccess::Writable;
-        for (name, target) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("home", *home)] {
-            let source = dir.join("environment").join(name);
-            fs::create_dir_all(&source)?;
-            make_mount_point(Path::new(target), true, &mounts)?;
-            mounts.push(Mount { source, target: target.into(), access });
-        }
-        for mount in &staged.mounts {
-            let (source, target) = (mount.folder.clone(), PathBuf::from(&mount.path));
-            // The task's own folder takes the place of an empty one.
-            mounts.retain(|other: &Mount| other.target != target);
-            make_mount_point(&target, true, &mounts)?;
-            mounts.push(Mount { source, target, access });
-        }
-        for mount in &shared {
-            make_mount_point(&mount.target, mount.source.is_dir(), &mounts)?;
-        }
-        mounts.extend(shared.iter().cloned());
+        let mounts = match isolation {
+            // Its processes see the machine as it is.
+            Isolation::None => Vec::new(),
+            Isolation::Namespace | Isolation::Bubblewrap => make_mounts(folders, &shared)?,
+        };
         Ok(Self {
             isolation,
             dir: dir.to_path_buf(),
@@ -147,15 +131,14 @@ impl TrialEnvironment {
             mounts,
             network: network_of(network),
             bubblewrap: None,
-            switch: switch.clone(),
-            supervisor: registry::supervisor_of_one(switch.clone()),
+            supervisor: supervisor.with_own_shims(),
         })
     }
 
     /// Returns what starts the processes of a run in this environment; `extra` is mounted for them alone. They hold the
     /// locks of that run, so each run has its own.
     pub(super) fn supervisor_of_run(&self, extra: &[Mount]) -> Supervisor {
-        self.with_root(registry::supervisor_of_one(self.switch.clone()), extra)
+        self.with_root(self.supervisor.with_own_shims(), extra)
     }
 
     fn with_root(&self, supervisor: Supervisor, extra: &[Mount]) -> Supervisor {
@@ -197,7 +180,7 @@ impl TrialEnvironment {
         let is_read_only = |mount: &&Mount| mount.access == MountAccess::ReadOnly;
         let shared = self.shared.iter().filter(is_read_only).cloned().collect();
         let environment =
-            Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)?;
+            Self::new(&folders, &settings.network, shared, self.isolation, &self.supervisor)?;
         Ok(Self { bubblewrap: self.bubblewrap.clone(), ..environment })
     }
 
@@ -395,6 +378,34 @@ const fn network_of(policy: &NetworkPolicy) -> Network {
 fn innermost<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let enclosing = mounts.iter().filter(|mount| path.starts_with(&mount.target));
     enclosing.max_by_key(|mount| mount.target.components().count())
+}
+
+/// Makes the folders of an environment, and the places in them where others are mounted. Returns what is mounted where.
+///
+/// # Errors
+/// A folder cannot be made.
+fn make_mounts(folders: &Folders<'_>, shared: &[Mount]) -> io::Result<Vec<Mount>> {
+    let Folders { dir, staged, home, .. } = folders;
+    let mut mounts = Vec::new();
+    let access = MountAccess::Writable;
+    for (name, target) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("home", *home)] {
+        let source = dir.join("environment").join(name);
+        fs::create_dir_all(&source)?;
+        make_mount_point(Path::new(target), true, &mounts)?;
+        mounts.push(Mount { source, target: target.into(), access });
+    }
+    for mount in &staged.mounts {
+        let (source, target) = (mount.folder.clone(), PathBuf::from(&mount.path));
+        // The task's own folder takes the place of an empty one.
+        mounts.retain(|other: &Mount| other.target != target);
+        make_mount_point(&target, true, &mounts)?;
+        mounts.push(Mount { source, target, access });
+    }
+    for mount in shared {
+        make_mount_point(&mount.target, mount.source.is_dir(), &mounts)?;
+    }
+    mounts.extend(shared.iter().cloned());
+    Ok(mounts)
 }
 
 /// Makes the place where something is mounted within another mount.

@@ -204,6 +204,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         disk: Disk::default(),
         state_home: place.context.state_home(),
         is_listed: true,
+        is_workspace_fresh: false,
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),

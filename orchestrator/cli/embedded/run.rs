@@ -219,6 +219,7 @@ impl RunTask {
             disk: Disk::default(),
             state_home: self.context.state_home(),
             is_listed: true,
+            is_workspace_fresh: false,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

@@ -192,6 +192,7 @@ impl AttachedRun<'_> {
             disk: Disk::default(),
             state_home: self.context.state_home(),
             is_listed: self.request.record.state.is_none(),
+            is_workspace_fresh: false,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

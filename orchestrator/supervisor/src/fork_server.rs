@@ -34,8 +34,11 @@ pub(crate) struct ForkServer {
     name: Option<OsString>,
     leading_args: Vec<OsString>,
     running: Mutex<Option<RunningServer>>,
-    idle: Mutex<Vec<IdleShim>>,
 }
+
+/// Shims that wait for a job. They end when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct IdleShims(Mutex<Vec<IdleShim>>);
 
 #[derive(Debug)]
 struct RunningServer {
@@ -58,13 +61,7 @@ impl ForkServer {
         name: Option<OsString>,
         leading_args: Vec<OsString>,
     ) -> Self {
-        Self {
-            program,
-            name,
-            leading_args,
-            running: Mutex::new(None),
-            idle: Mutex::new(Vec::new()),
-        }
+        Self { program, name, leading_args, running: Mutex::new(None) }
     }
 
     pub(crate) fn program(&self) -> &Path {
@@ -95,29 +92,6 @@ impl ForkServer {
         sent.map_err(Into::into)
     }
 
-    /// Takes the control socket of an idle shim that holds this guard, if there is one.
-    pub(crate) fn take_idle(&self, guard: Option<&Arc<File>>) -> Option<UnixStream> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        // Drop those that ended meanwhile.
-        idle.retain(|idle| is_silent(&idle.control));
-        let same = |idle: &IdleShim| match (&idle.guard, guard) {
-            (Some(theirs), Some(guard)) => Arc::ptr_eq(theirs, guard),
-            (None, None) => true,
-            _ => false,
-        };
-        let at = idle.iter().position(same)?;
-        Some(idle.swap_remove(at).control)
-    }
-
-    /// Keeps an idle shim for the next job. Beyond the limit, the oldest one ends.
-    pub(crate) fn recycle(&self, control: UnixStream, guard: Option<Arc<File>>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() >= MAX_IDLE {
-            drop(idle.remove(0));
-        }
-        idle.push(IdleShim { control, guard });
-    }
-
     #[allow(clippy::disallowed_methods)] // This crate starts all processes.
     fn launch(&self) -> io::Result<RunningServer> {
         unwaited().retain_mut(|process| matches!(process.try_wait(), Ok(None)));
@@ -141,6 +115,31 @@ impl ForkServer {
         let process = command.spawn()?;
         let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
         Ok(RunningServer { requests: ours, pid, process: Some(process) })
+    }
+}
+
+impl IdleShims {
+    /// Takes the control socket of an idle shim that holds this guard, if there is one.
+    pub(crate) fn take(&self, guard: Option<&Arc<File>>) -> Option<UnixStream> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Drop those that ended meanwhile.
+        idle.retain(|idle| is_silent(&idle.control));
+        let same = |idle: &IdleShim| match (&idle.guard, guard) {
+            (Some(theirs), Some(guard)) => Arc::ptr_eq(theirs, guard),
+            (None, None) => true,
+            _ => false,
+        };
+        let at = idle.iter().position(same)?;
+        Some(idle.swap_remove(at).control)
+    }
+
+    /// Keeps an idle shim for the next job. Beyond the limit, the oldest one ends.
+    pub(crate) fn recycle(&self, control: UnixStream, guard: Option<Arc<File>>) {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= MAX_IDLE {
+            drop(idle.remove(0));
+        }
+        idle.push(IdleShim { control, guard });
     }
 }
 

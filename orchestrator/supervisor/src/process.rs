@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
-use crate::fork_server::ForkServer;
+use crate::fork_server::IdleShims;
 use crate::orphans::{OrphanCleanup, end_tree, kill_session};
 use crate::spec::Stop;
 use crate::streams::{Chunk, Streams};
@@ -54,17 +54,17 @@ pub struct Process {
     turn: TurnBudget,
 }
 
-/// Returns a shim to its fork server when its tree is gone.
+/// Keeps a shim for the next job when its tree is gone.
 #[derive(Debug)]
 pub(crate) struct ShimReturn {
-    pub(crate) fork_server: Arc<ForkServer>,
+    pub(crate) idle: Arc<IdleShims>,
     pub(crate) guard: Option<Arc<File>>,
 }
 
 impl ShimReturn {
     pub(crate) fn recycle(&self, control: &mut Control) {
         if let Some(stream) = control.release() {
-            self.fork_server.recycle(stream, self.guard.clone());
+            self.idle.recycle(stream, self.guard.clone());
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::capture::CaptureLimit;
 use crate::control::Control;
 use crate::error::SpawnError;
 use crate::exit::Ending;
-use crate::fork_server::ForkServer;
+use crate::fork_server::{ForkServer, IdleShims};
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
 use crate::orphans;
@@ -44,6 +44,7 @@ const START: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     fork_server: Arc<ForkServer>,
+    idle: Arc<IdleShims>,
     /// Shared by all clones, and set at most once.
     guard: Arc<OnceLock<Arc<File>>>,
     switch: Option<KillSwitch>,
@@ -68,25 +69,37 @@ impl Supervisor {
     /// here.
     #[must_use]
     pub fn new(program: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self::with(Arc::new(ForkServer::new(program, None, leading_args)))
+        Self::with(Arc::new(ForkServer::new(program, None, leading_args)), Arc::default())
     }
 
     /// Creates a supervisor whose fork server is the running program, even if its file was replaced. Its
     /// `main` must call [`shim::intercept`](crate::shim::intercept) first. All these supervisors share one
-    /// fork server.
+    /// fork server, and its idle shims.
     #[must_use]
     pub fn this_binary() -> Self {
-        static FORK_SERVER: OnceLock<Arc<ForkServer>> = OnceLock::new();
-        let fork_server = FORK_SERVER.get_or_init(|| {
+        static SHARED: OnceLock<(Arc<ForkServer>, Arc<IdleShims>)> = OnceLock::new();
+        let (fork_server, idle) = SHARED.get_or_init(|| {
             let name = std::env::args_os().next();
-            Arc::new(ForkServer::new("/proc/self/exe".into(), name, vec![FIRST_ARGUMENT.into()]))
+            let program = "/proc/self/exe".into();
+            let server = ForkServer::new(program, name, vec![FIRST_ARGUMENT.into()]);
+            (Arc::new(server), Arc::default())
         });
-        Self::with(Arc::clone(fork_server))
+        Self::with(Arc::clone(fork_server), Arc::clone(idle))
     }
 
-    fn with(fork_server: Arc<ForkServer>) -> Self {
+    /// Creates a supervisor with the same fork server and kill switch, but with shims of its own and without a guard: one
+    /// of its shims never runs a job of another supervisor, and its idle shims end with its last clone and its last
+    /// process.
+    #[must_use]
+    pub fn with_own_shims(&self) -> Self {
+        let fresh = Self::with(Arc::clone(&self.fork_server), Arc::default());
+        Self { switch: self.switch.clone(), ..fresh }
+    }
+
+    fn with(fork_server: Arc<ForkServer>, idle: Arc<IdleShims>) -> Self {
         Self {
             fork_server,
+            idle,
             guard: Arc::default(),
             switch: None,
             sandbox: None,
@@ -104,7 +117,7 @@ impl Supervisor {
         if let Ok((ours, theirs)) = UnixStream::pair()
             && self.fork_server.fork(&theirs.into(), self.guard.get().map(Arc::as_ref)).is_ok()
         {
-            self.fork_server.recycle(ours, self.guard.get().cloned());
+            self.idle.recycle(ours, self.guard.get().cloned());
         }
     }
 
@@ -263,7 +276,7 @@ impl Supervisor {
     }
 
     fn shim_return(&self) -> ShimReturn {
-        ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.get().cloned() }
+        ShimReturn { idle: Arc::clone(&self.idle), guard: self.guard.get().cloned() }
     }
 
     /// The root of the process, if the shim makes one. Translates the paths of `spec` to those in it.
@@ -311,7 +324,7 @@ impl Supervisor {
         let streams = streams.each_ref().map(OwnedFd::as_fd);
         let ruleset = ruleset.map(OwnedFd::as_fd);
         let switch = self.switch.as_ref();
-        if let Some(idle) = self.fork_server.take_idle(self.guard.get()) {
+        if let Some(idle) = self.idle.take(self.guard.get()) {
             let mut control = Control::over(idle)?;
             control.begin(job, streams, ruleset, switch).await?;
             let report = timeout(START, control.next()).await;

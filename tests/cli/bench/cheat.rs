@@ -58,6 +58,13 @@ fn tasks_that_can_be_cheated_are_found_and_left_out_of_the_second_score() {
     let summary = env.ralph(&later).expect(0).events().pop().unwrap();
     let tasks = column(&summary, "solves")["tasks"].as_array().unwrap().clone();
     assert!(tasks.iter().all(|task| task["is_cheatable"] == false));
+    // Unless what passed then passes the tests as they are now.
+    env.ralph(&["bench", "regrade", "cheat"]).expect(0).says("2 trials verified again");
+    let summary = env.ralph(&later).expect(0).events().pop().unwrap();
+    let tasks = column(&summary, "solves")["tasks"].as_array().unwrap().clone();
+    let cheatable: Vec<_> = tasks.iter().filter(|task| task["is_cheatable"] == true).collect();
+    assert_eq!(cheatable.len(), 1, "{tasks:#?}");
+    assert_eq!(cheatable[0]["task"], "test/weak");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod commands;
 mod crash;
 mod import;
 mod isolations;
+mod killed;
 mod locked;
 mod own_form;
 mod planning;

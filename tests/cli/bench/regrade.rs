@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::environment::TestEnvironment;
+use rustix::process::Signal;
+
+use crate::environment::{TestEnvironment, eventually, of_run};
 
 use super::{SOLVES, add_task, column, environment, report, status, trial_files, trial_of};
 
@@ -64,6 +66,31 @@ fn what_a_verifier_leaves_is_not_there_the_next_time() {
     assert_eq!(attempt["rewards"]["reward"], 1.0);
     let left = fs::read_dir(env.path("job")).unwrap().map(|entry| entry.unwrap().path());
     assert!(left.into_iter().all(|trial| !trial.join("attempts/1/regrading").exists()));
+}
+
+#[test]
+fn a_verification_that_is_killed_on_request_changes_nothing() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 60);
+    env.ralph(&["bench", "run", "--agents", "solves", "--out", "job"]).expect(0);
+    env.write("shared/hold", "").write(
+        "tasks/one/tests/test.sh",
+        format!(
+            "echo 0 > /logs/verifier/reward.txt\ntouch '{shared}/verifying'\n\
+             while [ -e '{shared}/hold' ]; do sleep 0.02; done\n",
+            shared = env.path("shared").display()
+        ),
+    );
+    let mut running = env.start(&["bench", "regrade", "job"]);
+    eventually("the verifier", || env.path("shared/verifying").exists());
+    running.signal(Signal::INT);
+    running.says("signal again to kill what runs");
+    running.signal(Signal::INT);
+    running.wait().expect(130).says("0 trials verified again").says("was killed on request");
+    assert!(of_run(&env.root()).is_empty());
+    let (lines, _) = report(&env, "job");
+    assert_eq!(lines[0]["rewards"]["reward"], 1.0, "{lines:#?}");
+    assert_eq!(lines[0].get("regraded"), None, "{lines:#?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub use comparison::{compare, find_changed_tasks, pair_rewards};
 pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
 pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
 
-use attempts::group_by_trial;
+use attempts::{Trial, group_by_trial};
 
 /// How a job is summed up.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ pub fn summarize(
         level: options.level,
         columns,
         comparisons,
-        warnings: collect_warnings(records),
+        warnings: collect_warnings(records, &trials),
     }
 }
 
@@ -117,7 +117,7 @@ pub fn collect_complete_rounds(
 const NAMED_TASKS: usize = 3;
 
 /// Returns each warning once, in the order of the trials, with the tasks that it is about.
-fn collect_warnings(records: &[TrialRecord]) -> Vec<String> {
+fn collect_warnings(records: &[TrialRecord], trials: &[Trial<'_>]) -> Vec<String> {
     let mut records: Vec<&TrialRecord> = records.iter().collect();
     records.sort_by(|a, b| (a.started, &a.key, a.attempt).cmp(&(b.started, &b.key, b.attempt)));
     let mut order = Vec::new();
@@ -144,7 +144,31 @@ fn collect_warnings(records: &[TrialRecord]) -> Vec<String> {
     };
     let mut warnings: Vec<String> = order.iter().map(line).collect();
     warnings.extend(describe_regrading(&records));
+    warnings.extend(describe_mixed_verifiers(trials));
     warnings
+}
+
+/// Says of which tasks only some trials could be verified again after the task had changed: what is left is of other
+/// tests, and often not by chance, as where the work of solved trials is not kept.
+fn describe_mixed_verifiers(trials: &[Trial<'_>]) -> Vec<String> {
+    let mut by_task: BTreeMap<&str, Vec<&TrialRecord>> = BTreeMap::new();
+    for record in trials.iter().map(Trial::last).filter(|record| record.is_judged()) {
+        by_task.entry(&record.key.task).or_default().push(record);
+    }
+    let describe = |(task, records): (&str, Vec<&TrialRecord>)| {
+        let regradings = records.iter().filter_map(|record| record.regraded.as_ref());
+        let newest = &regradings.max_by_key(|regraded| regraded.time)?.task_digest;
+        let is_of_others = |record: &&&TrialRecord| record.verifier_digest() != newest;
+        let others = records.iter().filter(is_of_others).count();
+        (others > 0).then(|| {
+            format!(
+                "{others} of {} trials were not verified again by the tests as they are now: their rewards and \
+                 those of the others are of different tests ({task})",
+                records.len()
+            )
+        })
+    };
+    by_task.into_iter().filter_map(describe).collect()
 }
 
 /// Says how many results are of a repeated verification, if any are.

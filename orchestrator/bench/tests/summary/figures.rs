@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use ralph_orchestrator_bench::summary::{PlannedJob, SummaryOptions, summarize};
-use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, TrialRecord};
+use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, Regrading, TrialRecord};
 use ralph_orchestrator_contract::{Tokens, Usage};
 
 use crate::fixtures::{
@@ -127,6 +127,76 @@ fn all_attempts_count_for_money_and_the_last_one_for_the_score() {
     assert_eq!((column.cost_unknown, column.cost_estimated), (1, true));
     assert_eq!(column.tokens, Tokens { input: 10, output: 2, cache_read: 4, cache_write: 6 });
     assert!(column.faults.is_empty(), "the last attempt had none");
+}
+
+#[test]
+fn an_interruption_is_neither_an_end_nor_a_repetition() {
+    let mut lost = record("a", "x", 1, None);
+    lost.fault = Some(fault(Cause::Cancelled, "CancelledError"));
+    let column = sum_up_one(&["x"], 1, &[lost.clone()]);
+    assert_eq!((column.ended, column.judged, column.retries), (0, 0, 0));
+    let mut again = record("a", "x", 1, Some(1.0));
+    again.attempt = 2;
+    let column = sum_up_one(&["x"], 1, &[lost, again]);
+    assert_eq!((column.ended, column.judged, column.retries), (1, 1, 0));
+    assert!(column.faults.is_empty(), "{:?}", column.faults);
+}
+
+#[test]
+fn the_score_and_pass_at_1_are_one_figure_with_one_interval() {
+    let tasks = ["x", "y", "z"];
+    // So many of four trials are solved.
+    let records: Vec<_> = tasks
+        .iter()
+        .zip([4, 3, 2])
+        .flat_map(|(task, solved)| {
+            (1..=4).map(move |trial| {
+                record("a", task, trial, Some(if trial <= solved { 1.0 } else { 0.0 }))
+            })
+        })
+        .collect();
+    let column = sum_up_one(&tasks, 4, &records);
+    let score = column.score.unwrap();
+    assert_close(score.value, 0.75);
+    assert!(score.low.is_some() && score.high.is_some(), "{score:?}");
+    assert_eq!((column.pass_at[&1], column.pass_hat[&1]), (score, score));
+    assert!(column.pass_at[&2].value > score.value && column.pass_hat[&2].value < score.value);
+}
+
+#[test]
+fn without_the_work_of_each_iteration_nobody_knows_what_was_wasted() {
+    let mut solved = record("a", "x", 1, Some(1.0));
+    solved.iterations = 9;
+    let figures = sum_up_one(&["x"], 1, &[solved.clone()]).loop_figures;
+    assert_eq!((figures.wasted_iterations, figures.median_iterations_to_solve), (None, None));
+    solved.curve = vec![point(1, Some(0.0)), point(2, Some(1.0))];
+    let figures = sum_up_one(&["x"], 1, &[solved]).loop_figures;
+    assert_eq!(
+        (figures.wasted_iterations, figures.median_iterations_to_solve),
+        (Some(7), Some(2.0))
+    );
+}
+
+#[test]
+fn rewards_of_different_tests_in_one_task_are_told() {
+    let trial = |trial: u32, digest: &str, regraded: Option<&str>| {
+        let mut record = record("a", "x", trial, Some(1.0));
+        record.task_digest = digest.to_owned();
+        let Some(task_digest) = regraded.map(str::to_owned) else { return record };
+        let time = Timestamp::UNIX_EPOCH;
+        record.with_regrading(Regrading { time, task_digest, rewards: rewards(0.0) })
+    };
+    let warnings = |records: &[TrialRecord]| sum_up(&plan(&["a"], &["x"], 3), records).warnings;
+    let all = [trial(1, "old", Some("new")), trial(2, "old", Some("new"))];
+    assert_eq!(warnings(&all), ["verified again after the trial: 2, of which 2 changed"]);
+    let some = [trial(1, "old", None), trial(2, "old", Some("new")), trial(3, "old", None)];
+    let told = warnings(&some);
+    assert!(told[1].starts_with("2 of 3 trials were not verified again"), "{told:?}");
+    assert!(told[1].ends_with("(x)"), "{told:?}");
+    // The same tests once more are the same tests.
+    let same = [trial(1, "old", None), trial(2, "old", Some("old"))];
+    assert_eq!(warnings(&same).len(), 1);
+    assert!(warnings(&[trial(1, "old", None), trial(2, "older", None)]).is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
 use crate::bench::trial_config::is_reserved;
-use crate::bench::{JobSetup, Runner, absolute, lock};
+use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -205,31 +205,34 @@ fn perform(
     if !going.json {
         output::info(&format!("job {}", folder.display()));
     }
-    let (end, interrupted) = block_on(async {
-        let signals = signals::listen()?;
-        let reporter = JobReporter {
-            is_json: going.json,
-            until: going.until,
-            plan: store.plan().clone(),
-            line: find_line(&store, going.json)?,
-        };
-        let runner = Runner::new(setup, tasks, &signals);
-        let stop = JobStop(signals.stop_requests());
-        let schedule = Schedule::resume(&mut store, &runner).await?;
-        let end = {
-            let job = run_job(&mut store, schedule, &runner, &reporter, &stop);
-            tokio::pin!(job);
-            let mut redraw = tokio::time::interval(REDRAW);
-            loop {
-                tokio::select! {
-                    end = &mut job => break end,
-                    _ = redraw.tick() => reporter.draw(),
+    let signals = signals::listen()?;
+    let runner = Runner::new(setup, tasks, &signals);
+    let (end, interrupted) = std::thread::scope(|scope| {
+        block_on(async {
+            let reporter = JobReporter {
+                is_json: going.json,
+                until: going.until,
+                plan: store.plan().clone(),
+                line: find_line(&store, going.json)?,
+            };
+            let workers = Workers::new(scope, &runner);
+            let stop = JobStop(signals.stop_requests());
+            let schedule = Schedule::resume(&mut store, &workers).await?;
+            let end = {
+                let job = run_job(&mut store, schedule, &workers, &reporter, &stop);
+                tokio::pin!(job);
+                let mut redraw = tokio::time::interval(REDRAW);
+                loop {
+                    tokio::select! {
+                        end = &mut job => break end,
+                        _ = redraw.tick() => reporter.draw(),
+                    }
                 }
-            }
-        };
-        output::set_live_line(None);
-        let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
-        Ok((end?, status))
+            };
+            output::set_live_line(None);
+            let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
+            Ok((end?, status))
+        })
     })?;
     drop(store);
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;

@@ -106,6 +106,7 @@ impl BacklogRuns<'_> {
             disk: Disk::default(),
             state_home: self.place.context.state_home(),
             is_listed: true,
+            is_workspace_fresh: false,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

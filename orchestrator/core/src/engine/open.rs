@@ -50,6 +50,9 @@ pub struct Request<'a> {
     /// Whether the run is one of the user's, which other starts find by its workspace and compare with; a trial of
     /// a benchmark is found by its state directory only.
     pub is_listed: bool,
+    /// Whether the caller made the workspace a moment ago, for this run alone, and nothing else has run in it: then nobody
+    /// else can be writing its files.
+    pub is_workspace_fresh: bool,
     /// What the configuration can name.
     pub registry: &'a Registry,
     /// Ends leftover processes of the run with this id. Called when nothing can be supervising them any
@@ -477,6 +480,9 @@ fn take_location(
     let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(&request.loaded.config));
+    if request.is_workspace_fresh {
+        prompt.accept_as_whole();
+    }
     Ok(Location { workspace: held, occupied, prompt })
 }
 

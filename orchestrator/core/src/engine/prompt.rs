@@ -101,6 +101,11 @@ impl PromptSource {
         }
     }
 
+    /// Takes what the files hold now for whole: see [`PromptPlace::accept_as_whole`].
+    pub(super) fn accept_as_whole(&self) {
+        self.place().into_iter().chain(self.role_places()).for_each(PromptPlace::accept_as_whole);
+    }
+
     /// Returns the places at which the prompts of roles are looked for.
     pub(super) fn role_places(&self) -> impl Iterator<Item = &PromptPlace> {
         let prompts = match self {

@@ -20,8 +20,6 @@ const RECENT: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(50);
 /// Between two reads that have to agree where there may be a writer whom nobody can see.
 const BETWEEN: Duration = Duration::from_millis(1);
-/// By then a further change has another time: the clock of the file system moves in steps of at most as much.
-const CLOCK_STEP: Duration = Duration::from_millis(10);
 /// How often a file that will not stand still is looked at.
 const ATTEMPTS: usize = 40;
 /// How often a file that is not there is looked for: an editor may be replacing it.
@@ -102,9 +100,9 @@ pub struct PromptPlace {
     file: PathBuf,
     /// The file, if it had several names then.
     shared: Option<FileId>,
-    /// The file as it was when nobody had it open for writing: unchanged, it needs no second search for
-    /// writers, which looks at every process of the machine.
-    settled: Arc<Mutex<Option<FileFingerprint>>>,
+    /// Digest of the last content that was whole: the same again is whole, too, whoever has the file open by then. It
+    /// needs no second search for writers, which looks at every process of the machine.
+    whole: Arc<Mutex<Option<blake3::Hash>>>,
 }
 
 /// What one read of the file gave.
@@ -131,7 +129,15 @@ impl PromptPlace {
     /// Returns a place that was located earlier.
     #[must_use]
     pub fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
-        Self { configured, file, shared, settled: Arc::default() }
+        Self { configured, file, shared, whole: Arc::default() }
+    }
+
+    /// Takes what the file holds now for whole. To be called only by who made the file, and before anybody else can have
+    /// opened it to write it.
+    pub fn accept_as_whole(&self) {
+        if let Ok((_, Attempt::Whole(bytes))) = self.read_once() {
+            self.set_whole(&bytes);
+        }
     }
 
     /// Returns the path in the configuration.
@@ -243,16 +249,31 @@ impl PromptPlace {
     /// Reads it, unless somebody is writing it.
     fn attempt(&self) -> Result<Attempt, PromptError> {
         let (before, bytes) = match self.read_once()? {
-            (fingerprint, Attempt::Whole(bytes)) => (fingerprint, bytes),
+            (Some(fingerprint), Attempt::Whole(bytes)) => (fingerprint, bytes),
             (_, other) => return Ok(other),
         };
         // Whoever changed it before it was read, and may go on, has it open still.
-        let Some(before) = before.filter(|fingerprint| !is_older(fingerprint, RECENT)) else {
-            return Ok(Attempt::Whole(bytes));
-        };
-        if *self.settled.lock().unwrap_or_else(PoisonError::into_inner) == Some(before) {
-            return Ok(Attempt::Whole(bytes));
+        let is_whole = is_older(&before, RECENT) || self.is_whole(&bytes);
+        let attempt = if is_whole { Attempt::Whole(bytes) } else { self.confirm(before, &bytes)? };
+        if let Attempt::Whole(bytes) = &attempt {
+            self.set_whole(bytes);
         }
+        Ok(attempt)
+    }
+
+    /// Whether this was whole before.
+    fn is_whole(&self, bytes: &[u8]) -> bool {
+        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        whole.is_some_and(|whole| whole == blake3::hash(bytes))
+    }
+
+    fn set_whole(&self, bytes: &[u8]) {
+        let digest = blake3::hash(bytes);
+        *self.whole.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+    }
+
+    /// Returns what was read of a file that changed a moment ago, if nobody is writing it.
+    fn confirm(&self, before: FileFingerprint, bytes: &[u8]) -> Result<Attempt, PromptError> {
         // Between emptying it and getting it open for all to see, whoever rewrites it has it in no list.
         if bytes.is_empty() && safe_fs::wall_clock() >= before.ctime {
             return Ok(Attempt::Moving);
@@ -266,9 +287,6 @@ impl PromptPlace {
         }
         Ok(match self.read_once()?.1 {
             Attempt::Whole(again) if again == bytes && self.is_still(&before) => {
-                if is_older(&before, CLOCK_STEP) {
-                    *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-                }
                 Attempt::Whole(again)
             }
             Attempt::Absent => Attempt::Absent,

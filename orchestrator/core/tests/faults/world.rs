@@ -114,6 +114,7 @@ impl World {
                 disk,
                 state_home: self.root(),
                 is_listed: true,
+                is_workspace_fresh: false,
                 registry: &self.script.registry(),
                 end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),

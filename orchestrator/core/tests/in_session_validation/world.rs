@@ -273,6 +273,7 @@ pub(crate) async fn run_with(
         disk: Disk::default(),
         state_home: root.clone(),
         is_listed: true,
+        is_workspace_fresh: false,
         end_orphans: &|_| OrphanReport::default(),
         processes: play.processes(),
         version_control: Arc::new(NoVersionControl),

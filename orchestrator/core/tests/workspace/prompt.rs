@@ -124,11 +124,7 @@ fn a_prompt_that_was_read_whole_is_not_waited_for_until_it_changes() {
     ws.write("PROMPT.md", "whole");
     let path = ws.path("PROMPT.md");
     let place = PromptPlace::locate(&path);
-    // Until its last change lies behind the step of the clock.
-    let written = std::time::Instant::now();
-    while written.elapsed() < Duration::from_millis(40) {
-        assert_eq!(place.read().unwrap().text, "whole");
-    }
+    assert_eq!(place.read().unwrap().text, "whole");
     let mut writer = std::fs::File::options().append(true).open(&path).unwrap();
     assert_eq!(place.read().unwrap().text, "whole", "it has not changed");
     writer.write_all(b" and mo").unwrap();
@@ -137,6 +133,28 @@ fn a_prompt_that_was_read_whole_is_not_waited_for_until_it_changes() {
         writer.write_all(b"re").unwrap();
         drop(writer);
         assert_eq!(reader.join().unwrap(), "whole and more", "what changed is waited for");
+    });
+}
+
+#[test]
+fn a_prompt_that_its_maker_vouches_for_is_read_at_once_until_it_changes() {
+    let ws = Workspace::new();
+    let path = ws.path("PROMPT.md");
+    let place = PromptPlace::locate(&path);
+    // There is nothing to vouch for.
+    place.accept_as_whole();
+    assert!(matches!(place.read(), Err(PromptError::NotFound { .. })));
+    let mut maker = std::fs::File::create(&path).unwrap();
+    maker.write_all(b"whole").unwrap();
+    place.accept_as_whole();
+    // The maker has it open still, which anybody else would be waited for.
+    assert_eq!(place.read().unwrap().text, "whole");
+    maker.write_all(b" and mo").unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| place.read().unwrap().text);
+        maker.write_all(b"re").unwrap();
+        drop(maker);
+        assert_eq!(reader.join().unwrap(), "whole and more", "another content is waited for");
     });
 }
 

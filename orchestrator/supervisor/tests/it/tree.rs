@@ -132,6 +132,34 @@ async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guar
 }
 
 #[tokio::test]
+async fn supervisors_with_shims_of_their_own_share_a_fork_server_and_no_shim() {
+    let run = |supervisor: Supervisor| async move {
+        let (mut process, input) = supervisor.spawn_with_input(sh("cat")).await.unwrap();
+        let shim = shim_of(&process);
+        drop(input);
+        bounded("the exit", process.wait()).await;
+        shim
+    };
+    let first = supervisor();
+    let other = first.with_own_shims();
+    let (shim, of_other) = (run(first.clone()).await, run(other.clone()).await);
+    assert_eq!(parent(shim.pid), parent(of_other.pid));
+    assert_ne!(shim.pid, of_other.pid);
+    // Each is used again by who has it, and by its clones.
+    assert_eq!(run(first.clone()).await.pid, shim.pid);
+    assert_eq!(run(other.clone()).await.pid, of_other.pid);
+    let fork_server = Watched::new(parent(shim.pid));
+    // The idle ones end with the last one who could use them, and the fork server with the last of all.
+    let clone = other.clone();
+    drop(other);
+    assert_eq!(run(clone).await.pid, of_other.pid);
+    assert_gone(&[of_other], LIMIT);
+    assert_eq!(run(first.clone()).await.pid, shim.pid);
+    drop(first);
+    assert_gone(&[shim, fork_server], LIMIT);
+}
+
+#[tokio::test]
 async fn orphans_that_end_while_the_leader_runs_are_reaped() {
     let script = "(sh -c 'true & echo $!' &) | head -n 1; echo $$; sleep 1000 & wait";
     let mut process = start(sh(script)).await;
