@@ -11,7 +11,6 @@ mod forms;
 mod stream;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The memory of a run on a real disk, which fails at any operation.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -361,7 +362,7 @@ fn secrets_are_not_written() {
     let world = World::new(MemoryMode::Full, ProgressFormat::Sessions);
     let mut memory = world.open(Disk::default()).unwrap();
     let vars = [("THEIR_API_KEY".to_owned(), "sk-very-secret-value".to_owned())];
-    memory.redactor = Redactor::new(&Env::default(), &vars.into_iter().collect());
+    memory.redactor = Redactor::new(&Env::default(), &BTreeMap::from_iter(vars));
     memory.prepare(SessionKey { run: RUN, iteration: 1, attempt: 1 }, AT).unwrap();
     memory.begin().unwrap();
     let mut state = rejected(1);

@@ -1,5 +1,6 @@
 //! What is found, and what is not.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
@@ -34,7 +35,7 @@ fn passed_and_telling_names_are_secret_and_what_everybody_gets_is_not() {
     let env = Env { pass: vec!["MINE".into(), "MY_*".into(), "HOME".into()], ..Env::default() };
     let names = ["MINE", "MY_OWN", "HOME", "A_KEY", "a_token", "DB_PASSWORD", "OTHER"];
     let vars = names.map(|name| (name.to_owned(), format!("value-of-{name}")));
-    let redactor = Redactor::new(&env, &vars.into());
+    let redactor = Redactor::new(&env, &BTreeMap::from(vars));
     for name in names {
         let value = format!("value-of-{name}");
         let kept = ["HOME", "OTHER"].contains(&name);
