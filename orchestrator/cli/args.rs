@@ -38,6 +38,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::verify::VerifyArgs;
+#[cfg(feature = "watch")]
+use crate::commands::watch::WatchArgs;
 use crate::commands::why::WhyArgs;
 use crate::values;
 
@@ -78,6 +80,9 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// List the runs of this workspace, whatever their configuration
     Runs(RunsArgs),
+    /// Show all runs on the whole terminal, and control them
+    #[cfg(feature = "watch")]
+    Watch(WatchArgs),
     /// Serve a web page and an interface that show all runs
     #[cfg(feature = "web")]
     Serve(ServeArgs),

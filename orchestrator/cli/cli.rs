@@ -244,6 +244,8 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Add(add) => commands::add::add(&config, add),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
+        #[cfg(feature = "watch")]
+        Command::Watch(watch) => commands::watch::watch(&config, &watch),
         #[cfg(feature = "web")]
         Command::Serve(serve) => commands::serve::serve(&serve),
         Command::Why(why) => commands::why::why(&config, &why),

@@ -31,6 +31,7 @@ pub(crate) mod exit {
     pub(crate) const BUSY: u8 = 75;
     pub(crate) const CONFIG: u8 = 78;
     pub(crate) const INTERRUPTED: u8 = 130;
+    pub(crate) const TERMINATED: u8 = 143;
 }
 
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.

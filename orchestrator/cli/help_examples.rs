@@ -12,6 +12,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "watch",
+        &[
+            ("Show all runs, this folder's first", "watch"),
+            ("Begin with the run of another workspace", "watch -w ~/projects/parser"),
+        ],
+    ),
+    (
         "serve",
         &[
             ("Show all runs on a page; the address is printed", "serve"),

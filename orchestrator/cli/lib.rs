@@ -2,8 +2,8 @@
 //!
 //! [`Cli`] is the whole program. It knows everything by name that a configuration can name, and is the only
 //! part that prints.
-// Some of what commands share is used once only, and once more by the web page.
-#![cfg_attr(not(feature = "web"), allow(dead_code, unused_imports))]
+// Some of what commands share is used once only, and once more by the web page or the full-screen view.
+#![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 
 mod activity;
 mod agent_words;
@@ -48,8 +48,12 @@ mod suggest;
 mod task;
 mod tasks;
 mod trace;
+#[cfg(any(feature = "watch", feature = "web"))]
+mod user_runs;
 mod validation_setup;
 mod values;
+#[cfg(feature = "watch")]
+mod watch;
 #[cfg(feature = "web")]
 mod web;
 mod workspace_selection;

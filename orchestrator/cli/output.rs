@@ -26,6 +26,8 @@ static WRITERS: OnceLock<Writers> = OnceLock::new();
 static RUN: OnceLock<String> = OnceLock::new();
 /// Only results and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
+/// Lines are printed as they are: without colours, and without one that moves.
+static PLAIN: AtomicBool = AtomicBool::new(false);
 static DRAIN_SHORTENED: AtomicBool = AtomicBool::new(false);
 /// Whether the live line is on the terminal; held while anything is printed.
 static LIVE: Mutex<bool> = Mutex::new(false);
@@ -99,7 +101,12 @@ pub(crate) fn finish() {
 
 /// Whether stderr is a terminal that wants colours.
 pub(crate) fn has_colour() -> bool {
-    io::stderr().is_terminal()
+    io::stderr().is_terminal() && wants_colour()
+}
+
+/// Whether the terminal of this process, if it has one, wants colours.
+pub(crate) fn wants_colour() -> bool {
+    !is_plain()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
@@ -135,6 +142,16 @@ pub(crate) fn raw(bytes: &[u8]) {
 /// From now on only results and errors are printed.
 pub(crate) fn set_quiet() {
     QUIET.store(true, Ordering::Relaxed);
+}
+
+/// From now on lines are printed as they are.
+pub(crate) fn set_plain() {
+    PLAIN.store(true, Ordering::Relaxed);
+}
+
+/// Whether lines are printed as they are.
+pub(crate) fn is_plain() -> bool {
+    PLAIN.load(Ordering::Relaxed)
 }
 
 /// Prints a line for people.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use ralph_orchestrator_core::engine::StopRequests;
 use ralph_orchestrator_supervisor::KillSwitch;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -14,7 +14,6 @@ use crate::activity::Activity;
 use crate::error::exit;
 use crate::output;
 
-const TERMINATED: u8 = 143;
 /// At the third request there is nothing more to wait for.
 const EXIT_AT_ONCE: u32 = 3;
 
@@ -47,18 +46,7 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
         running: Arc::new(AtomicBool::new(false)),
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut stop_signals = {
-        let _entered = runtime.enter();
-        StopSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            // Whoever started this with it ignored, such as `nohup`, wants it to go on.
-            hangup: match is_ignored(SignalKind::hangup()) {
-                true => None,
-                false => Some(signal(SignalKind::hangup())?),
-            },
-        }
-    };
+    let mut stop_signals = StopSignals::catch(&runtime)?;
     let (first, switch) = (Arc::clone(&signals.status), signals.switch.clone());
     let running = Arc::clone(&signals.running);
     let listener = move || {
@@ -84,6 +72,35 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
     Ok(signals)
 }
 
+/// The signal that ends a command which has something to put in order first.
+#[cfg(feature = "watch")]
+#[derive(Clone, Default)]
+pub(crate) struct EndSignal(Arc<AtomicU8>);
+
+#[cfg(feature = "watch")]
+impl EndSignal {
+    /// Returns the exit status of the signal; `None` as long as there was none.
+    pub(crate) fn status(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|status| *status > 0)
+    }
+}
+
+/// Receives the same signals for a command that has no run. The second of them ends the program at once.
+#[cfg(feature = "watch")]
+pub(crate) fn listen_for_end() -> std::io::Result<EndSignal> {
+    let received = EndSignal::default();
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut stop_signals = StopSignals::catch(&runtime)?;
+    let sent = received.clone();
+    let listener = move || {
+        let status = runtime.block_on(stop_signals.next());
+        sent.0.store(status, Ordering::SeqCst);
+        std::process::exit(i32::from(runtime.block_on(stop_signals.next())));
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
+    Ok(received)
+}
+
 /// What a request to stop leads to, and what the next one would.
 fn stop_message(count: u32, activity: Activity) -> String {
     let again = if std::io::stderr().is_terminal() { "press Ctrl-C again" } else { "signal again" };
@@ -100,12 +117,25 @@ struct StopSignals {
 }
 
 impl StopSignals {
+    fn catch(runtime: &Runtime) -> std::io::Result<Self> {
+        let _entered = runtime.enter();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            // Whoever started this with it ignored, such as `nohup`, wants it to go on.
+            hangup: match is_ignored(SignalKind::hangup()) {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            },
+        })
+    }
+
     /// The exit status of the next signal.
     async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => exit::INTERRUPTED,
-            _ = self.terminate.recv() => TERMINATED,
-            () = hangup_received(self.hangup.as_mut()) => TERMINATED,
+            _ = self.terminate.recv() => exit::TERMINATED,
+            () = hangup_received(self.hangup.as_mut()) => exit::TERMINATED,
         }
     }
 }

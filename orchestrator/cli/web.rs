@@ -3,23 +3,21 @@
 
 mod controls;
 mod iteration;
-mod listing;
 mod metrics;
 mod records;
-mod tracked;
+mod shown_run;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ralph_orchestrator_core::store::{StateDir, list_runs};
 use ralph_orchestrator_web::{IterationPart, RecordStream, RunSource, SourceError, StartAt};
 use serde_json::Value;
 
 use crate::error::{CommandError, exit};
-use crate::workspace_selection::all_states;
-use listing::Listing;
+use crate::user_runs::LocatedRun;
+use crate::user_runs::listing::Listing;
+use crate::user_runs::tracked::TrackedRun;
 use records::Records;
-use tracked::TrackedRun;
 
 /// Runs whose state is kept between requests.
 const MOST_TRACKED: usize = 8;
@@ -31,26 +29,9 @@ pub(crate) struct UserRuns {
     tracked: Mutex<HashMap<String, Arc<Mutex<TrackedRun>>>>,
 }
 
-/// A run of some state directory.
-struct LocatedRun {
-    state_dir: StateDir,
-    run: String,
-    is_current: bool,
-}
-
-impl LocatedRun {
-    /// Finds a run by its whole id.
-    fn find(run: &str) -> Result<Self, SourceError> {
-        let mut states = all_states();
-        let current = states.iter().position(|state| state.run().is_some_and(|own| own == run));
-        let is_current = current.is_some();
-        let has = |state: &StateDir| {
-            list_runs(&state.layout).is_ok_and(|runs| runs.iter().any(|own| own == run))
-        };
-        let at = current.or_else(|| states.iter().position(has));
-        let at = at.ok_or_else(|| SourceError::NotFound("there is no such run".to_owned()))?;
-        Ok(Self { state_dir: states.swap_remove(at), run: run.to_owned(), is_current })
-    }
+/// Finds a run by its whole id.
+fn find(run: &str) -> Result<LocatedRun, SourceError> {
+    LocatedRun::find(run).ok_or_else(|| SourceError::NotFound("there is no such run".to_owned()))
 }
 
 impl UserRuns {
@@ -59,7 +40,7 @@ impl UserRuns {
         if let Some(known) = known {
             return Ok(known);
         }
-        let made = Arc::new(Mutex::new(TrackedRun::new(LocatedRun::find(run)?)));
+        let made = Arc::new(Mutex::new(TrackedRun::new(find(run)?)));
         let mut tracked = self.tracked.lock().unwrap_or_else(PoisonError::into_inner);
         if tracked.len() >= MOST_TRACKED {
             tracked.clear();
@@ -71,12 +52,12 @@ impl UserRuns {
 impl RunSource for UserRuns {
     fn list(&self) -> Result<Value, SourceError> {
         let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(listing.read().into_iter().collect())
+        Ok(listing.read().into_iter().map(|listed| listed.object.clone()).collect())
     }
 
     fn show(&self, run: &str) -> Result<Value, SourceError> {
         let tracked = self.tracked(run)?;
-        let shown = tracked.lock().unwrap_or_else(PoisonError::into_inner).show();
+        let shown = shown_run::show(&mut tracked.lock().unwrap_or_else(PoisonError::into_inner));
         if shown.is_err() {
             // It is read anew: it may have been replaced.
             self.tracked.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
@@ -85,11 +66,11 @@ impl RunSource for UserRuns {
     }
 
     fn follow(&self, run: &str, start: StartAt) -> Result<Box<dyn RecordStream>, SourceError> {
-        Ok(Box::new(Records::new(&LocatedRun::find(run)?, start)))
+        Ok(Box::new(Records::new(&find(run)?, start)))
     }
 
     fn iteration(&self, run: &str, number: u64, part: IterationPart) -> Result<Value, SourceError> {
-        let located = LocatedRun::find(run)?;
+        let located = find(run)?;
         match part {
             IterationPart::Transcript => iteration::transcript(&located, number),
             IterationPart::Diff => iteration::diff(&located, number),
@@ -104,12 +85,14 @@ impl RunSource for UserRuns {
         arguments: &Value,
         key: &str,
     ) -> Result<String, SourceError> {
-        controls::send(&LocatedRun::find(run)?, control, arguments, key)
+        controls::send(&find(run)?, control, arguments, key)
     }
 
     fn metrics(&self) -> Result<String, SourceError> {
         let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(metrics::format(&listing.read()))
+        let objects: Vec<&Value> =
+            listing.read().into_iter().map(|listed| &listed.object).collect();
+        Ok(metrics::format(&objects))
     }
 }
 

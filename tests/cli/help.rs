@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 61] = [
+const COMMANDS: [&str; 62] = [
     "",
     "run",
     "new",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 61] = [
     "why",
     "diff",
     "runs",
+    "watch",
     "serve",
     "runs prune",
     "export",

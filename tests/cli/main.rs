@@ -87,4 +87,5 @@ mod trace;
 mod traces;
 mod verify;
 mod waits;
+mod watch;
 mod why;

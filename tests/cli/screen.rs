@@ -180,6 +180,7 @@ pub(crate) fn snapshot(name: &str, text: &str) {
     settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d\b", "[started]       ");
     settings.add_filter(r"\b\d\d:\d\d:\d\d\b", "[clock]");
     settings.add_filter(r"\b\d+:\d\d\b", "[m:ss]");
+    settings.add_filter("[\u{2800}-\u{28ff}]", "⠿");
     // A column of a table is as wide as the longest time in it.
     settings.add_filter(r"\b\d+\.\d s {2,}", "[t] s  ");
     settings.add_filter(r"\b\d+\.\d s\b", "[t] s");

@@ -83,6 +83,11 @@ pub(crate) fn live_lines(text: &str) -> Vec<&str> {
     text.lines().filter(is_live).collect()
 }
 
+/// What follows the sign that moves.
+pub(crate) fn without_spinner(line: &str) -> &str {
+    line.trim_start_matches(|c| ('\u{2800}'..='\u{28ff}').contains(&c) || c == ' ')
+}
+
 /// The same for every width, one below the other.
 fn at_every_width(show: impl Fn(u16) -> String) -> String {
     WIDTHS.map(|columns| format!("== {columns} columns\n{}", show(columns))).join("\n")
@@ -297,6 +302,18 @@ fn a_dumb_terminal_gets_plain_lines() {
         assert!(!plain.contains('\x1b') && !raw.contains("\x1b[J"), "{raw:?}");
         assert!(raw.contains("Iteration 1/12 started") && !raw.contains("[Bash]"), "{raw}");
     }
+}
+
+#[test]
+fn plain_lines_have_no_colours_and_none_of_them_moves() {
+    let scripted = Scripted::new();
+    let mut screen = Screen::start(&scripted.env, &["run", "--plain"], 80, TERM);
+    scripted.agent_works();
+    scripted.release();
+    assert_eq!(screen.wait(), Some(0));
+    let raw = screen.raw();
+    assert!(!raw.contains('\x1b') && !raw.replace("\r\n", "\n").contains('\r'), "{raw:?}");
+    assert!(raw.contains("Iteration 1/12 started") && !raw.contains("[Bash]"), "{raw}");
 }
 
 #[test]

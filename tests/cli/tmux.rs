@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::environment::{TestEnvironment, eventually};
 use crate::screen::snapshot;
-use crate::screens::{Scripted, live_lines};
+use crate::screens::{Scripted, live_lines, without_spinner};
+
+/// How many servers were started.
+static SERVERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A server of its own with one window, in which the program runs.
 pub(crate) struct Tmux {
@@ -14,21 +18,46 @@ pub(crate) struct Tmux {
 
 impl Tmux {
     pub(crate) fn start(env: &TestEnvironment, args: &[&str], columns: u16) -> Self {
-        let tmux = Self { socket: env.root().join("tmux") };
+        Self::start_with(env, args, (columns, 60), "screen-256color")
+    }
+
+    /// Starts the program in a window of a certain size.
+    pub(crate) fn start_with(
+        env: &TestEnvironment,
+        args: &[&str],
+        size: (u16, u16),
+        term: &str,
+    ) -> Self {
+        let program = env.command(&[]);
+        let mut words = vec![program.get_program().to_str().unwrap().to_owned()];
+        words.extend(args.iter().map(|arg| (*arg).to_owned()));
+        Self::start_words(env, &words, size, term)
+    }
+
+    /// Starts any command in a window of a certain size.
+    pub(crate) fn start_words(
+        env: &TestEnvironment,
+        command: &[String],
+        (columns, rows): (u16, u16),
+        term: &str,
+    ) -> Self {
+        // One that was ended a moment ago may still be going.
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let tmux = Self { socket: env.root().join(format!("tmux{number}")) };
         let config = env.root().join("tmux.conf");
         std::fs::write(&config, "set -g remain-on-exit on\nset -g status off\n").unwrap();
-        let program = env.command(args);
+        let program = env.command(&[]);
         let mut words = vec!["env".to_owned(), "-i".to_owned()];
         for (name, value) in program.get_envs() {
             let (name, value) = (name.to_str().unwrap(), value.unwrap().to_str().unwrap());
             words.push(format!("{name}={value}"));
         }
-        words.push("TERM=screen-256color".to_owned());
-        words.push(program.get_program().to_str().unwrap().to_owned());
-        words.extend(args.iter().map(|arg| (*arg).to_owned()));
+        words.push(format!("TERM={term}"));
+        words.extend_from_slice(command);
+        let (columns, rows) = (columns.to_string(), rows.to_string());
         let mut command = tmux.command();
-        command.arg("-f").arg(config).args(["new-session", "-d", "-y", "60", "-x"]);
-        command.arg(columns.to_string()).arg("-c").arg(env.workspace()).args(words);
+        command.arg("-f").arg(config).args(["new-session", "-d", "-x", &columns, "-y", &rows]);
+        command.arg("-c").arg(env.workspace()).args(words);
         run(command);
         tmux
     }
@@ -45,8 +74,18 @@ impl Tmux {
         String::from_utf8(run(command).stdout).unwrap()
     }
 
+    /// Types keys, each by its name for tmux or as text.
+    pub(crate) fn press(&self, keys: &[&str]) {
+        self.tell(&[&["send-keys"], keys].concat());
+    }
+
+    /// The number of the process in the window.
+    pub(crate) fn pid(&self) -> i32 {
+        self.tell(&["display-message", "-p", "#{pane_pid}"]).trim().parse().unwrap()
+    }
+
     /// What is to be seen; a line that tmux has folded is one.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let shown = self.tell(&["capture-pane", "-p", "-J"]);
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         format!("{}\n", lines.join("\n").trim_end())
@@ -88,9 +127,9 @@ fn a_window_that_changes_its_size_keeps_no_rests_of_the_live_line() {
     for (columns, sign) in [(80, "iteration 1/12  "), (40, "1/12  "), (200, "iteration 1/12, ")] {
         tmux.tell(&["resize-window", "-x", &columns.to_string()]);
         let text = tmux.until("the line is drawn anew", |text| {
-            live_lines(text)
-                .last()
-                .is_some_and(|line| line.starts_with(sign) && line.chars().count() < columns)
+            live_lines(text).last().is_some_and(|line| {
+                without_spinner(line).starts_with(sign) && line.chars().count() < columns
+            })
         });
         let lines = live_lines(&text);
         assert_eq!(lines.len(), 1, "rests of the line are left:\n{text}");

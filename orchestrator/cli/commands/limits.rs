@@ -46,10 +46,12 @@ pub(crate) struct LimitsArgs {
 }
 
 /// The limits on what a run may use, in the order of the documentation.
-const LIMITS: [Limit; 4] = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
+pub(crate) const LIMITS: [Limit; 4] =
+    [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
 
 impl LimitsArgs {
-    fn changes(&self) -> LimitChanges {
+    /// Returns what changes by the limits that are given.
+    pub(crate) fn changes(&self) -> LimitChanges {
         let count = |text: &Option<String>| text.as_ref().map(|text| text.parse().ok());
         LimitChanges {
             clear: self.clear,
@@ -107,14 +109,19 @@ struct Row {
     object: Value,
 }
 
+/// Returns what is used of a limit.
+pub(crate) fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
+    match limit {
+        Limit::Runtime => LimitValue::Duration(runtime_ms),
+        Limit::Cost => LimitValue::Money(state.cost()),
+        Limit::Tokens => LimitValue::Count(state.tokens().total()),
+        _ => LimitValue::Count(state.iterations),
+    }
+}
+
 impl Row {
     fn new(context: &Context, state: &State, runtime_ms: u64, limit: Limit) -> Self {
-        let used = match limit {
-            Limit::Runtime => LimitValue::Duration(runtime_ms),
-            Limit::Cost => LimitValue::Money(state.cost()),
-            Limit::Tokens => LimitValue::Count(state.tokens().total()),
-            _ => LimitValue::Count(state.iterations),
-        };
+        let used = used(state, runtime_ms, limit);
         let set = state.controls.limits.origin(limit);
         let origin = context.loaded.origin(limit.key());
         let max = state.limits.value(limit);

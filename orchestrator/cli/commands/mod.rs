@@ -34,6 +34,8 @@ pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod stop;
 pub(crate) mod verify;
+#[cfg(feature = "watch")]
+pub(crate) mod watch;
 pub(crate) mod why;
 
 use std::future::Future;

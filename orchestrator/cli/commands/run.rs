@@ -77,6 +77,9 @@ pub(crate) struct RunArgs {
     /// Print one JSON object per event on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print plain lines on a terminal: no live line, no colours
+    #[arg(long)]
+    pub(crate) plain: bool,
     /// Show the agent's text and tool calls; twice: also what the program itself does
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -120,6 +123,9 @@ pub(crate) fn run(
     if file.task().is_some() && (args.goal.is_some() || args.prompt.is_some()) {
         let message = "the plan of a task is its prompt; leave out --goal and --prompt";
         return Err(CommandError::user(message));
+    }
+    if args.plain {
+        output::set_plain();
     }
     let overrides = task::overrides(&args, &[])?;
     if !args.dry_run {

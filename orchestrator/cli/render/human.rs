@@ -64,7 +64,10 @@ impl HumanReporter {
     fn new(verbose: bool, program: Option<&str>) -> Self {
         let now = Instant::now();
         let state = ReporterState {
-            has_line: std::io::stderr().is_terminal() && has_cursor() && !verbose,
+            has_line: std::io::stderr().is_terminal()
+                && has_cursor()
+                && !verbose
+                && !output::is_plain(),
             last_draw: now,
             live: LiveLine::new(now),
             layout: None,
@@ -262,6 +265,7 @@ impl HumanReporter {
                 iterations,
                 cost_usd,
                 cost_reported,
+                tokens,
                 runtime_ms,
                 max_runtime_ms,
                 max_cost_usd,
@@ -269,6 +273,7 @@ impl HumanReporter {
             } => {
                 state.layout = Some(Layout::new(state_dir.clone()));
                 (state.live.max_runtime_ms, state.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
+                state.live.tokens = *tokens;
                 (state.live.charged, state.live.cost_reported) = (*cost_usd, *cost_reported);
                 state.live.set_runtime(*runtime_ms);
                 state.live.begin(LiveActivity::Scanning);

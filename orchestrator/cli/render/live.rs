@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_contract::{Usage, Usd};
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
+use ralph_orchestrator_core::machine::LimitChanges;
 
 use super::terminal::{columns, fit};
-use super::text::{clock, one_line, short_duration, short_usd};
+use super::text::{clock, one_line, short_duration, short_tokens, short_usd};
 
 /// Columns reserved for the activity, by level of detail.
-const ROOM: [usize; 4] = [30, 24, 16, 8];
+const ROOM: [usize; 5] = [30, 30, 24, 16, 8];
+/// One after the other, one a second.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Longer than any line.
 const LONGEST: usize = 400;
 
@@ -39,6 +42,8 @@ pub(super) struct LiveLine {
     pub(super) activity: LiveActivity,
     /// When that began.
     since: Instant,
+    /// When the line began.
+    began: Instant,
     pub(super) iteration: u64,
     pub(super) max_iterations: Option<u64>,
     /// Runtime of the run at the time `runtime_at`.
@@ -49,6 +54,8 @@ pub(super) struct LiveLine {
     pub(super) charged: Usd,
     pub(super) max_cost: Option<Usd>,
     pub(super) cost_reported: bool,
+    /// What iterations that are over have used.
+    pub(super) tokens: Tokens,
     /// What the running iteration has used.
     pub(super) usage: Usage,
     /// How full the context is, in words.
@@ -60,6 +67,7 @@ impl LiveLine {
         Self {
             activity: LiveActivity::Nothing,
             since: now,
+            began: now,
             iteration: 0,
             max_iterations: None,
             runtime: Duration::ZERO,
@@ -68,6 +76,7 @@ impl LiveLine {
             charged: Usd::ZERO,
             max_cost: None,
             cost_reported: false,
+            tokens: Tokens::default(),
             usage: Usage::default(),
             context: None,
         }
@@ -87,10 +96,33 @@ impl LiveLine {
         (self.runtime, self.runtime_at) = (Duration::from_millis(runtime_ms), Instant::now());
     }
 
+    /// A person has set limits.
+    pub(super) fn set_limits(&mut self, changes: &LimitChanges) {
+        let LimitChanges { max_iterations, max_runtime_ms, max_cost_usd, .. } = *changes;
+        self.max_iterations = max_iterations.unwrap_or(self.max_iterations);
+        self.max_runtime_ms = max_runtime_ms.unwrap_or(self.max_runtime_ms);
+        self.max_cost = max_cost_usd.unwrap_or(self.max_cost);
+    }
+
     /// The line, in less than `width` columns; `None` without an activity. The last column stays free:
     /// some terminals begin a new line with it.
     pub(super) fn line(&self, width: usize, now: Instant) -> Option<String> {
-        let most = width.saturating_sub(1);
+        let spinner = self.spinner(now);
+        let most = width.saturating_sub(1 + columns(&spinner));
+        self.facts_and_activity(most, now).map(|line| format!("{spinner}{line}"))
+    }
+
+    /// What moves as long as anything goes on.
+    fn spinner(&self, now: Instant) -> String {
+        if matches!(self.activity, LiveActivity::Paused(_)) {
+            return "‖ ".to_owned();
+        }
+        let seconds = now.saturating_duration_since(self.began).as_secs();
+        let at = usize::try_from(seconds % 10).unwrap_or_default();
+        format!("{} ", SPINNER.get(at).copied().unwrap_or_default())
+    }
+
+    fn facts_and_activity(&self, most: usize, now: Instant) -> Option<String> {
         let activity = one_line(&self.activity_text(now)?, LONGEST);
         for (level, room) in ROOM.into_iter().enumerate() {
             let facts = self.facts(level, now);
@@ -132,28 +164,32 @@ impl LiveLine {
         let mut facts = Vec::new();
         if self.iteration > 0 {
             let max = self.max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
-            let name = if level < 2 { "iteration " } else { "" };
+            let name = if level < 3 { "iteration " } else { "" };
             let own = match self.activity {
-                LiveActivity::Working(_) if level == 0 => {
+                LiveActivity::Working(_) if level < 2 => {
                     format!(", {}", clock(now.saturating_duration_since(self.since)))
                 }
                 _ => String::new(),
             };
             facts.push(format!("{name}{}{max}{own}", self.iteration));
         }
-        let of = if level < 3 { " of " } else { "/" };
+        let of = if level < 4 { " of " } else { "/" };
         let until = if matches!(self.activity, LiveActivity::Paused(_)) { self.since } else { now };
         let runtime = clock(self.runtime + until.saturating_duration_since(self.runtime_at));
         let max = self.max_runtime_ms.map(|max| format!("{of}{}", short_duration(max)));
-        facts.push(format!("{runtime}{}", max.filter(|_| level < 4).unwrap_or_default()));
+        facts.push(format!("{runtime}{}", max.filter(|_| level < 5).unwrap_or_default()));
         let cost = self.charged + self.usage.cost.unwrap_or_default();
         if self.cost_reported || self.usage.cost.is_some() || cost > Usd::ZERO {
-            let about = if self.usage.estimated && level < 3 { "about " } else { "" };
+            let about = if self.usage.estimated && level < 4 { "about " } else { "" };
             let max = self.max_cost.map(|max| format!("{of}{}", short_usd(max)));
-            facts.push(format!("{about}{cost}{}", max.filter(|_| level < 4).unwrap_or_default()));
+            facts.push(format!("{about}{cost}{}", max.filter(|_| level < 5).unwrap_or_default()));
         }
-        if level == 0 {
+        if level < 2 {
             facts.extend(self.context.as_ref().map(|context| format!("context {context}")));
+        }
+        let tokens = self.tokens + self.usage.tokens.unwrap_or_default();
+        if level == 0 && tokens.total() > 0 {
+            facts.push(short_tokens(tokens));
         }
         facts.join("  ")
     }
@@ -193,19 +229,53 @@ mod tests {
 
     #[test]
     fn the_wider_the_terminal_the_more_it_says() {
-        let (live, now) = live();
+        let (mut live, now) = live();
+        live.tokens =
+            Tokens { input: 17_000, output: 30_000, cache_read: 5_900_000, cache_write: 0 };
+        let tokens = Tokens { output: 1_200, ..Tokens::default() };
+        live.usage = Usage { tokens: Some(tokens), ..Usage::default() };
         let at = |width| live.line(width, now).unwrap();
-        assert_eq!(at(40), "3/100  12:03/4h  $0.42/$50  [Bash] car…");
+        assert_eq!(at(40), "⠸ 3/100  12:03/4h  $0.42/$50  [Bash] c…");
         assert_eq!(
             at(80),
-            "iteration 3/100  12:03 of 4h  $0.42 of $50  [Bash] cargo test --workspace --al…"
+            "⠸ iteration 3/100  12:03 of 4h  $0.42 of $50  [Bash] cargo test --workspace --…"
         );
         assert_eq!(
             at(120),
-            "iteration 3/100, 12:03  12:03 of 4h  $0.42 of $50  context 41 %  \
-             [Bash] cargo test --workspace --all-features -- --qui…"
+            "⠸ iteration 3/100, 12:03  12:03 of 4h  $0.42 of $50  context 41 %  \
+             [Bash] cargo test --workspace --all-features -- --q…"
         );
-        assert_eq!(at(20), "3/100  12:03  $0.42");
+        assert_eq!(
+            at(200),
+            "⠸ iteration 3/100, 12:03  12:03 of 4h  $0.42 of $50  context 41 %  in 17.0k, out 31.2k, \
+             cache read 5.9M  [Bash] cargo test --workspace --all-features -- --quiet"
+        );
+        assert_eq!(at(22), "⠸ 3/100  12:03  $0.42");
+    }
+
+    #[test]
+    fn it_moves_every_second_but_in_a_pause() {
+        let (mut live, _) = live();
+        let frame = |live: &LiveLine, seconds: u64| {
+            let line = live.line(80, live.began + Duration::from_secs(seconds)).unwrap();
+            line.chars().next().unwrap()
+        };
+        let frames: Vec<char> = (0..10).map(|seconds| frame(&live, seconds)).collect();
+        assert_eq!(frames.iter().collect::<std::collections::BTreeSet<_>>().len(), 10);
+        assert_eq!(frame(&live, 10), frames[0]);
+        live.begin(LiveActivity::Paused("me".to_owned()));
+        assert_eq!((frame(&live, 1), frame(&live, 2)), ('‖', '‖'));
+    }
+
+    #[test]
+    fn limits_that_people_set_are_shown() {
+        let (mut live, now) = live();
+        let max_cost_usd = Some(Usd::from_dollars(80.0));
+        live.set_limits(&LimitChanges { max_cost_usd, ..LimitChanges::default() });
+        assert!(live.line(80, now).unwrap().contains("of 4h  $0.42 of $80"));
+        let max_runtime_ms = Some(None);
+        live.set_limits(&LimitChanges { max_runtime_ms, ..LimitChanges::default() });
+        assert!(live.line(80, now).unwrap().contains("12:03  $0.42 of $80"));
     }
 
     #[test]
@@ -227,6 +297,6 @@ mod tests {
         let now = Instant::now();
         let mut live = LiveLine::new(now);
         live.begin(LiveActivity::Validating("tests".into()));
-        assert_eq!(live.line(80, now).unwrap(), "0:00  validating (0:00): tests");
+        assert_eq!(live.line(80, now).unwrap(), "⠋ 0:00  validating (0:00): tests");
     }
 }

@@ -103,7 +103,8 @@ fn changed(story: &RunSummary, rows: &mut Rows) {
     changed_files(&story.changes, MOST_FILES).iter().for_each(|file| rows.below(file));
 }
 
-fn verdict(named: &ValidatorVerdict) -> String {
+/// A verdict in a line, with its first reason.
+pub(crate) fn verdict(named: &ValidatorVerdict) -> String {
     let name = &named.validator;
     let time = duration(named.duration_ms);
     let optional = if named.required { "" } else { " (not required)" };
@@ -130,7 +131,7 @@ fn table(story: &RunSummary) -> Vec<String> {
     let (early, shown) = episodes.split_at(if hidden > 1 { hidden } else { 0 });
     let mut cells: Vec<[String; 6]> = Vec::new();
     cells.extend(earlier(early));
-    cells.extend(shown.iter().map(|episode| row(episode)));
+    cells.extend(shown.iter().map(|episode| iteration_cells(episode)));
     let mut widths = [0; 6];
     for row in &cells {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -160,7 +161,8 @@ fn earlier(episodes: &[&IterationSummary]) -> Option<[String; 6]> {
     Some([format!("{first}–{last}"), how, duration(time), spent, String::new(), String::new()])
 }
 
-fn row(episode: &IterationSummary) -> [String; 6] {
+/// An iteration in columns: number, end, time, cost, changes, verdict.
+pub(crate) fn iteration_cells(episode: &IterationSummary) -> [String; 6] {
     let how = match &episode.outcome {
         None => "not ended",
         Some(IterationOutcome::Succeeded) => "ended",

@@ -144,6 +144,17 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
     text
 }
 
+/// The same in few columns, such as `in 17.0k, out 31.2k, cache read 5.9M`.
+pub(crate) fn short_tokens(tokens: Tokens) -> String {
+    let Tokens { input, output, cache_read, cache_write } = tokens;
+    let mut text = format!("in {}, out {}", short_number(input), short_number(output));
+    let cached = [("cache read", cache_read), ("cache write", cache_write)];
+    for (class, count) in cached.into_iter().filter(|(_, count)| *count > 0) {
+        text.push_str(&format!(", {class} {}", short_number(count)));
+    }
+    text
+}
+
 /// The length of a list as a number.
 pub(crate) fn len<T>(list: &[T]) -> u64 {
     u64::try_from(list.len()).unwrap_or(u64::MAX)

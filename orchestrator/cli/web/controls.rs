@@ -7,11 +7,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{LocatedRun, refused};
-use crate::commands::stop::request_stop;
-use crate::context::{invocation, shell_word};
-use crate::control::{self, ControlTarget, KeyedOrigin};
-use crate::workspace_selection::to_config_file;
+use super::refused;
+use crate::control::KeyedOrigin;
+use crate::user_runs::LocatedRun;
 
 /// The name of the page in controls.
 const PROGRAM: &str = "web page";
@@ -63,34 +61,17 @@ pub(super) fn send(
     key: &str,
 ) -> Result<String, SourceError> {
     let control = parse(control, arguments)?;
-    if !located.is_current {
-        let text = format!("run {} is an earlier one of its workspace", located.run);
-        return Err(SourceError::Refused(text));
-    }
-    let layout = &located.state_dir.layout;
-    let keyed = KeyedOrigin::new(layout, PROGRAM, key)
+    located.require_current().map_err(|error| refused(&error))?;
+    let keyed = KeyedOrigin::new(&located.state_dir.layout, PROGRAM, key)
         .map_err(|error| SourceError::Failed(error.to_string()))?;
-    let Some(control) = control else {
-        if keyed.is_recorded {
-            return Ok("stop requested".to_owned());
-        }
-        return request_stop(layout, keyed.origin).map_err(|error| refused(&error));
-    };
-    let program = to_config_file(&located.state_dir).map_or_else(
-        |_| {
-            let workspace = located.state_dir.owner.workspace().unwrap_or_default();
-            format!("ralph-orchestrator -w {}", shell_word(workspace))
-        },
-        |file| invocation(&file),
-    );
-    let target = ControlTarget::of_layout(layout.clone(), program);
-    let outcome = control::deliver(&target, keyed.origin, &control);
-    Ok(outcome.map_err(|error| refused(&error))?.message)
+    if control == Control::Stop && keyed.is_recorded {
+        return Ok("stop requested".to_owned());
+    }
+    located.send(keyed.origin, &control).map_err(|error| refused(&error))
 }
 
-/// Returns the control; `None` for `stop`, which needs more than the run's own attention.
-fn parse(control: &str, arguments: &Value) -> Result<Option<Control>, SourceError> {
-    Ok(Some(match control {
+fn parse(control: &str, arguments: &Value) -> Result<Control, SourceError> {
+    Ok(match control {
         "steer" => Control::Steer { text: read::<Text>(arguments)?.text },
         "answer" => Control::Answer { text: read::<Text>(arguments)?.text },
         "pause" => Control::Pause { now: read::<Pause>(arguments)?.now },
@@ -100,7 +81,7 @@ fn parse(control: &str, arguments: &Value) -> Result<Option<Control>, SourceErro
         }
         "stop" => {
             read::<Nothing>(arguments)?;
-            return Ok(None);
+            Control::Stop
         }
         "limits" => Control::Limits(changes(&read(arguments)?)?),
         other => {
@@ -109,7 +90,7 @@ fn parse(control: &str, arguments: &Value) -> Result<Option<Control>, SourceErro
             );
             return Err(SourceError::NotFound(text));
         }
-    }))
+    })
 }
 
 fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, SourceError> {
@@ -148,7 +129,7 @@ mod tests {
     #[test]
     fn a_missing_limit_stays_and_a_null_one_is_lifted() {
         let parsed = parse("limits", &json!({"max_cost_usd": 2.5, "max_tokens": null}));
-        let Ok(Some(Control::Limits(changes))) = parsed else { panic!("{parsed:?}") };
+        let Ok(Control::Limits(changes)) = parsed else { panic!("{parsed:?}") };
         assert_eq!(changes.max_cost_usd, Some(Usd::from_dollars(2.5)));
         assert_eq!(changes.max_tokens, Some(None));
         assert_eq!(changes.max_iterations, None);

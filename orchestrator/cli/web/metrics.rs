@@ -11,7 +11,7 @@ const METRICS: [(&str, &str, &str, &str); 2] = [
 ];
 
 /// Formats the objects of runs.
-pub(super) fn format(runs: &[Value]) -> String {
+pub(super) fn format(runs: &[&Value]) -> String {
     let mut text = String::from(
         "# HELP ralph_run_info The run, its workspace and its phase.\n# TYPE ralph_run_info gauge\n",
     );
@@ -50,7 +50,7 @@ mod tests {
     fn a_label_stays_in_its_quotes() {
         let run =
             json!({"run": "r", "workspace": "/a\"} 1\nb\\", "iterations": 3, "cost_usd": 0.5});
-        let text = format(&[run]);
+        let text = format(&[&run]);
         assert!(text.contains(r#"workspace="/a\"} 1\nb\\""#), "{text}");
         assert!(text.contains("ralph_run_iterations{run=\"r\"} 3\n"), "{text}");
         assert!(text.contains("ralph_run_cost_usd{run=\"r\"} 0.5\n"), "{text}");

@@ -6,8 +6,8 @@ use ralph_orchestrator_core::store::{JournalEntry, RunReader};
 use ralph_orchestrator_web::{RecordEvent, RecordStream, SourceError, StartAt};
 use serde_json::{Value, json};
 
-use super::LocatedRun;
 use crate::commands::log::records::RecordFormatter;
+use crate::user_runs::LocatedRun;
 
 pub(super) struct Records {
     reader: RunReader,

@@ -51,8 +51,7 @@ impl RecordFormatter {
 
     /// The lines for the next record; none if people do not care about it.
     pub(crate) fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
-        self.story.add(&entry.record);
-        let Some(text) = self.describe(&entry.record) else { return Vec::new() };
+        let Some(text) = self.text(entry) else { return Vec::new() };
         let time = match self.width {
             Some(width) if width < FULL_TIME => local_clock(entry.time),
             _ => local(entry.time),
@@ -63,6 +62,12 @@ impl RecordFormatter {
         let mut folded = fold(&first, TIME_INDENT, width);
         lines.for_each(|line| folded.extend(fold(line, TIME_INDENT, width)));
         folded
+    }
+
+    /// The text of the next record, without its time; `None` if people do not care about it.
+    pub(crate) fn text(&mut self, entry: &JournalEntry) -> Option<String> {
+        self.story.add(&entry.record);
+        self.describe(&entry.record)
     }
 
     fn describe(&mut self, record: &Record) -> Option<String> {

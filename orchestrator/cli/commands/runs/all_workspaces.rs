@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::{Record, State, StopReason};
-use ralph_orchestrator_core::store::{Holder, Lock, StateDir, StateError, read_current_run};
+use ralph_orchestrator_core::store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
 use serde_json::{Value, json};
 
 use crate::commands::status::phase;
@@ -46,47 +46,103 @@ pub(crate) struct Row {
     damage: Option<StateError>,
 }
 
-impl Row {
-    pub(crate) fn read(state_dir: &StateDir) -> Option<Self> {
+/// Reads the current run of a state directory again and again, each time only what was appended.
+pub(crate) struct RowReader {
+    reader: RunReader,
+    /// The run that was read last.
+    run: String,
+    /// When its last pause began.
+    paused: Option<Timestamp>,
+}
+
+impl RowReader {
+    pub(crate) fn new(state_dir: &StateDir) -> Self {
+        Self { reader: RunReader::new(&state_dir.layout), run: String::new(), paused: None }
+    }
+
+    /// Returns the row; `None` if there is no run yet.
+    pub(crate) fn read(&mut self, state_dir: &StateDir) -> Option<Row> {
         let holder = Lock::holder(&state_dir.layout);
         let mut paused = None;
-        let read = read_current_run(&state_dir.layout, |entry| {
+        let read = self.reader.read(|entry| {
             if matches!(entry.record, Record::Paused { .. }) {
                 paused = Some(entry.time);
             }
         });
-        let state_dir = state_dir.clone();
-        Some(match read {
-            Ok(found) => {
-                let found = found?;
-                let phase = phase(&found.state, holder.is_some());
-                let since = match phase {
-                    "paused" => paused,
-                    "running" => holder.as_ref().and_then(|holder| holder.started),
-                    _ => found.ended,
-                };
-                Self {
-                    run: found.run,
-                    phase,
-                    since: since.or(found.ended),
-                    started: found.started,
-                    state: Some(found.state),
-                    damage: None,
-                    state_dir,
-                    holder,
-                }
-            }
-            Err(error) => Self {
-                run: state_dir.run().unwrap_or_default(),
-                phase: "damaged",
-                since: None,
-                started: None,
-                state: None,
-                damage: Some(error),
-                state_dir,
-                holder,
-            },
-        })
+        let run = match read {
+            Ok(run) => run?.to_owned(),
+            Err(error) => return Some(Row::damaged(state_dir, holder, error)),
+        };
+        // Of another run all records were new.
+        self.paused = paused.or(self.paused.filter(|_| self.run == run));
+        self.run = run;
+        let found = self.reader.stored_run()?;
+        Some(Row::of(state_dir, holder, found, self.paused))
+    }
+}
+
+impl Row {
+    pub(crate) fn read(state_dir: &StateDir) -> Option<Self> {
+        RowReader::new(state_dir).read(state_dir)
+    }
+
+    fn of(
+        state_dir: &StateDir,
+        holder: Option<Holder>,
+        found: StoredRun,
+        paused: Option<Timestamp>,
+    ) -> Self {
+        let phase = phase(&found.state, holder.is_some());
+        let since = match phase {
+            "paused" => paused,
+            "running" => holder.as_ref().and_then(|holder| holder.started),
+            _ => found.ended,
+        };
+        Self {
+            run: found.run,
+            phase,
+            since: since.or(found.ended),
+            started: found.started,
+            state: Some(found.state),
+            damage: None,
+            state_dir: state_dir.clone(),
+            holder,
+        }
+    }
+
+    fn damaged(state_dir: &StateDir, holder: Option<Holder>, error: StateError) -> Self {
+        Self {
+            run: state_dir.run().unwrap_or_default(),
+            phase: "damaged",
+            since: None,
+            started: None,
+            state: None,
+            damage: Some(error),
+            state_dir: state_dir.clone(),
+            holder,
+        }
+    }
+
+    pub(crate) const fn state_dir(&self) -> &StateDir {
+        &self.state_dir
+    }
+
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
+    pub(crate) const fn phase(&self) -> &'static str {
+        self.phase
+    }
+
+    /// Returns the state; `None` if it cannot be read.
+    pub(crate) const fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    /// Whether it cannot be read.
+    pub(crate) const fn is_damaged(&self) -> bool {
+        self.damage.is_some()
     }
 
     /// Its place among others: active ones come last, then the newest.
@@ -140,10 +196,19 @@ impl Row {
         })
     }
 
-    fn workspace(&self) -> String {
+    /// Returns the workspace, and where that does not tell runs apart the task or the configuration.
+    pub(crate) fn workspace(&self) -> String {
+        self.named(&shorten_home(&self.state_dir.owner.workspace().unwrap_or_default()))
+    }
+
+    /// Returns the same with the last part of the workspace's path only.
+    pub(crate) fn short_workspace(&self) -> String {
+        let workspace = self.state_dir.owner.workspace().unwrap_or_default();
+        self.named(&workspace.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    fn named(&self, name: &str) -> String {
         let owner = &self.state_dir.owner;
-        let workspace = owner.workspace().unwrap_or_default();
-        let name = shorten_home(&workspace);
         match (owner.task(), owner.configuration()) {
             (Some(task), _) => format!("{name} ({task})"),
             // Of several configurations, the name tells them apart.
@@ -151,7 +216,7 @@ impl Row {
                 let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 format!("{name} ({file})")
             }
-            _ => name,
+            _ => name.to_owned(),
         }
     }
 

@@ -13,8 +13,11 @@ impl HumanReporter {
             RunEvent::ControlReceived { origin, control: received, refused, .. } => {
                 let text = control(origin, received, refused.as_deref());
                 self.line(state, YELLOW, &format!("  {text}"), "");
-                if *received == Control::Resume && refused.is_none() {
-                    state.live.begin(LiveActivity::Nothing);
+                match received {
+                    _ if refused.is_some() => {}
+                    Control::Resume => state.live.begin(LiveActivity::Nothing),
+                    Control::Limits(changes) => state.live.set_limits(changes),
+                    _ => {}
                 }
             }
             RunEvent::GuidanceDelivered { ids, .. } => {

@@ -87,6 +87,8 @@ impl HumanReporter {
         };
         state.live.begin(LiveActivity::Scanning);
         state.live.charged = *total_cost_usd;
+        state.live.max_cost = *max_cost_usd;
+        state.live.tokens += usage.tokens.unwrap_or_default();
         state.live.usage = Usage::default();
         state.live.cost_reported |= usage.cost.is_some();
         let code = if *how == IterationOutcome::Succeeded { BOLD } else { YELLOW };

@@ -93,6 +93,7 @@ impl Session {
             iterations: self.state.iterations,
             cost_usd: self.state.cost(),
             cost_reported: self.state.budget.cost_reported,
+            tokens: self.state.tokens(),
             runtime_ms: self.state.budget.runtime_ms,
             max_runtime_ms: self.state.limits.max_runtime_ms,
             max_cost_usd: self.state.limits.max_cost_usd,

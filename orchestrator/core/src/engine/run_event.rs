@@ -36,6 +36,7 @@ pub enum RunEvent {
         cost_usd: Usd,
         /// Any agent of the run has reported a cost.
         cost_reported: bool,
+        tokens: Tokens,
         runtime_ms: u64,
         max_runtime_ms: Option<u64>,
         max_cost_usd: Option<Usd>,

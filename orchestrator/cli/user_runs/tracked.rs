@@ -1,0 +1,66 @@
+//! A run whose journal is read once: later only what was appended.
+
+use jiff::Timestamp;
+use ralph_orchestrator_core::machine::RunSummary;
+use ralph_orchestrator_core::store::{JournalEntry, Lock, RunReader};
+
+use super::LocatedRun;
+use crate::commands::run_selection::SelectedRun;
+
+pub(crate) struct TrackedRun {
+    located: LocatedRun,
+    reader: RunReader,
+    story: RunSummary,
+    /// When its runtime was last recorded.
+    measured: Option<Timestamp>,
+}
+
+/// A run as it was read last.
+pub(crate) struct TrackedState {
+    pub(crate) selected: SelectedRun,
+    /// Why it cannot be read any further.
+    pub(crate) damage: Option<String>,
+}
+
+impl TrackedRun {
+    pub(crate) fn new(located: LocatedRun) -> Self {
+        let reader = RunReader::of_run(&located.state_dir.layout, &located.run);
+        Self { located, reader, story: RunSummary::default(), measured: None }
+    }
+
+    pub(crate) const fn located(&self) -> &LocatedRun {
+        &self.located
+    }
+
+    /// Returns the summary of what was read.
+    pub(crate) const fn story(&self) -> &RunSummary {
+        &self.story
+    }
+
+    /// Gives `each` the records that are new, and returns the run as it is now.
+    ///
+    /// # Errors
+    /// It has not begun, or nothing of it can be read.
+    pub(crate) fn read(
+        &mut self,
+        mut each: impl FnMut(&JournalEntry),
+    ) -> Result<TrackedState, String> {
+        let state_dir = &self.located.state_dir;
+        let is_current = state_dir.run().is_some_and(|run| run == self.located.run);
+        self.located.is_current = is_current;
+        // First who holds it, then the journal: what is read is then at least as new.
+        let holder = Lock::holder(&state_dir.layout).filter(|_| is_current);
+        let (story, measured) = (&mut self.story, &mut self.measured);
+        let read = self.reader.read(|entry| {
+            story.add(&entry.record);
+            *measured = entry.record.runtime_ms().map(|_| entry.time).or(*measured);
+            each(entry);
+        });
+        let damage = read.err().map(|error| error.to_string());
+        let found = self.reader.stored_run().ok_or_else(|| {
+            damage.clone().unwrap_or_else(|| "the run has not begun yet".to_owned())
+        })?;
+        let selected = SelectedRun::new(state_dir.layout.clone(), found, holder, self.measured);
+        Ok(TrackedState { selected, damage })
+    }
+}

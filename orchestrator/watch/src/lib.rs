@@ -1,0 +1,28 @@
+//! The full-screen view of runs in a terminal. Knows keys, panes and what fits on a screen; it knows neither
+//! journals nor how runs are decided: what it shows comes in as [`Update`]s, what people want goes out as
+//! [`Request`]s. [`WatchState`] is the pure part: keys and updates change it, [`draw`] shows it.
+
+mod backend;
+mod dialog;
+mod facts;
+mod iteration_list;
+mod key;
+mod key_parser;
+mod panes;
+mod run_list;
+mod screen;
+mod scroll_text;
+mod state;
+mod terminal;
+mod text_input;
+mod wrap;
+
+pub use dialog::{LIMIT_NAMES, LimitCheck};
+pub use facts::{
+    IterationFacts, LimitFacts, Phase, Request, RequestedControl, RunFacts, RunListItem, StoryLine,
+    Tone, Update, VerdictFacts, VerdictWord,
+};
+pub use key::Key;
+pub use screen::{Theme, draw};
+pub use state::WatchState;
+pub use terminal::{TerminalEvent, TerminalSession};
