@@ -66,6 +66,20 @@ impl UserRuns {
         }
         Ok(tracked.entry(run.to_owned()).or_insert(made).clone())
     }
+
+    fn read_tracked(
+        &self,
+        run: &str,
+        read: impl FnOnce(&mut TrackedRun) -> Result<Value, SourceError>,
+    ) -> Result<Value, SourceError> {
+        let tracked = self.tracked(run)?;
+        let object = read(&mut tracked.lock().unwrap_or_else(PoisonError::into_inner));
+        if object.is_err() {
+            // It is read anew: it may have been replaced.
+            self.tracked.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+        }
+        object
+    }
 }
 
 impl RunSource for UserRuns {
@@ -75,13 +89,11 @@ impl RunSource for UserRuns {
     }
 
     fn show(&self, run: &str) -> Result<Value, SourceError> {
-        let tracked = self.tracked(run)?;
-        let shown = tracked.lock().unwrap_or_else(PoisonError::into_inner).show();
-        if shown.is_err() {
-            // It is read anew: it may have been replaced.
-            self.tracked.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
-        }
-        shown
+        self.read_tracked(run, TrackedRun::show)
+    }
+
+    fn iterations(&self, run: &str, before: Option<u64>) -> Result<Value, SourceError> {
+        self.read_tracked(run, |tracked| tracked.iterations(before))
     }
 
     fn follow(&self, run: &str, start: StartAt) -> Result<Box<dyn RecordStream>, SourceError> {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_core::store::{Holder, Lock, StateDir};
 use serde_json::Value;
 
-use crate::commands::runs::all_workspaces::Row;
+use crate::commands::runs::all_workspaces::RowReader;
 use crate::workspace_selection::all_states;
 
 /// The runs as they were read last, by their state directories.
@@ -20,6 +20,8 @@ pub(super) struct Listing {
 
 struct Known {
     version: Version,
+    /// Of an active run, which is read often: what is appended to it is read alone.
+    reader: Option<RowReader>,
     order: (bool, Option<Timestamp>),
     object: Value,
 }
@@ -43,6 +45,15 @@ impl Version {
     }
 }
 
+impl Known {
+    fn read(state: &StateDir, version: Version, reader: Option<RowReader>) -> Option<Self> {
+        let mut reader = reader.unwrap_or_else(|| RowReader::new(&state.layout));
+        let row = reader.read(state)?;
+        let reader = Some(reader).filter(|_| row.is_active() && !row.is_damaged());
+        Some(Self { version, reader, order: row.order(), object: row.object() })
+    }
+}
+
 impl Listing {
     /// Returns the runs as `runs --all --json` prints them: the active ones first, then the newest.
     pub(super) fn read(&mut self) -> Vec<Value> {
@@ -50,11 +61,10 @@ impl Listing {
         for state in all_states() {
             let root = state.layout.root().to_owned();
             let version = Version::read(&state);
-            let known = before.remove(&root).filter(|known| known.version == version);
-            let known = known.or_else(|| {
-                let row = Row::read(&state)?;
-                Some(Known { version, order: row.order(), object: row.object() })
-            });
+            let known = match before.remove(&root) {
+                Some(known) if known.version == version => Some(known),
+                known => Known::read(&state, version, known.and_then(|known| known.reader)),
+            };
             if let Some(known) = known {
                 self.known.insert(root, known);
             }

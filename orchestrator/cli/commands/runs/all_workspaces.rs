@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::{Record, State, StopReason};
-use ralph_orchestrator_core::store::{Holder, Lock, StateDir, StateError, read_current_run};
+use ralph_orchestrator_core::store::{Holder, Layout, Lock, RunReader, StateDir, StateError};
 use serde_json::{Value, json};
 
 use crate::commands::status::phase;
@@ -46,26 +46,41 @@ pub(crate) struct Row {
     damage: Option<StateError>,
 }
 
-impl Row {
-    pub(crate) fn read(state_dir: &StateDir) -> Option<Self> {
+/// Reads the current run of a state directory again and again, each time only what was appended.
+pub(crate) struct RowReader {
+    reader: RunReader,
+    /// When the last pause began.
+    paused: Option<Timestamp>,
+}
+
+impl RowReader {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { reader: RunReader::new(layout), paused: None }
+    }
+
+    /// Returns the run as it is now; `None` if there is none.
+    pub(crate) fn read(&mut self, state_dir: &StateDir) -> Option<Row> {
         let holder = Lock::holder(&state_dir.layout);
-        let mut paused = None;
-        let read = read_current_run(&state_dir.layout, |entry| {
-            if matches!(entry.record, Record::Paused { .. }) {
-                paused = Some(entry.time);
-            }
+        let paused = &mut self.paused;
+        let read = self.reader.read(|entry| match entry.record {
+            // Another run than before.
+            Record::RunStarted(_) => *paused = None,
+            Record::Paused { .. } => *paused = Some(entry.time),
+            _ => {}
         });
+        let read = read.map(|run| run.is_some());
         let state_dir = state_dir.clone();
         Some(match read {
-            Ok(found) => {
-                let found = found?;
+            Ok(false) => return None,
+            Ok(true) => {
+                let found = self.reader.stored_run()?;
                 let phase = phase(&found.state, holder.is_some());
                 let since = match phase {
-                    "paused" => paused,
+                    "paused" => self.paused,
                     "running" => holder.as_ref().and_then(|holder| holder.started),
                     _ => found.ended,
                 };
-                Self {
+                Row {
                     run: found.run,
                     phase,
                     since: since.or(found.ended),
@@ -76,7 +91,7 @@ impl Row {
                     holder,
                 }
             }
-            Err(error) => Self {
+            Err(error) => Row {
                 run: state_dir.run().unwrap_or_default(),
                 phase: "damaged",
                 since: None,
@@ -87,6 +102,22 @@ impl Row {
                 holder,
             },
         })
+    }
+}
+
+impl Row {
+    /// Whether a process works on it.
+    pub(crate) const fn is_active(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// Whether it cannot be read.
+    pub(crate) const fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    fn read(state_dir: &StateDir) -> Option<Self> {
+        RowReader::new(&state_dir.layout).read(state_dir)
     }
 
     /// Its place among others: active ones come last, then the newest.
