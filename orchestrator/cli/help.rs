@@ -13,7 +13,10 @@ use crate::render::terminal::{fold, stdout_width};
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "new", "go", "verify", "hook"]),
-    ("Look", &["status", "next", "log", "why", "diff", "runs", "serve", "export", "receipt"]),
+    (
+        "Look",
+        &["status", "next", "log", "why", "diff", "runs", "serve", "report", "export", "receipt"],
+    ),
     (
         "Steer",
         &["steer", "answer", "pause", "resume", "limits", "add", "stop", "rollback", "reset"],

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 61] = [
+const COMMANDS: [&str; 62] = [
     "",
     "run",
     "new",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 61] = [
     "runs",
     "serve",
     "runs prune",
+    "report",
     "export",
     "receipt",
     "receipt key",

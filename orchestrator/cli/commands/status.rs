@@ -89,7 +89,7 @@ const MOST_FILES: usize = 5;
 const MOST_GUIDANCE: usize = 5;
 
 /// One word for how the run stands. The same fold decides about it as about everything else.
-pub(super) fn phase(state: &State, held: bool) -> &'static str {
+pub(crate) fn phase(state: &State, held: bool) -> &'static str {
     if state.completion().is_some() {
         return "completed";
     }
@@ -205,7 +205,7 @@ fn seconds(ms: u64) -> f64 {
 }
 
 /// How the run stands, and why, each said once.
-fn headline(state: &State, holder: Option<&Holder>) -> String {
+pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
     let phase = phase(state, holder.is_some());
     let words = phase.replace('_', " ");
     if let Some(holder) = holder {
