@@ -46,7 +46,13 @@ pub(crate) fn report(file: &ConfigFile, args: &ReportArgs) -> Result<u8, Command
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), CommandError> {
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let message =
+            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+        return Err(CommandError::user(message));
+    }
+    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
     file.write_all(content).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
