@@ -28,6 +28,7 @@ use crate::commands::pause::{PauseArgs, ResumeArgs};
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
 use crate::commands::receipt::ReceiptArgs;
+use crate::commands::report::ReportArgs;
 use crate::commands::reset::ResetArgs;
 use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
@@ -113,6 +114,8 @@ pub(crate) enum Command {
     Notify(NotifyArgs),
     /// Sign a statement that a run's work was accepted
     Receipt(ReceiptArgs),
+    /// Write a page about the run to a file
+    Report(ReportArgs),
     /// Write the run's transcripts as ATIF files, or a trace
     Export(ExportArgs),
     /// Show or check the configuration

@@ -260,6 +260,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Diff(diff) => commands::diff::diff(&config, &diff),
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
         Command::Receipt(receipt) => commands::receipt::receipt(&config, &receipt),
+        Command::Report(report) => commands::report::report(&config, &report),
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Prompts(command) => commands::prompts::prompts(&config, command),

@@ -42,7 +42,10 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         ("run", "agent") => agents,
         ("run" | "check", "agents") => compared_agents,
         ("init", "agent") => crate::commands::init::agent_names,
-        ("status" | "log" | "why" | "diff" | "export" | "rollback" | "receipt", "run") => runs,
+        (
+            "status" | "log" | "why" | "diff" | "report" | "export" | "rollback" | "receipt",
+            "run",
+        ) => runs,
         (_, "task" | "go") if command != "new" => tasks,
         _ => return arg,
     };

@@ -15,7 +15,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "new", "go", "verify", "hook"]),
     (
         "Look",
-        &["status", "next", "log", "why", "diff", "runs", "watch", "serve", "export", "receipt"],
+        &[
+            "status", "next", "log", "why", "diff", "runs", "watch", "serve", "report", "export",
+            "receipt",
+        ],
     ),
     (
         "Steer",

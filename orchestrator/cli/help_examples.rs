@@ -109,6 +109,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "report",
+        &[
+            ("A page to send to somebody", "report --html run.html"),
+            ("On an earlier run", "report --html before.html --run 01k5"),
+        ],
+    ),
+    (
         "export",
         &[
             ("One ATIF file for each iteration", "export trajectories"),

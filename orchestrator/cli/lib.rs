@@ -41,12 +41,14 @@ mod question;
 mod receipts;
 mod registry;
 mod render;
+mod report;
 mod sandbox;
 mod schema;
 mod signals;
 mod suggest;
 mod task;
 mod tasks;
+mod telemetry;
 mod trace;
 #[cfg(any(feature = "watch", feature = "web"))]
 mod user_runs;

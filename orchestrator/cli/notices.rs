@@ -1,9 +1,13 @@
-//! The receivers of `[[notify]]`, from the side of a command.
+//! The receivers of `[[notify]]`, and the collector of `[telemetry]`, from the side of a command.
+
+mod progress;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_backlog::Backlog;
+use ralph_orchestrator_config::{Notify, NotifyKind};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::{Record, StopReason};
 use ralph_orchestrator_core::store::Layout;
@@ -15,29 +19,37 @@ use crate::context::{Context, shell_word};
 use crate::output;
 use crate::registry;
 use crate::render::text::count;
+use crate::telemetry::Telemetry;
+use progress::ProgressWebhook;
 
 /// The longest that the end of a run is held up by receivers that do not answer.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Tells the receivers of a configuration what happens. Without any it does nothing.
+/// Tells the receivers and the collector of a configuration what happens. Without any it does nothing.
 pub(crate) struct Notices {
     notifier: Option<Arc<Notifier>>,
+    telemetry: Telemetry,
+    /// Of a backlog, once that is observed.
+    progress: Option<ProgressWebhook>,
 }
 
 impl Notices {
     /// Begins to serve the receivers, within a runtime, with what an earlier start has left.
     pub(crate) fn start(context: &Context, layout: &Layout, switch: &KillSwitch) -> Self {
+        let telemetry = Telemetry::start(context, layout, switch);
         let mut receivers = Vec::new();
         for (name, resolved) in resolve(context) {
             match resolved {
-                Ok(receiver) => receivers.push(receiver),
+                Ok(receiver) if receiver.takes_notices() => receivers.push(receiver),
+                // It is sent the progress of a backlog: see below.
+                Ok(_) => {}
                 Err(problem) => {
                     output::info(&format!("warning: notify {name}: {problem}; it is sent nothing"));
                 }
             }
         }
         if receivers.is_empty() {
-            return Self { notifier: None };
+            return Self { notifier: None, telemetry, progress: None };
         }
         let config = &context.loaded.config;
         let notifier = Notifier::start(NotifierSetup {
@@ -50,22 +62,38 @@ impl Notices {
             say: Arc::new(output::info),
         });
         notifier.send_left();
-        Self { notifier: Some(Arc::new(notifier)) }
+        Self { notifier: Some(Arc::new(notifier)), telemetry, progress: None }
     }
 
     /// Returns an observer of runs that passes everything on.
     pub(crate) fn observe(&self, inner: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
+        let inner = self.telemetry.observe(inner);
         match &self.notifier {
             Some(notifier) => Arc::new(NoticeObserver { notifier: Arc::clone(notifier), inner }),
             None => inner,
         }
     }
 
-    /// Returns an observer of a backlog that passes everything on.
-    pub(crate) fn observe_backlog(
-        &self,
+    /// Returns an observer of a backlog that passes everything on. Whoever is posted the progress of the list is from
+    /// now on.
+    pub(crate) async fn observe_backlog(
+        &mut self,
+        context: &Context,
+        list: &Arc<dyn Backlog>,
+        switch: &KillSwitch,
         inner: Arc<dyn BacklogObserver>,
     ) -> Arc<dyn BacklogObserver> {
+        let mut receivers = resolve(context).into_iter().filter_map(|(_, resolved)| resolved.ok());
+        if let Some(receiver) = receivers.find(|receiver| !receiver.takes_notices()) {
+            let workspace = context.loaded.config.run.workspace.clone();
+            let (transport, list) = (transport(context, switch), Arc::clone(list));
+            let started = ProgressWebhook::start(receiver, transport, list, workspace).await;
+            self.progress = Some(started);
+        }
+        let inner = match &self.progress {
+            Some(progress) => progress.observe(inner),
+            None => inner,
+        };
         match &self.notifier {
             Some(notifier) => Arc::new(BacklogNotices { notifier: Arc::clone(notifier), inner }),
             None => inner,
@@ -79,10 +107,23 @@ impl Notices {
         ended
     }
 
-    /// Waits a little until the last notices are answered.
+    /// Waits a little until the last notices are answered, and the last spans taken.
     pub(crate) async fn finish(self) {
-        let Some(notifier) = self.notifier else { return };
-        for left in notifier.finish(GRACE).await {
+        let notifier = self.notifier;
+        let notified = async {
+            match notifier {
+                Some(notifier) => notifier.finish(GRACE).await,
+                None => Vec::new(),
+            }
+        };
+        let progress = self.progress;
+        let posted = async {
+            if let Some(progress) = progress {
+                progress.finish(GRACE).await;
+            }
+        };
+        let (undelivered, (), ()) = tokio::join!(notified, self.telemetry.finish(GRACE), posted);
+        for left in undelivered {
             output::info(&format!(
                 "notify {}: {} not delivered yet; the next `run` sends them again",
                 left.receiver,
@@ -92,9 +133,14 @@ impl Notices {
     }
 }
 
-/// Returns each receiver of the configuration, by its name, or why it cannot be reached.
+/// Returns each receiver of the configuration, by its name, or why it cannot be reached. Where AutoCoder would post
+/// nothing, as its variable is not set, there is none.
 pub(crate) fn resolve(context: &Context) -> Vec<(String, Result<Receiver, String>)> {
-    let receivers = context.loaded.config.notify.iter();
+    let is_set = |name: &String| context.vars.get(name).is_some_and(|value| !value.is_empty());
+    let is_used = |notify: &&Notify| {
+        notify.kind != Some(NotifyKind::Autocoder) || notify.url_env.as_ref().is_none_or(is_set)
+    };
+    let receivers = context.loaded.config.notify.iter().filter(is_used);
     receivers
         .map(|notify| {
             let name = notify.name.clone().unwrap_or_default();

@@ -47,6 +47,20 @@ impl UserRuns {
         }
         Ok(tracked.entry(run.to_owned()).or_insert(made).clone())
     }
+
+    fn read_tracked(
+        &self,
+        run: &str,
+        read: impl FnOnce(&mut TrackedRun) -> Result<Value, SourceError>,
+    ) -> Result<Value, SourceError> {
+        let tracked = self.tracked(run)?;
+        let object = read(&mut tracked.lock().unwrap_or_else(PoisonError::into_inner));
+        if object.is_err() {
+            // It is read anew: it may have been replaced.
+            self.tracked.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+        }
+        object
+    }
 }
 
 impl RunSource for UserRuns {
@@ -56,13 +70,11 @@ impl RunSource for UserRuns {
     }
 
     fn show(&self, run: &str) -> Result<Value, SourceError> {
-        let tracked = self.tracked(run)?;
-        let shown = shown_run::show(&mut tracked.lock().unwrap_or_else(PoisonError::into_inner));
-        if shown.is_err() {
-            // It is read anew: it may have been replaced.
-            self.tracked.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
-        }
-        shown
+        self.read_tracked(run, shown_run::show)
+    }
+
+    fn iterations(&self, run: &str, before: Option<u64>) -> Result<Value, SourceError> {
+        self.read_tracked(run, |tracked| shown_run::iterations(tracked, before))
     }
 
     fn follow(&self, run: &str, start: StartAt) -> Result<Box<dyn RecordStream>, SourceError> {

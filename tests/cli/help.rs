@@ -16,6 +16,7 @@ const COMMANDS: [&str; 62] = [
     "watch",
     "serve",
     "runs prune",
+    "report",
     "export",
     "receipt",
     "receipt key",

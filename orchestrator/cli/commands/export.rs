@@ -1,26 +1,22 @@
 //! `export`
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use jiff::Timestamp;
-use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_core::store::{JournalEntry, Layout};
 use ralph_orchestrator_core::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
-use ralph_orchestrator_telemetry::{Trace, TraceBuilder};
-use serde_json::Value;
-use tempfile::NamedTempFile;
+use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
 
+use super::report::write_whole;
 use super::{block_on, run_selection};
 use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::output;
 use crate::render::text::{count, len};
-use crate::{notices, output};
+use crate::telemetry::{Collector, read_transcript};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
@@ -39,13 +35,6 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) sets: SetArgs,
 }
-
-/// Spans that are sent in one request.
-const BATCH: usize = 500;
-/// How long a collector may take to answer a request.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where collectors take traces in, if the URL names no path.
-const TRACES: &str = "/v1/traces";
 
 pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
@@ -90,61 +79,31 @@ fn trace(
     let mut builder = TraceBuilder::new(run, has_content);
     entries.iter().for_each(|entry| builder.entry(entry));
     for number in 1..=last {
-        let path = layout.iteration(run, number).join("transcript.jsonl");
-        // Without one, nothing was printed.
-        let Ok(file) = File::open(path) else { continue };
-        for line in BufReader::new(file).split(b'\n') {
-            if let Some((time, event)) = parse(&line?) {
-                builder.event(number, time, &event);
-            }
+        match read_transcript(&mut builder, layout, run, number) {
+            // Without one, nothing was printed.
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
     }
     Ok(builder.finish())
-}
-
-/// Returns the time and the event of a line of a transcript; `None` of one that a crash has cut.
-fn parse(line: &[u8]) -> Option<(Timestamp, Event)> {
-    let object: Value = serde_json::from_slice(line).ok()?;
-    let time = object.get("time")?.as_str()?.parse().ok()?;
-    Some((time, serde_json::from_value(object).ok()?))
 }
 
 fn is_url(target: &str) -> bool {
     target.starts_with("http://") || target.starts_with("https://")
 }
 
-/// Writes a trace whole, or not at all.
 fn write(trace: &Trace, path: &Path) -> Result<(), CommandError> {
-    let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
-    let whole = trace.requests(env!("CARGO_PKG_VERSION"), usize::MAX).next().unwrap_or_default();
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let message =
-            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
-        return Err(CommandError::user(message));
-    }
-    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
-    writeln!(file, "{whole}").map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    let mut requests = trace.requests(env!("CARGO_PKG_VERSION"), RequestSize::UNLIMITED);
+    let whole = requests.next().unwrap_or_default();
+    write_whole(path, format!("{whole}\n").as_bytes())
 }
 
 fn send(context: &Context, trace: &Trace, target: &str) -> Result<(), CommandError> {
-    let authority = target.split_once("://").map_or("", |(_, rest)| rest).trim_end_matches('/');
-    let url = match authority.contains('/') {
-        true => target.to_owned(),
-        false => format!("{}{TRACES}", target.trim_end_matches('/')),
-    };
-    let transport = notices::transport(context, &KillSwitch::default());
-    for request in trace.requests(env!("CARGO_PKG_VERSION"), BATCH) {
-        let sent =
-            block_on(async { Ok(transport.post_json(&url, request.to_string(), TIMEOUT).await) })?;
-        sent.map_err(|error| {
-            CommandError::unavailable(format!("{url}: {}", error.message)).hinted(
-                "`--otlp FILE` writes the trace to a file; sent again, its spans have the same ids",
-            )
-        })?;
-    }
-    Ok(())
+    let collector = Collector::new(context, target, &KillSwitch::default());
+    let sent = block_on(async { Ok(collector.send(trace).await) })?;
+    sent.map_err(|error| {
+        CommandError::unavailable(format!("{}: {}", collector.url, error.message)).hinted(
+            "`--otlp FILE` writes the trace to a file; sent again, its spans have the same ids",
+        )
+    })
 }

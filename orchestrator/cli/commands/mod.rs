@@ -23,6 +23,7 @@ pub(crate) mod pause;
 pub(crate) mod plugin;
 pub(crate) mod prompts;
 pub(crate) mod receipt;
+pub(crate) mod report;
 pub(crate) mod reset;
 pub(crate) mod rollback;
 pub(crate) mod run;

@@ -265,7 +265,9 @@ impl WorktreeMaker {
         let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
         let state_home = context.state_home();
         let (vars, protect) = (&context.vars, &self.protect);
-        if has_other_task(found.clone(), &loaded, &state_home, vars, &registry, protect).await? {
+        if Box::pin(has_other_task(found.clone(), &loaded, &state_home, vars, &registry, protect))
+            .await?
+        {
             return Ok(Some("its task is another one now"));
         }
         let task = task_digest(&context.loaded);

@@ -1,16 +1,21 @@
 //! A run whose journal is read once: later only what was appended.
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::RunSummary;
+use ralph_orchestrator_core::machine::{Record, RunSummary};
 use ralph_orchestrator_core::store::{JournalEntry, Lock, RunReader};
 
 use super::LocatedRun;
 use crate::commands::run_selection::SelectedRun;
 
+/// Iterations whose summaries are in memory. A run may have any number of them.
+pub(crate) const MOST_KEPT: usize = 400;
+
 pub(crate) struct TrackedRun {
     located: LocatedRun,
     reader: RunReader,
+    /// Without the iterations that are kept no more.
     story: RunSummary,
+    is_cut: bool,
     /// When its runtime was last recorded.
     measured: Option<Timestamp>,
 }
@@ -25,7 +30,7 @@ pub(crate) struct TrackedState {
 impl TrackedRun {
     pub(crate) fn new(located: LocatedRun) -> Self {
         let reader = RunReader::of_run(&located.state_dir.layout, &located.run);
-        Self { located, reader, story: RunSummary::default(), measured: None }
+        Self { located, reader, story: RunSummary::default(), is_cut: false, measured: None }
     }
 
     pub(crate) const fn located(&self) -> &LocatedRun {
@@ -35,6 +40,12 @@ impl TrackedRun {
     /// Returns the summary of what was read.
     pub(crate) const fn story(&self) -> &RunSummary {
         &self.story
+    }
+
+    /// Whether the summary lacks the oldest iterations.
+    #[cfg(feature = "web")]
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Gives `each` the records that are new, and returns the run as it is now.
@@ -50,9 +61,10 @@ impl TrackedRun {
         self.located.is_current = is_current;
         // First who holds it, then the journal: what is read is then at least as new.
         let holder = Lock::holder(&state_dir.layout).filter(|_| is_current);
-        let (story, measured) = (&mut self.story, &mut self.measured);
+        let Self { story, measured, is_cut, .. } = self;
         let read = self.reader.read(|entry| {
             story.add(&entry.record);
+            *is_cut |= cut(story);
             *measured = entry.record.runtime_ms().map(|_| entry.time).or(*measured);
             each(entry);
         });
@@ -63,4 +75,33 @@ impl TrackedRun {
         let selected = SelectedRun::new(state_dir.layout.clone(), found, holder, self.measured);
         Ok(TrackedState { selected, damage })
     }
+
+    /// Reads the run from the start, up to an iteration that is kept no more.
+    #[cfg(feature = "web")]
+    pub(crate) fn read_until(&self, before: u64) -> RunSummary {
+        let mut story = RunSummary::default();
+        let mut is_over = false;
+        let mut reader = RunReader::of_run(&self.located.state_dir.layout, &self.located.run);
+        // What is damaged is said by what shows the run.
+        drop(reader.read(|entry| {
+            is_over |= matches!(
+                entry.record,
+                Record::IterationStarted { iteration, .. } if iteration >= before
+            );
+            if !is_over {
+                story.add(&entry.record);
+                cut(&mut story);
+            }
+        }));
+        story
+    }
+}
+
+/// Keeps the newest iterations only, and returns whether any were left out.
+fn cut(story: &mut RunSummary) -> bool {
+    let mut is_cut = false;
+    while story.iterations.len() > MOST_KEPT {
+        is_cut |= story.iterations.pop_first().is_some();
+    }
+    is_cut
 }

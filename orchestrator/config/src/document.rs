@@ -14,7 +14,7 @@ use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
     Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig, Prompts, Run, Sandbox,
-    StateConfig, units,
+    StateConfig, Telemetry, units,
 };
 use crate::strict;
 
@@ -70,6 +70,9 @@ pub(crate) struct ConfigDocument {
     /// Receivers of notices about a run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notify: Vec<Notify>,
+    /// The trace of a run.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) telemetry: Telemetry,
     /// What `bench` compares.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "Bench::is_default")]
     pub(crate) bench: Bench,
@@ -351,6 +354,7 @@ impl From<&Config> for ConfigDocument {
             memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
             notify: config.notify.clone(),
+            telemetry: config.telemetry.clone(),
             bench: config.bench.clone(),
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),

@@ -51,7 +51,7 @@ pub use model::{
     EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, KeptFiles, Limits, Memory,
     MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices, ProgressFormat, Prompts,
     Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig,
-    TaskSetup, ValidatorConfig, WorkingRole, duration_text, parse_duration,
+    TaskSetup, Telemetry, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};

@@ -4,6 +4,7 @@
 //! Each receiver is sent what it asked for, in order, until it has answered; what it has answered is written down
 //! beside the journal, so that a restart sends the rest. The run never waits for any of it.
 
+mod backlog_progress;
 mod deliveries;
 mod lane;
 mod message;
@@ -13,6 +14,7 @@ mod receiver;
 mod signature;
 mod transport;
 
+pub use backlog_progress::{BacklogProgress, ProgressCache};
 pub use notice::Notice;
 pub use notifier::{Notifier, NotifierSetup, Undelivered};
 pub use receiver::{Receiver, Target};

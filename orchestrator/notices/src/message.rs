@@ -1,8 +1,11 @@
 //! What each kind of receiver is sent.
 
+use std::borrow::Cow;
+
 use ralph_orchestrator_config::{NoticeTopic, NotifyKind};
 use serde_json::{Value, json};
 
+use crate::backlog_progress::BacklogProgress;
 use crate::notice::Notice;
 use crate::signature::signature;
 
@@ -12,7 +15,7 @@ const MOST_CHAT: usize = 1900;
 /// What is posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Post {
-    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(Cow<'static, str>, String)>,
     pub(crate) body: String,
 }
 
@@ -35,6 +38,7 @@ pub(crate) fn post(notice: &Notice, kind: NotifyKind, secret: Option<&str>, now:
             // Nobody is called by a name that stands in a text.
             "allowed_mentions": {"parse": []},
         })),
+        NotifyKind::Autocoder => json_post(&BacklogProgress::test(notice).body()),
         NotifyKind::Webhook | NotifyKind::Command | NotifyKind::Desktop => {
             webhook(notice, secret, now)
         }
@@ -42,15 +46,18 @@ pub(crate) fn post(notice: &Notice, kind: NotifyKind, secret: Option<&str>, now:
 }
 
 fn json_post(body: &Value) -> Post {
-    Post { headers: vec![("Content-Type", "application/json".to_owned())], body: body.to_string() }
+    Post {
+        headers: vec![("Content-Type".into(), "application/json".to_owned())],
+        body: body.to_string(),
+    }
 }
 
 fn webhook(notice: &Notice, secret: Option<&str>, now: i64) -> Post {
     let mut post = json_post(&json_of(notice));
-    post.headers.push(("webhook-id", notice.id.clone()));
-    post.headers.push(("webhook-timestamp", now.to_string()));
+    post.headers.push(("webhook-id".into(), notice.id.clone()));
+    post.headers.push(("webhook-timestamp".into(), now.to_string()));
     let signed = secret.and_then(|secret| signature(secret, &notice.id, now, &post.body));
-    post.headers.extend(signed.map(|signed| ("webhook-signature", signed)));
+    post.headers.extend(signed.map(|signed| ("webhook-signature".into(), signed)));
     post
 }
 
@@ -66,10 +73,10 @@ fn ntfy(notice: &Notice) -> Post {
         notice.title().chars().map(|c| if c.is_ascii_graphic() { c } else { ' ' }).collect();
     Post {
         headers: vec![
-            ("Content-Type", "text/plain; charset=utf-8".to_owned()),
-            ("Title", title),
-            ("Priority", priority.to_owned()),
-            ("Tags", tag.to_owned()),
+            ("Content-Type".into(), "text/plain; charset=utf-8".to_owned()),
+            ("Title".into(), title),
+            ("Priority".into(), priority.to_owned()),
+            ("Tags".into(), tag.to_owned()),
         ],
         body: notice.text(),
     }

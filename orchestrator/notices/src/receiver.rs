@@ -45,6 +45,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// Whether it is sent notices; otherwise it is posted the progress of a backlog.
+    #[must_use]
+    pub const fn takes_notices(&self) -> bool {
+        !matches!(self.target, Target::Http { kind: NotifyKind::Autocoder, .. })
+    }
+
     /// Returns the receiver that the configuration describes, with what its variables hold.
     ///
     /// # Errors

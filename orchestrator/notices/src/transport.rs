@@ -153,17 +153,20 @@ impl SupervisedTransport {
         }
     }
 
-    /// Posts a JSON object to a URL.
+    /// Posts a JSON object to a URL, with further headers.
     ///
     /// # Errors
     /// It did not answer with a status of success within this time.
     pub async fn post_json(
         &self,
         url: &str,
+        headers: Vec<(String, String)>,
         body: String,
         timeout: Duration,
     ) -> Result<Delivery, SendError> {
-        let headers = vec![("Content-Type", "application/json".to_owned())];
+        let further = headers.into_iter().map(|(name, value)| (name.into(), value));
+        let kind = ("Content-Type".into(), "application/json".to_owned());
+        let headers = std::iter::once(kind).chain(further).collect();
         self.curl(url, None, &Post { headers, body }, timeout).await
     }
 

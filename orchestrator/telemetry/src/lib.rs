@@ -9,5 +9,6 @@ mod otlp;
 mod span;
 mod trace;
 
+pub use otlp::RequestSize;
 pub use span::Span;
 pub use trace::{Trace, TraceBuilder};

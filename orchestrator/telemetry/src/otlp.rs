@@ -11,15 +11,57 @@ const SERVICE: &str = "ralph-orchestrator";
 const INTERNAL: u8 = 1;
 const FAILED: u8 = 2;
 
-/// Returns the body of a request that exports these spans.
-pub(crate) fn request(trace_id: &str, version: &str, spans: &[Span]) -> Value {
+/// How large a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSize {
+    /// Spans in it.
+    pub spans: usize,
+    /// Bytes of its spans.
+    pub bytes: usize,
+}
+
+impl RequestSize {
+    /// As large as it gets.
+    pub const UNLIMITED: Self = Self { spans: usize::MAX, bytes: usize::MAX };
+    /// What collectors take in: those of the OpenTelemetry project up to 4 MiB and more.
+    pub const COLLECTOR: Self = Self { spans: 500, bytes: 2 * 1024 * 1024 };
+}
+
+/// Returns the bodies of requests that export these spans.
+pub(crate) fn requests<'a>(
+    trace_id: &'a str,
+    version: &'a str,
+    spans: &'a [Span],
+    largest: RequestSize,
+) -> impl Iterator<Item = Value> + use<'a> {
+    let mut objects = spans.iter().map(move |one| span(trace_id, one)).peekable();
+    std::iter::from_fn(move || {
+        let mut batch = vec![objects.next()?];
+        let mut bytes = size(batch.first());
+        while batch.len() < largest.spans {
+            bytes = bytes.saturating_add(size(objects.peek()));
+            if bytes > largest.bytes {
+                break;
+            }
+            let Some(next) = objects.next() else { break };
+            batch.push(next);
+        }
+        Some(request(version, &batch))
+    })
+}
+
+fn size(span: Option<&Value>) -> usize {
+    span.map_or(0, |span| span.to_string().len())
+}
+
+fn request(version: &str, spans: &[Value]) -> Value {
     let resource = [("service.name", json!(SERVICE)), ("service.version", json!(version))];
     json!({
         "resourceSpans": [{
             "resource": { "attributes": attributes(&resource) },
             "scopeSpans": [{
                 "scope": { "name": SERVICE, "version": version },
-                "spans": spans.iter().map(|one| span(trace_id, one)).collect::<Vec<_>>(),
+                "spans": spans,
             }],
         }],
     })

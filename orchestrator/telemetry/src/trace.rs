@@ -1,6 +1,6 @@
 //! Builds the trace of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use ralph_orchestrator_core::machine::{
 use ralph_orchestrator_core::store::JournalEntry;
 use serde_json::{Value, json};
 
-use crate::otlp;
+use crate::otlp::{self, RequestSize};
 use crate::span::{Span, span_id, trace_id};
 
 const OPERATION: &str = "gen_ai.operation.name";
@@ -34,8 +34,11 @@ pub struct TraceBuilder {
     wait: Option<Span>,
     /// Attempts at iterations that have ended, for the tools that they called.
     attempts: Vec<Attempt>,
-    /// Tool calls without an answer yet, by iteration and id.
-    calls: BTreeMap<(u64, String), Span>,
+    /// Calls of tools without an answer yet, by id, and the ids of the spans of those that were answered.
+    calls: BTreeMap<String, Span>,
+    called: HashSet<String>,
+    /// The iteration of these calls.
+    calling: u64,
     last: Option<Timestamp>,
 }
 
@@ -43,6 +46,8 @@ pub struct TraceBuilder {
 struct Open {
     number: u64,
     span: Span,
+    /// When the orchestrator was killed while it went on.
+    killed: Option<Timestamp>,
 }
 
 /// The part of an iteration in which its agent worked.
@@ -53,6 +58,8 @@ struct Attempt {
     seq: u64,
     start: Timestamp,
     end: Timestamp,
+    /// Later events are not its own. A killed orchestrator may have recorded nothing for a while.
+    until: Timestamp,
 }
 
 /// The finished trace of a run.
@@ -64,14 +71,20 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Returns OTLP requests in JSON (`ExportTraceServiceRequest`) with at most this many spans each. `version` is
-    /// that of the program.
+    /// Returns a part of the trace of a run.
+    #[must_use]
+    pub fn part(run: &str, spans: Vec<Span>) -> Self {
+        Self { id: trace_id(run), spans }
+    }
+
+    /// Returns OTLP requests in JSON (`ExportTraceServiceRequest`), none larger than this unless one span is. `version`
+    /// is that of the program.
     pub fn requests<'a>(
         &'a self,
         version: &'a str,
-        most: usize,
+        largest: RequestSize,
     ) -> impl Iterator<Item = Value> + use<'a> {
-        self.spans.chunks(most.max(1)).map(|spans| otlp::request(&self.id, version, spans))
+        otlp::requests(&self.id, version, &self.spans, largest)
     }
 }
 
@@ -90,6 +103,8 @@ impl TraceBuilder {
             wait: None,
             attempts: Vec::new(),
             calls: BTreeMap::new(),
+            called: HashSet::new(),
+            calling: 0,
             last: None,
         }
     }
@@ -97,15 +112,14 @@ impl TraceBuilder {
     /// Takes the next record.
     pub fn entry(&mut self, entry: &JournalEntry) {
         let (time, seq) = (entry.time, entry.seq);
-        if let Some(mut wait) = self.wait.take() {
-            wait.end_at(time);
-            self.spans.push(wait);
+        if ends_wait(&entry.record) {
+            self.end_wait(time);
         }
         match &entry.record {
             Record::RunStarted(started) => self.root = Some(self.root_span(started, seq, time)),
             Record::RunResumed { .. } => {
                 // What went on when the orchestrator was killed ended by its last record.
-                self.end_iteration(None, Some("the orchestrator ended"));
+                self.kill_iteration(time);
                 self.end_pause(time);
                 self.end_setup(self.last.unwrap_or(time), None);
             }
@@ -147,17 +161,23 @@ impl TraceBuilder {
             }
             Record::Stopped { reason, .. } => {
                 self.end_pause(time);
-                self.state_end(reason.word());
+                self.end_run(reason.word(), time);
             }
-            Record::Completed { .. } => self.state_end("completed"),
+            Record::Completed { .. } => self.end_run("completed", time),
             _ => {}
         }
         self.last = self.last.max(Some(time));
     }
 
-    /// Takes the next event of an iteration's transcript, after the records of the run.
+    /// Takes the next event of an iteration's transcript, after the records of the run up to the end of the iteration
+    /// at least. The events of an iteration come together; those that it has had before change nothing.
     pub fn event(&mut self, iteration: u64, time: Timestamp, event: &Event) {
         self.close(self.last.unwrap_or_default());
+        if self.calling != iteration {
+            self.end_transcript();
+            self.called.clear();
+            self.calling = iteration;
+        }
         match event {
             Event::ToolCall { id, name, input } => {
                 let Some(attempt) = self.attempt(iteration, time) else { return };
@@ -176,12 +196,12 @@ impl TraceBuilder {
                 if self.has_content {
                     span.add("gen_ai.tool.call.arguments", input.to_string());
                 }
-                if let Some(unanswered) = self.calls.insert((iteration, id.clone()), span) {
+                if let Some(unanswered) = self.calls.insert(id.clone(), span) {
                     self.keep(unanswered);
                 }
             }
             Event::ToolResult { id, is_error, text } => {
-                let Some(mut span) = self.calls.remove(&(iteration, id.clone())) else { return };
+                let Some(mut span) = self.calls.remove(id) else { return };
                 let latest = span.end;
                 span.end_at(time.min(latest));
                 if self.has_content {
@@ -197,13 +217,25 @@ impl TraceBuilder {
         }
     }
 
+    /// Ends the calls that have no answer: their agent has ended.
+    pub fn end_transcript(&mut self) {
+        let calls = std::mem::take(&mut self.calls).into_values();
+        calls.for_each(|span| self.keep(span));
+    }
+
+    /// Takes the spans that have ended since the last call. That of the run is among them whenever it stops.
+    pub fn take_ended(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
     /// Ends the trace: what goes on ends with the last record.
     #[must_use]
     pub fn finish(mut self) -> Trace {
         let last = self.last.unwrap_or_default();
         self.close(last);
-        let calls = std::mem::take(&mut self.calls).into_values();
-        calls.for_each(|span| self.keep(span));
+        self.end_transcript();
+        // As the run stood when it stopped, it may stand no more.
+        self.spans.retain(|span| span.parent.is_some());
         let mut spans: Vec<Span> = self.root.take().into_iter().collect();
         for root in &mut spans {
             root.end_at(last);
@@ -220,15 +252,12 @@ impl TraceBuilder {
         self.end_iteration(None, None);
         self.end_pause(last);
         self.end_setup(last, None);
-        if let Some(mut wait) = self.wait.take() {
-            wait.end_at(last);
-            self.spans.push(wait);
-        }
+        self.end_wait(last);
     }
 
     /// Keeps the call of a tool, unless another one of that attempt has the same id.
     fn keep(&mut self, span: Span) {
-        if self.spans.iter().all(|other| other.id != span.id) {
+        if self.called.insert(span.id.clone()) {
             self.spans.push(span);
         }
     }
@@ -268,8 +297,12 @@ impl TraceBuilder {
         span.add("ralph.attempt", *attempt);
         span.add_some("ralph.role", role.as_deref());
         let (id, start) = (span.id.clone(), span.start);
-        self.attempts.push(Attempt { iteration: *iteration, id, seq, start, end: start });
-        self.iteration = Some(Open { number: *iteration, span });
+        if let Some(before) = self.attempts.last_mut() {
+            before.until = before.until.min(time);
+        }
+        let (end, until) = (start, Timestamp::MAX);
+        self.attempts.push(Attempt { iteration: *iteration, id, seq, start, end, until });
+        self.iteration = Some(Open { number: *iteration, span, killed: None });
     }
 
     fn iteration_ended(&mut self, record: &Record, time: Timestamp) {
@@ -302,17 +335,36 @@ impl TraceBuilder {
         self.end_iteration(Some(time), None);
     }
 
+    /// The orchestrator was killed while the iteration went on, and was started again at this time. What the iteration
+    /// is charged is recorded later.
+    fn kill_iteration(&mut self, time: Timestamp) {
+        let Some(open) = &mut self.iteration else { return };
+        open.span.failure = Some("the orchestrator ended".to_owned());
+        let killed = *open.killed.get_or_insert(self.last.unwrap_or(time));
+        if let Some(attempt) = self.attempts.last_mut() {
+            (attempt.end, attempt.until) = (killed.max(attempt.start), time);
+        }
+    }
+
     /// Ends the iteration that goes on; without a time, by the last record.
     fn end_iteration(&mut self, time: Option<Timestamp>, failure: Option<&str>) {
-        let Some(Open { mut span, .. }) = self.iteration.take() else { return };
-        span.end_at(time.or(self.last).unwrap_or(span.start));
-        if let Some(failure) = failure {
+        let Some(Open { mut span, killed, .. }) = self.iteration.take() else { return };
+        span.end_at(killed.or(time).or(self.last).unwrap_or(span.start));
+        if let Some(failure) = failure.filter(|_| killed.is_none()) {
             span.failure = Some(failure.to_owned());
         }
-        if let Some(attempt) = self.attempts.last_mut() {
+        if let Some(attempt) = self.attempts.last_mut().filter(|_| killed.is_none()) {
             attempt.end = span.end;
+            attempt.until = time.map_or(Timestamp::MAX, |time| time.max(span.end));
         }
         self.spans.push(span);
+    }
+
+    fn end_wait(&mut self, time: Timestamp) {
+        if let Some(mut wait) = self.wait.take() {
+            wait.end_at(time);
+            self.spans.push(wait);
+        }
     }
 
     fn end_setup(&mut self, time: Timestamp, failure: Option<&str>) {
@@ -331,10 +383,12 @@ impl TraceBuilder {
     }
 
     /// Says how the run stands; a run that is resumed stands otherwise later.
-    fn state_end(&mut self, word: &str) {
+    fn end_run(&mut self, word: &str, time: Timestamp) {
         if let Some(root) = &mut self.root {
             root.attributes.retain(|(name, _)| *name != "ralph.stop_reason");
             root.add("ralph.stop_reason", word);
+            root.end_at(time);
+            self.spans.push(root.clone());
         }
     }
 
@@ -379,11 +433,26 @@ impl TraceBuilder {
         }
     }
 
-    /// The attempt at an iteration in which this happened; its last one if the clock says none.
+    /// The attempt at an iteration in which this happened. None of those that are known, if it happened later.
     fn attempt(&self, iteration: u64, time: Timestamp) -> Option<&Attempt> {
-        let own = || self.attempts.iter().filter(|attempt| attempt.iteration == iteration);
-        own().find(|attempt| (attempt.start..=attempt.end).contains(&time)).or(own().next_back())
+        let mut own = self.attempts.iter().filter(|attempt| attempt.iteration == iteration);
+        own.find(|attempt| time <= attempt.until)
     }
+}
+
+/// Whether a run that waits does so no more. What people send to it, warnings and restarts do not end a wait.
+const fn ends_wait(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Clock { .. }
+            | Record::Waiting { .. }
+            | Record::SetupStarted { .. }
+            | Record::IterationStarted { .. }
+            | Record::AgentChanged { .. }
+            | Record::Paused { .. }
+            | Record::Stopped { .. }
+            | Record::Completed { .. }
+    )
 }
 
 fn earlier(time: Timestamp, by: Duration) -> Timestamp {

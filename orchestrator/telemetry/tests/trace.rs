@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::JournalEntry;
-use ralph_orchestrator_telemetry::{Trace, TraceBuilder};
+use ralph_orchestrator_telemetry::{RequestSize, Span, Trace, TraceBuilder};
 use serde_json::{Value, json};
 
 const SECRET: &str = "what nobody should read";
@@ -79,7 +79,7 @@ fn build(entries: &[JournalEntry], events: &[(u64, i64, Event)], has_content: bo
 /// The spans as a collector reads them.
 fn read(trace: &Trace) -> Vec<WireSpan> {
     let mut spans = Vec::new();
-    for request in trace.requests("1.2.3", 3) {
+    for request in trace.requests("1.2.3", RequestSize { spans: 3, bytes: 1 << 20 }) {
         let request: ExportTraceServiceRequest = serde_json::from_value(request).unwrap();
         for resource in request.resource_spans {
             let service = &resource.resource.as_ref().unwrap().attributes[0];
@@ -191,13 +191,116 @@ fn a_collector_reads_the_whole_run() {
 fn nothing_that_was_written_is_exported_unless_asked_for() {
     let (entries, events) = example();
     let without = build(&entries, &events, false);
-    let text: String = without.requests("1", 100).map(|request| request.to_string()).collect();
+    let text: String =
+        without.requests("1", RequestSize::UNLIMITED).map(|request| request.to_string()).collect();
     assert!(!text.contains(SECRET), "{text}");
     let with = build(&entries, &events, true);
-    let text: String = with.requests("1", 100).map(|request| request.to_string()).collect();
+    let text: String =
+        with.requests("1", RequestSize::UNLIMITED).map(|request| request.to_string()).collect();
     assert!(text.contains(SECRET));
     let ids = |trace: &Trace| trace.spans.iter().map(|span| span.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&without), ids(&with));
+}
+
+#[test]
+fn a_wait_ends_when_the_run_goes_on() {
+    let origin = json!({"id": "c", "user": "u", "program": "steer", "sent_ms": 0});
+    let steer = json!({"kind": "control_received", "origin": origin,
+        "control": {"type": "steer", "text": "x"}});
+    let entries = journal(&[
+        (10, json!({"kind": "waiting", "until_ms": 0, "reason": "busy"})),
+        (12, steer),
+        (13, json!({"kind": "warning", "message": "careful"})),
+        (40, json!({"kind": "clock", "runtime_ms": 40_000})),
+        (41, started(1)),
+    ]);
+    let spans = build(&entries, &[], false).spans;
+    let wait = spans.iter().find(|span| span.name == "wait").unwrap();
+    assert_eq!((wait.start, wait.end), (at(10), at(40)));
+}
+
+#[test]
+fn a_killed_iteration_ends_where_it_was_killed_and_has_what_it_is_charged() {
+    let mut resumed: Value = serde_json::from_str(include_str!("run_started.json")).unwrap();
+    resumed["kind"] = json!("run_resumed");
+    let entries = journal(&[
+        (1, started(1)),
+        (5, json!({"kind": "clock", "runtime_ms": 4_000})),
+        (60, resumed),
+        (60, ended(1, json!({"type": "interrupted"}))),
+        (61, started(2)),
+    ]);
+    let events = [(1, 4, call("a")), (1, 5, answer("a", false)), (1, 7, call("b"))];
+    let trace = build(&entries, &events, false);
+    let killed = &trace.spans[1];
+    assert_eq!((killed.start, killed.end), (at(1), at(5)));
+    assert_eq!(killed.failure.as_deref(), Some("the orchestrator ended"));
+    assert!(killed.attributes.contains(&("ralph.cost_usd", json!(0.5))));
+    // What it did after its last record is a part of it, too.
+    let tools = trace.spans.iter().filter(|span| span.name == "execute_tool Bash");
+    assert!(tools.clone().all(|span| span.parent.as_ref() == Some(&killed.id)));
+    assert_eq!(tools.count(), 2);
+}
+
+#[test]
+fn an_event_belongs_to_the_attempt_in_which_it_happened() {
+    let mut second = started(1);
+    second["attempt"] = json!(2);
+    let entries = journal(&[
+        (1, started(1)),
+        (10, ended(1, json!({"type": "deferred", "class": "overloaded", "message": "busy"}))),
+        (20, second),
+        (30, ended(1, json!({"type": "succeeded"}))),
+    ]);
+    let events = [(1, 5, call("a")), (1, 6, answer("a", false)), (1, 25, call("a"))];
+    let spans = build(&entries, &events, false).spans;
+    let parents: Vec<_> =
+        spans.iter().filter(|s| s.name == "execute_tool Bash").map(|s| s.parent.clone()).collect();
+    let attempts: Vec<_> = spans
+        .iter()
+        .filter(|s| s.name == "invoke_agent claude")
+        .map(|s| Some(s.id.clone()))
+        .collect();
+    assert_eq!(parents, attempts);
+}
+
+/// The spans of a run that are taken as soon as they have ended.
+fn take_as_they_end(entries: &[JournalEntry], events: &[(u64, i64, Event)]) -> Vec<Span> {
+    let mut builder = TraceBuilder::new("01a-run", false);
+    let mut spans = Vec::new();
+    for entry in entries {
+        builder.entry(entry);
+        if let Record::IterationEnded { iteration, .. } = entry.record {
+            for (of, time, event) in events.iter().filter(|(of, ..)| *of == iteration) {
+                builder.event(*of, at(*time), event);
+            }
+            builder.end_transcript();
+        }
+        spans.extend(builder.take_ended());
+    }
+    spans
+}
+
+#[test]
+fn spans_that_are_taken_as_they_end_are_those_of_the_whole() {
+    let (entries, events) = example();
+    let mut parts = take_as_they_end(&entries, &events);
+    let mut whole = build(&entries, &events, false).spans;
+    let by_id = |one: &Span, other: &Span| one.id.cmp(&other.id);
+    parts.sort_by(by_id);
+    whole.sort_by(by_id);
+    assert_eq!(parts, whole);
+}
+
+#[test]
+fn no_request_is_larger_than_a_collector_takes() {
+    let (entries, events) = example();
+    let trace = build(&entries, &events, true);
+    let count = |bytes| trace.requests("1", RequestSize { spans: 500, bytes }).count();
+    assert_eq!(count(1 << 20), 1);
+    assert_eq!(count(1), trace.spans.len(), "a span that is too large is sent alone");
+    let whole = trace.requests("1", RequestSize::UNLIMITED).next().unwrap().to_string().len();
+    assert_eq!(count(whole / 2 + 200), 2);
 }
 
 #[test]
@@ -232,7 +335,11 @@ fn any_events() -> impl Strategy<Value = Vec<(u64, i64, Event)>> {
             (iteration, time, if is_call { call(&id) } else { answer(&id, is_error) })
         },
     );
-    proptest::collection::vec(one, 0..20)
+    // The events of an iteration come together.
+    proptest::collection::vec(one, 0..20).prop_map(|mut events| {
+        events.sort_by_key(|(iteration, ..)| *iteration);
+        events
+    })
 }
 
 proptest! {

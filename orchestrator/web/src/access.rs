@@ -13,6 +13,9 @@ const MOST_SESSIONS: usize = 64;
 /// Characters of the shortest passphrase.
 const SHORTEST_PASSPHRASE: usize = 16;
 
+/// The header of controls with the key of the session.
+pub(crate) const SESSION_KEY: &str = "x-ralph-key";
+
 /// What lets a person in. Only its digest is kept.
 #[derive(Clone, Debug)]
 pub struct Secret(Hash);
@@ -40,6 +43,24 @@ impl Secret {
     }
 }
 
+/// Somebody who was let in, by the digests of two secrets.
+#[derive(Debug)]
+struct Session {
+    cookie: Hash,
+    /// Of what only the page knows. Browsers send a cookie to every port of a machine, so that whatever listens on
+    /// another one, such as what an agent has started, may come to know it.
+    key: Hash,
+}
+
+/// What somebody who is let in is given.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// The value of the header `Set-Cookie`.
+    pub(crate) cookie: String,
+    /// What controls need besides the cookie.
+    pub(crate) key: String,
+}
+
 /// Receives each new token, to tell it to the person who started the server.
 type Announce = Box<dyn Fn(&str) + Send + Sync>;
 
@@ -52,8 +73,7 @@ pub struct Access {
     announce: Announce,
     /// Lets in whoever knows it, as often as it is shown.
     passphrase: Option<Secret>,
-    /// Digests of the cookies of those who were let in.
-    sessions: Mutex<VecDeque<Hash>>,
+    sessions: Mutex<VecDeque<Session>>,
     cookie: String,
     /// The values of the Host header that mean this server; `None` behind a proxy, which sees to that.
     hosts: Option<Vec<String>>,
@@ -118,26 +138,40 @@ impl Access {
         if is_allowed { Ok(()) } else { Err(Refusal::Origin) }
     }
 
-    /// Exchanges the token or the passphrase for a cookie; `None` if it is neither.
+    /// Exchanges the token for a cookie and a key; `None` if it is not the token.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub(crate) fn let_in(&self, secret: &str) -> Result<Option<String>, AccessError> {
-        if !self.is_passphrase(secret) && !self.use_token(secret)? {
-            return Ok(None);
-        }
-        let session = random_token()?;
+    pub(crate) fn let_in_by_token(&self, secret: &str) -> Result<Option<Admission>, AccessError> {
+        if self.use_token(secret)? { self.admit().map(Some) } else { Ok(None) }
+    }
+
+    /// The same for the passphrase.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(crate) fn let_in_by_passphrase(
+        &self,
+        secret: &str,
+    ) -> Result<Option<Admission>, AccessError> {
+        if self.is_passphrase(secret) { self.admit().map(Some) } else { Ok(None) }
+    }
+
+    fn admit(&self) -> Result<Admission, AccessError> {
+        let (session, key) = (random_token()?, random_token()?);
+        let digest = |text: &str| blake3::hash(text.as_bytes());
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if sessions.len() >= MOST_SESSIONS {
             sessions.pop_front();
         }
-        sessions.push_back(blake3::hash(session.as_bytes()));
+        sessions.push_back(Session { cookie: digest(&session), key: digest(&key) });
         let secure = if self.hosts.is_none() { "; Secure" } else { "" };
         let name = &self.cookie;
-        Ok(Some(format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict{secure}")))
+        let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict{secure}");
+        Ok(Admission { cookie, key })
     }
 
-    fn is_passphrase(&self, text: &str) -> bool {
+    pub(crate) fn is_passphrase(&self, text: &str) -> bool {
         self.passphrase.as_ref().is_some_and(|own| own.is(text))
     }
 
@@ -154,12 +188,19 @@ impl Access {
         Ok(true)
     }
 
-    /// Whether the request has the cookie of a session, or the passphrase itself, as programs send it.
-    pub(crate) fn is_let_in(&self, headers: &HeaderMap) -> bool {
-        let bearer = single(headers, header::AUTHORIZATION.as_str());
-        if let Some(secret) = bearer.and_then(|value| value.strip_prefix("Bearer ")) {
-            return self.is_passphrase(secret);
-        }
+    /// Whether the request has the cookie of a session.
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        self.is_in_session(headers, |_| true)
+    }
+
+    /// Whether it has the key of that session, too.
+    pub(crate) fn has_key(&self, headers: &HeaderMap) -> bool {
+        let Some(key) = single(headers, SESSION_KEY) else { return false };
+        let digest = blake3::hash(key.as_bytes());
+        self.is_in_session(headers, |session| session.key == digest)
+    }
+
+    fn is_in_session(&self, headers: &HeaderMap, suits: impl Fn(&Session) -> bool) -> bool {
         let cookies =
             headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut own = cookies
@@ -169,8 +210,13 @@ impl Access {
         let Some((_, session)) = own.next() else { return false };
         let digest = blake3::hash(session.as_bytes());
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.iter().filter(|known| **known == digest).count() > 0
+        sessions.iter().any(|known| known.cookie == digest && suits(known))
     }
+}
+
+/// The passphrase that a program sends with a request, if it sends one.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    single(headers, header::AUTHORIZATION.as_str())?.strip_prefix("Bearer ")
 }
 
 /// The value of a header that is there once.
@@ -273,54 +319,78 @@ mod tests {
         }
     }
 
+    fn cookie_of(admission: &Admission) -> &'static str {
+        leaked(admission.cookie.split(';').next().unwrap())
+    }
+
     #[test]
     fn a_token_lets_in_once() {
         let (tokens, access) = access();
+        let let_in = |secret: &str| access.let_in_by_token(secret).unwrap();
         let token = tokens.lock().unwrap()[0].clone();
-        assert!(access.let_in("").unwrap().is_none());
-        assert!(access.let_in(&token.to_uppercase()).unwrap().is_none());
-        let cookie = access.let_in(&token).unwrap().unwrap();
+        assert!(let_in("").is_none());
+        assert!(let_in(&token.to_uppercase()).is_none());
+        let admission = let_in(&token).unwrap();
+        let cookie = &admission.cookie;
         assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
         assert!(!cookie.contains(&token), "the cookie has the token");
-        assert!(access.let_in(&token).unwrap().is_none(), "it was used");
+        assert!(let_in(&token).is_none(), "it was used");
         let next = tokens.lock().unwrap()[1].clone();
-        assert!(next != token && access.let_in(&next).unwrap().is_some());
-        let value = leaked(cookie.split(';').next().unwrap());
-        assert!(access.is_let_in(&headers(&[("cookie", value)])));
-        assert!(!access.is_let_in(&headers(&[])));
-        assert!(!access.is_let_in(&headers(&[("cookie", "ralph_4000=")])));
+        assert!(next != token && let_in(&next).is_some());
+        assert!(access.has_session(&headers(&[("cookie", cookie_of(&admission))])));
+        assert!(!access.has_session(&headers(&[])));
+        assert!(!access.has_session(&headers(&[("cookie", "ralph_4000=")])));
         // A token is neither a cookie nor a passphrase.
         let newest = tokens.lock().unwrap()[2].clone();
         let wrong = leaked(&format!("ralph_4000={newest}"));
-        assert!(!access.is_let_in(&headers(&[("cookie", wrong)])));
-        let bearer = leaked(&format!("Bearer {newest}"));
-        assert!(!access.is_let_in(&headers(&[("authorization", bearer)])));
+        assert!(!access.has_session(&headers(&[("cookie", wrong)])));
+        assert!(!access.is_passphrase(&newest));
+    }
+
+    #[test]
+    fn the_key_belongs_to_its_cookie() {
+        let (tokens, access) = access();
+        let enter = |number: usize| {
+            let token = tokens.lock().unwrap()[number].clone();
+            access.let_in_by_token(&token).unwrap().unwrap()
+        };
+        let (one, other) = (enter(0), enter(1));
+        let has_key = |cookie: &'static str, key: &str| {
+            access.has_key(&headers(&[("cookie", cookie), (SESSION_KEY, leaked(key))]))
+        };
+        assert!(has_key(cookie_of(&one), &one.key));
+        assert!(!has_key(cookie_of(&one), &other.key));
+        assert!(!has_key(cookie_of(&one), ""));
+        assert!(!has_key("ralph_4000=x", &one.key));
+        assert!(!access.has_key(&headers(&[("cookie", cookie_of(&one))])));
     }
 
     #[test]
     fn a_passphrase_lets_in_as_often_as_it_is_shown() {
         let (tokens, access) = access();
+        let phrase = "correct horse battery";
         for _ in 0..2 {
-            assert!(access.let_in("correct horse battery").unwrap().is_some());
+            assert!(access.let_in_by_passphrase(phrase).unwrap().is_some());
+            assert!(access.let_in_by_token(phrase).unwrap().is_none());
         }
         assert_eq!(tokens.lock().unwrap().len(), 1);
-        let bearer = headers(&[("authorization", "Bearer correct horse battery")]);
-        assert!(access.is_let_in(&bearer));
-        let wrong = headers(&[("authorization", "Bearer correct horse batterz")]);
-        assert!(!access.is_let_in(&wrong));
+        assert!(access.let_in_by_passphrase("correct horse batterz").unwrap().is_none());
+        let shown = headers(&[("authorization", "Bearer correct horse battery")]);
+        assert_eq!(bearer(&shown), Some(phrase));
+        assert_eq!(bearer(&headers(&[("authorization", "Basic x")])), None);
     }
 
     #[test]
     fn the_oldest_session_ends() {
         let (_, access) = access();
-        let enter = || access.let_in("correct horse battery").unwrap().unwrap();
-        let first = leaked(enter().split(';').next().unwrap());
+        let enter = || access.let_in_by_passphrase("correct horse battery").unwrap().unwrap();
+        let first = cookie_of(&enter());
         for _ in 1..MOST_SESSIONS {
             enter();
         }
-        assert!(access.is_let_in(&headers(&[("cookie", first)])));
+        assert!(access.has_session(&headers(&[("cookie", first)])));
         enter();
-        assert!(!access.is_let_in(&headers(&[("cookie", first)])));
+        assert!(!access.has_session(&headers(&[("cookie", first)])));
     }
 
     #[test]

@@ -6,8 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Answers that are kept.
 const MOST: usize = 1024;
 
-/// The status and the body of an answer.
-pub(crate) type Answer = (u16, String);
+/// What was answered to a control that took effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// The control with its arguments.
+    pub(crate) request: String,
+    /// What was said of it.
+    pub(crate) text: String,
+}
 
 /// A control by its run and key; held while it is carried out, so that the same one waits for its answer.
 pub(crate) type Place = Arc<Mutex<Option<Answer>>>;
@@ -49,7 +55,8 @@ mod tests {
     #[test]
     fn the_answers_of_a_server_are_bounded() {
         let answers = Answers::default();
-        *answers.place("r", "0").lock().unwrap() = Some((200, "done".to_owned()));
+        let answer = Answer { request: "resume {}".to_owned(), text: "done".to_owned() };
+        *answers.place("r", "0").lock().unwrap() = Some(answer);
         assert!(answers.place("r", "0").lock().unwrap().is_some());
         assert!(answers.place("other", "0").lock().unwrap().is_none());
         for key in 0..MOST {

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::access::Access;
-use crate::answers::Answers;
+use crate::access::{Access, AccessError, Admission, bearer};
+use crate::answers::{Answer, Answers};
 use crate::events;
 use crate::page::Page;
 use crate::source::{IterationPart, RunSource, SourceError, StartAt};
@@ -24,7 +24,9 @@ use crate::source::{IterationPart, RunSource, SourceError, StartAt};
 const LARGEST_BODY: usize = 64 * 1024;
 /// Characters of the longest key that names a control.
 const LONGEST_KEY: usize = 128;
-/// How long a wrong secret has to wait for its answer: nobody guesses many.
+/// How long a client may take to send the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the next secret is not looked at after a wrong one: nobody guesses many.
 const WRONG_SECRET: Duration = Duration::from_secs(1);
 /// The most records that a client can ask to begin with.
 const MOST_LAST: usize = 100_000;
@@ -38,19 +40,20 @@ struct Server {
     source: Arc<dyn RunSource>,
     page: Page,
     answers: Answers,
-    /// Held while a wrong secret waits.
-    guesses: Mutex<()>,
+    /// Held while a passphrase is compared, and for a while after a wrong one.
+    guesses: Arc<Mutex<()>>,
 }
 
 type Shared = State<Arc<Server>>;
 
 pub(crate) fn router(access: Access, allows_control: bool, source: Arc<dyn RunSource>) -> Router {
-    let (page, answers, guesses) = (Page::new(), Answers::default(), Mutex::default());
+    let (page, answers, guesses) = (Page::new(), Answers::default(), Arc::default());
     let server = Arc::new(Server { access, allows_control, source, page, answers, guesses });
     let private = Router::new()
         .route("/api/runs", get(list))
         .route("/api/runs/{run}", get(show))
         .route("/api/runs/{run}/events", get(follow))
+        .route("/api/runs/{run}/iterations", get(iterations))
         .route("/api/runs/{run}/iterations/{number}/{part}", get(iteration))
         .route("/api/runs/{run}/{control}", post(control))
         .route("/metrics", get(metrics))
@@ -61,7 +64,7 @@ pub(crate) fn router(access: Access, allows_control: bool, source: Arc<dyn RunSo
         .route("/api/session", post(open_session))
         .merge(private)
         .fallback(|| async { error(&SourceError::NotFound("there is no such page".to_owned())) })
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(middleware::from_fn(read_body))
         .layer(middleware::from_fn_with_state(server.clone(), check_source))
         .with_state(server)
 }
@@ -91,12 +94,61 @@ async fn check_source(State(server): Shared, request: Request, next: Next) -> Re
     response
 }
 
-async fn require_session(State(server): Shared, request: Request, next: Next) -> Response {
-    if server.access.is_let_in(request.headers()) {
-        return next.run(request).await;
+/// Reads the body of a request whole: a client that sends none of what it has promised is not waited for.
+async fn read_body(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, LARGEST_BODY)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, Body::from(body))).await,
+        Ok(Err(_)) => {
+            let text = format!("the body is longer than {LARGEST_BODY} bytes, or incomplete");
+            message(StatusCode::PAYLOAD_TOO_LARGE, "error", &text)
+        }
+        Err(_) => {
+            let text = "the body of the request did not arrive in time";
+            message(StatusCode::REQUEST_TIMEOUT, "error", text)
+        }
     }
-    let text = "not logged in: open the address that `serve` printed";
-    message(StatusCode::UNAUTHORIZED, "error", text)
+}
+
+/// Who sends a request to the private part of the interface.
+#[derive(Clone, Copy)]
+enum Sender {
+    /// A program that knows the passphrase, or a page with the key of its session.
+    Trusted,
+    /// Whoever has the cookie.
+    Cookie,
+}
+
+async fn require_session(State(server): Shared, mut request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let sender = match bearer(headers).map(str::to_owned) {
+        Some(secret) => {
+            let compare = || server.access.is_passphrase(&secret).then_some(Sender::Trusted);
+            guarded(&server, compare).await
+        }
+        None if server.access.has_key(headers) => Some(Sender::Trusted),
+        None => server.access.has_session(headers).then_some(Sender::Cookie),
+    };
+    let Some(sender) = sender else {
+        let text = "not logged in: open the address that `serve` printed";
+        return message(StatusCode::UNAUTHORIZED, "error", text);
+    };
+    request.extensions_mut().insert(sender);
+    next.run(request).await
+}
+
+/// Compares secrets one after the other, with a pause after each wrong one, even if its sender does not wait for it.
+async fn guarded<T>(server: &Server, compare: impl FnOnce() -> Option<T>) -> Option<T> {
+    let guard = server.guesses.clone().lock_owned().await;
+    let found = compare();
+    if found.is_none() {
+        let pause = tokio::spawn(async move {
+            tokio::time::sleep(WRONG_SECRET).await;
+            drop(guard);
+        });
+        drop(pause.await);
+    }
+    found
 }
 
 async fn page_of(State(server): Shared) -> Response {
@@ -116,22 +168,27 @@ async fn open_session(State(server): Shared, headers: HeaderMap, body: Bytes) ->
     let Ok(login) = serde_json::from_slice::<Login>(&body) else {
         return error(&SourceError::Invalid("expected {\"token\": \"…\"}".to_owned()));
     };
-    match server.access.let_in(&login.token) {
-        Ok(Some(cookie)) => {
-            let controls = json!({ "control": server.allows_control });
-            ([(header::SET_COOKIE, cookie)], json_body(StatusCode::OK, &controls)).into_response()
+    match let_in(&server, &login.token).await {
+        Ok(Some(Admission { cookie, key })) => {
+            let body = json!({ "control": server.allows_control, "key": key });
+            ([(header::SET_COOKIE, cookie)], json_body(StatusCode::OK, &body)).into_response()
         }
-        Ok(None) => {
-            let _one_at_a_time = server.guesses.lock().await;
-            tokio::time::sleep(WRONG_SECRET).await;
-            message(
-                StatusCode::UNAUTHORIZED,
-                "error",
-                "that is not the token of this server; each lets one browser in, then `serve` prints another",
-            )
-        }
+        Ok(None) => message(
+            StatusCode::UNAUTHORIZED,
+            "error",
+            "that is not the token of this server; each lets one browser in, then `serve` prints another",
+        ),
         Err(problem) => error(&SourceError::Failed(problem.to_string())),
     }
+}
+
+/// Nobody guesses a token, so who has one does not wait for those who guess passphrases.
+async fn let_in(server: &Server, secret: &str) -> Result<Option<Admission>, AccessError> {
+    if let Some(admission) = server.access.let_in_by_token(secret)? {
+        return Ok(Some(admission));
+    }
+    let compare = || server.access.let_in_by_passphrase(secret).transpose();
+    guarded(server, compare).await.transpose()
 }
 
 async fn list(State(server): Shared) -> Response {
@@ -143,6 +200,19 @@ async fn list(State(server): Shared) -> Response {
 
 async fn show(State(server): Shared, Path(run): Path<String>) -> Response {
     answer(server, move |server| server.source.show(&run)).await
+}
+
+#[derive(Deserialize)]
+struct IterationsQuery {
+    before: Option<u64>,
+}
+
+async fn iterations(
+    State(server): Shared,
+    Path(run): Path<String>,
+    Query(query): Query<IterationsQuery>,
+) -> Response {
+    answer(server, move |server| server.source.iterations(&run, query.before)).await
 }
 
 #[derive(Deserialize)]
@@ -191,6 +261,7 @@ async fn metrics(State(server): Shared) -> Response {
 
 async fn control(
     State(server): Shared,
+    Extension(sender): Extension<Sender>,
     Path((run, control)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -198,6 +269,10 @@ async fn control(
     if !server.allows_control {
         let text = "this server only shows runs: `serve --control` allows controls";
         return message(StatusCode::FORBIDDEN, "error", text);
+    }
+    if matches!(sender, Sender::Cookie) {
+        let text = "the header X-Ralph-Key is missing, or another session's: log in again";
+        return message(StatusCode::UNAUTHORIZED, "error", text);
     }
     if let Some(refusal) = refuse_unless_json(&headers) {
         return refusal;
@@ -212,26 +287,34 @@ async fn control(
         return error(&SourceError::Invalid("the body is no JSON".to_owned()));
     };
     let key = key.to_owned();
-    let answered = blocking(move || {
-        let place = server.answers.place(&run, &key);
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = place.as_ref() {
-            return Ok(answer.clone());
-        }
-        let answer = match server.source.control(&run, &control, &arguments, &key) {
-            Ok(text) => (StatusCode::OK.as_u16(), json!({ "message": text }).to_string()),
-            Err(problem) => {
-                (status(&problem).as_u16(), json!({ "error": problem.to_string() }).to_string())
-            }
-        };
-        Ok(place.insert(answer).clone())
-    });
-    match answered.await {
-        Ok((status, body)) => {
-            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
-        }
+    match blocking(move || send_control(&server, &run, &control, &arguments, &key)).await {
+        Ok(text) => message(StatusCode::OK, "message", &text),
         Err(problem) => error(&problem),
+    }
+}
+
+/// Has a control take effect once for its key. One that had none may have it when it is sent again.
+fn send_control(
+    server: &Server,
+    run: &str,
+    control: &str,
+    arguments: &Value,
+    key: &str,
+) -> Result<String, SourceError> {
+    let request = format!("{control} {arguments}");
+    let place = server.answers.place(run, key);
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    match place.as_ref() {
+        Some(answer) if answer.request == request => Ok(answer.text.clone()),
+        Some(_) => {
+            let text = "this Idempotency-Key was used for another control: take a new one";
+            Err(SourceError::Refused(text.to_owned()))
+        }
+        None => {
+            let text = server.source.control(run, control, arguments, key)?;
+            *place = Some(Answer { request, text: text.clone() });
+            Ok(text)
+        }
     }
 }
 

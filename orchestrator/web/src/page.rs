@@ -20,7 +20,8 @@ impl Page {
         let hash = |text: &str| BASE64.encode(&Sha256::digest(text.as_bytes()));
         let policy = format!(
             "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; \
-             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+             require-trusted-types-for 'script'; trusted-types 'none'",
             hash(SCRIPT),
             hash(STYLE),
         );

@@ -16,6 +16,13 @@ pub trait RunSource: Send + Sync + 'static {
     /// There is no such run, or it cannot be read.
     fn show(&self, run: &str) -> Result<Value, SourceError>;
 
+    /// Returns an object with the newest iterations of a run before this one, a bounded number of them, or with the
+    /// newest of all.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    fn iterations(&self, run: &str, before: Option<u64>) -> Result<Value, SourceError>;
+
     /// Begins to read the records of a run.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! `preset = "autocoder"`, from an empty folder to completion, as its document has it.
 
+use serde_json::{Value, json};
+
 use super::{given, preset};
 use crate::backlog::formats::FEATURES_DB;
 use crate::environment::TestEnvironment;
+use crate::notices::receiver::{Answer, Receiver, Request, closed_port};
 
 /// Does the work of a feature, and marks it as passing as AutoCoder's tool does it.
 const MARK: &str = "id=$(sed -n 's/^Id: //p' \"$call.stdin\" | head -1)
@@ -86,4 +89,93 @@ fn without_a_prompt_both_paths_are_named_and_nothing_is_started() {
     let refused = env.run().expect(78);
     refused.says("prompts/coding_prompt.md").says(".claude/templates/coding_prompt.template.md");
     assert_eq!(env.agent.calls(), 0);
+}
+
+const OK: Answer = Answer::Status("200 OK");
+
+/// What was posted: the objects of all requests.
+fn posted(receiver: &Receiver) -> Vec<Value> {
+    let requests = receiver.left();
+    let bodies = requests.iter().map(Request::json);
+    bodies.flat_map(|body| body.as_array().unwrap().clone()).collect()
+}
+
+/// A project with three features, and the address that its progress is posted to.
+fn posting(url: &str) -> TestEnvironment {
+    let mut env = project();
+    env.var("PROGRESS_N8N_WEBHOOK_URL", url);
+    env.agent.call(1).script(&database()).out("There are three features.\n");
+    env.agent.default_call().script(MARK).out("It passes.\n");
+    env
+}
+
+#[test]
+fn progress_is_posted_once_for_each_feature_that_passes() {
+    let receiver = Receiver::new(&[OK]);
+    let env = posting(&receiver.url);
+    // The initializer and the first feature in a start of their own.
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    let first = posted(&receiver);
+    assert_eq!(first.len(), 1, "{first:?}");
+    let cache: Value = serde_json::from_str(&env.read(".progress_cache")).unwrap();
+    assert_eq!(cache, json!({"count": 1, "passing_ids": [2]}));
+    // A restart without progress posts nothing.
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    assert_eq!(posted(&receiver), Vec::<Value>::new());
+    env.run().expect(0).says("3/3 (100.0%)");
+    let rest = posted(&receiver);
+    let all: Vec<&Value> = first.iter().chain(&rest).collect();
+    let figures: Vec<Value> = all
+        .iter()
+        .map(|post| {
+            json!([post["previous_passing"], post["passing"], post["total"], post["percentage"]])
+        })
+        .collect();
+    assert_eq!(figures, [json!([0, 1, 3, 33.3]), json!([1, 2, 3, 66.7]), json!([2, 3, 3, 100.0])]);
+    for post in all {
+        assert_eq!(post["event"], "test_progress");
+        assert_eq!(post["tests_completed_this_session"], 1);
+        assert_eq!(post["completed_tests"].as_array().unwrap().len(), 1, "{post}");
+        assert_eq!(post["project"], "w");
+        assert!(post["timestamp"].as_str().unwrap().ends_with('Z'), "{post}");
+    }
+    env.run().expect(0);
+    assert_eq!(posted(&receiver), Vec::<Value>::new());
+}
+
+#[test]
+fn progress_that_nobody_took_is_posted_by_the_next_start() {
+    let port = closed_port();
+    let env = posting(&format!("http://127.0.0.1:{port}/hook"));
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("notify autocoder: ");
+    let receiver = Receiver::at(port, &[OK]);
+    env.run().expect(0);
+    let posts = posted(&receiver);
+    assert_eq!(posts[0]["previous_passing"], 0);
+    let cache: Value = serde_json::from_str(&env.read(".progress_cache")).unwrap();
+    assert_eq!(cache["count"], 3);
+    assert_eq!(posts.last().unwrap()["passing"], 3);
+}
+
+#[test]
+fn without_a_listener_or_an_address_the_run_is_as_always() {
+    let env = posting(&format!("http://127.0.0.1:{}/hook", closed_port()));
+    env.run().expect(0).says("3/3 (100.0%)");
+    let env = posting("");
+    let ended = env.run().expect(0);
+    assert!(!ended.stderr.contains("autocoder:"), "{}", ended.stderr);
+    assert!(!env.path(".progress_cache").exists());
+}
+
+#[test]
+fn a_link_in_the_place_of_what_was_posted_is_not_followed() {
+    let receiver = Receiver::new(&[OK]);
+    let env = posting(&receiver.url);
+    let outside = env.root().join("outside");
+    std::fs::write(&outside, "mine").unwrap();
+    std::os::unix::fs::symlink(&outside, env.path(".progress_cache")).unwrap();
+    env.run().expect(0);
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+    let cache: Value = serde_json::from_str(&env.read(".progress_cache")).unwrap();
+    assert_eq!(cache["count"], 3);
 }

@@ -16,22 +16,22 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser without a window and with an empty profile; it ends with all its processes when this is dropped.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     child: Child,
     stdin: ChildStdin,
     messages: Receiver<Value>,
     /// Requests that its pages have sent: address and headers.
-    pub(super) requests: VecDeque<Value>,
+    pub(crate) requests: VecDeque<Value>,
     last: u64,
 }
 
 /// A page of it.
 #[derive(Clone)]
-pub(super) struct Tab(String);
+pub(crate) struct Tab(String);
 
 impl Browser {
     /// Starts it with its profile in this folder.
-    pub(super) fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path) -> Self {
         // Its protocol is on the descriptors 3 and 4.
         let script = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
              --no-first-run --disable-background-networking --disable-component-update \
@@ -88,12 +88,12 @@ impl Browser {
         }
     }
 
-    pub(super) fn call(&mut self, tab: &Tab, method: &str, params: &Value) -> Value {
+    pub(crate) fn call(&mut self, tab: &Tab, method: &str, params: &Value) -> Value {
         self.call_in(Some(tab), method, params)
     }
 
     /// Opens a page of this size, light or dark.
-    pub(super) fn open(&mut self, address: &str, size: (u32, u32), scheme: &str) -> Tab {
+    pub(crate) fn open(&mut self, address: &str, size: (u32, u32), scheme: &str) -> Tab {
         let target = self.call_in(None, "Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call_in(None, "Target.attachToTarget", &attach);
@@ -107,7 +107,7 @@ impl Browser {
         tab
     }
 
-    pub(super) fn resize(&mut self, tab: &Tab, (width, height): (u32, u32)) {
+    pub(crate) fn resize(&mut self, tab: &Tab, (width, height): (u32, u32)) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call(tab, "Emulation.setDeviceMetricsOverride", &size);
@@ -115,7 +115,7 @@ impl Browser {
 
     /// Evaluates an expression of the page.
     #[track_caller]
-    pub(super) fn eval(&mut self, tab: &Tab, expression: &str) -> Value {
+    pub(crate) fn eval(&mut self, tab: &Tab, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call(tab, "Runtime.evaluate", &params);
@@ -125,7 +125,7 @@ impl Browser {
 
     /// Waits until an expression of the page is true.
     #[track_caller]
-    pub(super) fn until(&mut self, tab: &Tab, expression: &str) {
+    pub(crate) fn until(&mut self, tab: &Tab, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.eval(tab, &format!("Boolean({expression})")) != true {
             if Instant::now() > deadline {
@@ -137,7 +137,7 @@ impl Browser {
     }
 
     /// Presses a key, such as `Tab`, `Enter` or a letter.
-    pub(super) fn press(&mut self, tab: &Tab, key: &str) {
+    pub(crate) fn press(&mut self, tab: &Tab, key: &str) {
         let code = match key {
             "Tab" => 9,
             "Enter" => 13,
@@ -161,7 +161,7 @@ impl Browser {
 
     /// Moves on with the Tab key until this element has the focus.
     #[track_caller]
-    pub(super) fn tab_to(&mut self, tab: &Tab, selector: &str) {
+    pub(crate) fn tab_to(&mut self, tab: &Tab, selector: &str) {
         let is_there = format!("document.activeElement.matches({selector:?})");
         for _ in 0..200 {
             if self.eval(tab, &is_there) == true {
@@ -173,7 +173,7 @@ impl Browser {
     }
 
     /// Writes what the page looks like to target/screenshots.
-    pub(super) fn picture(&mut self, tab: &Tab, name: &str) {
+    pub(crate) fn picture(&mut self, tab: &Tab, name: &str) {
         let params = json!({ "format": "png", "captureBeyondViewport": true });
         let picture = self.call(tab, "Page.captureScreenshot", &params);
         let bytes =

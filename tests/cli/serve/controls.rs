@@ -43,6 +43,9 @@ fn all_at(moment: Moment) {
         return;
     }
     assert_eq!(recorded(&scene).len(), CONTROLS.len(), "{:?}", recorded(&scene));
+    // A key that is taken for something else is no mistake that goes by unseen.
+    let other = server.post(&format!("/api/runs/{run}/steer"), "key 0", r#"{"text": "other"}"#);
+    assert!(other.expect(409).body.contains("take a new one"));
     // Not even a server that knows nothing of the first time lets a key take effect twice.
     let other = Server::start(&scene.env, &["--control"]);
     other.post(&format!("/api/runs/{run}/steer"), "key 0", CONTROLS[0].1).expect(200);

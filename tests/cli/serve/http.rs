@@ -1,7 +1,9 @@
 //! Each path of the interface, and who is refused.
 
 use std::fs;
-use std::time::Instant;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -121,16 +123,20 @@ fn nobody_else_is_let_in() {
     let line = format!("POST /api/runs/{run}/stop");
     let kind = "Content-Type: application/json".to_owned();
     let key = "Idempotency-Key: k".to_owned();
-    let whole = [host, server.origin(), server.cookie(), kind, key];
+    let whole = [host, server.origin(), server.cookie(), kind, key, server.key()];
     for missing in 0..whole.len() {
         let mut headers = whole.to_vec();
         headers.remove(missing);
-        let expected = [403, 403, 401, 415, 400][missing];
+        let expected = [403, 403, 401, 415, 400, 401][missing];
         server.send(&line, &headers, "{}").expect(expected);
     }
     let mut text = whole.to_vec();
     text[3] = "Content-Type: text/plain".to_owned();
     server.send(&line, &text, "{}").expect(415);
+    // Whatever listens on another port of this machine may come to know the cookie, but no key.
+    let mut other = whole.to_vec();
+    other[5] = Server::start(&env, &["--control"]).key();
+    server.send(&line, &other, "{}").expect(401);
     server.send(&line, &whole, "{").expect(400);
     server.send(&line, &whole, &format!("\"{}\"", "x".repeat(70_000))).expect(413);
 }
@@ -206,6 +212,46 @@ fn other_machines_need_a_proxy_and_a_passphrase() {
     // A program shows it with each request.
     let bearer = "Authorization: Bearer correct horse battery staple".to_owned();
     server.send("GET /metrics", &[host, bearer], "").expect(200);
+}
+
+#[test]
+fn guesses_of_the_passphrase_are_slow_even_for_those_who_do_not_wait() {
+    let env = completed();
+    env.write("phrase", "correct horse battery staple\n");
+    let mut server =
+        Server::of(&env, &["serve", "--listen", "127.0.0.1:0", "--passphrase-file", "phrase"]);
+    let bearer = |phrase: &str| format!("Authorization: Bearer {phrase}");
+    let (began, host) = (Instant::now(), server.host());
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let first = format!("GET /healthz HTTP/1.1\r\n{host}\r\n\r\n");
+    let guess = format!("GET /metrics HTTP/1.1\r\n{host}\r\n{}\r\n\r\n", bearer("guess"));
+    stream.write_all(format!("{first}{guess}").as_bytes()).unwrap();
+    // Once the first is answered, the guess is compared; its sender does not wait for the answer.
+    stream.read_exact(&mut [0; 12]).unwrap();
+    server.send("GET /healthz", std::slice::from_ref(&host), "").expect(200);
+    drop(stream);
+    // Who has the token does not wait for those who guess.
+    server.log_in();
+    let right = bearer("correct horse battery staple");
+    server.send("GET /metrics", &[server.host(), right], "").expect(200);
+    assert!(began.elapsed().as_millis() >= 900, "the next came after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_client_that_sends_half_a_request_is_not_waited_for() {
+    let env = TestEnvironment::new();
+    let server = Server::start(&env, &[]);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let head = format!(
+        "POST /api/session HTTP/1.1\r\n{}\r\n{}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{{",
+        server.host(),
+        server.origin()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! `serve`: the HTTP interface, who may use it, and the page in a real browser.
 
-mod browser;
+pub(crate) mod browser;
 mod controls;
 mod events;
 mod http;
+mod long_run;
 mod page;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -25,6 +26,8 @@ pub(super) struct Server {
     /// The token that no one has used yet.
     pub(super) token: String,
     cookie: String,
+    /// What controls need besides the cookie.
+    key: String,
 }
 
 /// An answer to a request.
@@ -68,8 +71,9 @@ impl Server {
         let mut child =
             env.command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (address, token, cookie) = (String::new(), String::new(), String::new());
-        let mut this = Self { child, stdout, address, token, cookie };
+        let empty = String::new;
+        let (address, token, cookie, key) = (empty(), empty(), empty(), empty());
+        let mut this = Self { child, stdout, address, token, cookie, key };
         this.read_address();
         this
     }
@@ -94,6 +98,7 @@ impl Server {
         self.read_address();
         let cookie = answer.header("set-cookie").unwrap();
         self.cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+        self.key = format!("X-Ralph-Key: {}", answer.json()["key"].as_str().unwrap());
         answer
     }
 
@@ -138,6 +143,10 @@ impl Server {
         self.cookie.clone()
     }
 
+    pub(super) fn key(&self) -> String {
+        self.key.clone()
+    }
+
     pub(super) fn get(&self, path: &str) -> Answer {
         self.send(&format!("GET {path}"), &[self.host(), self.cookie()], "")
     }
@@ -147,6 +156,7 @@ impl Server {
             self.host(),
             self.origin(),
             self.cookie(),
+            self.key(),
             "Content-Type: application/json".to_owned(),
             format!("Idempotency-Key: {key}"),
         ];
@@ -229,4 +239,4 @@ pub(super) fn completed() -> TestEnvironment {
 }
 
 /// Markup, an ANSI sequence and a bidirectional override.
-pub(super) const HOSTILE: &str = "<script>window.harmed = 1</script><img src=x onerror=\"window.harmed = 1\">\u{1b}[31mred\u{202e}drow";
+pub(crate) const HOSTILE: &str = "<script>window.harmed = 1</script><img src=x onerror=\"window.harmed = 1\">\u{1b}[31mred\u{202e}drow";

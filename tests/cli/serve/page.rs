@@ -57,9 +57,12 @@ fn a_person_logs_in_and_sees_the_run_without_harm() {
         assert!(HOSTILE.contains("harmed"));
         browser.picture(&tab, &format!("{name}-transcript"));
         // Nothing keeps the token.
-        let address =
-            browser.eval(&tab, "location.href + document.cookie + JSON.stringify(localStorage)");
-        assert_eq!(address, format!("http://{}/{{}}", server.address));
+        let address = browser.eval(&tab, "location.href + document.cookie");
+        assert_eq!(address, format!("http://{}/", server.address));
+        let stored =
+            "JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage)])";
+        let stored = browser.eval(&tab, stored);
+        assert!(!stored.as_str().unwrap().contains(&token), "{stored}");
         let history = browser.call(&tab, "Page.getNavigationHistory", &serde_json::json!({}));
         let entries = history["entries"].to_string();
         assert!(!entries.contains(&token), "{entries}");

@@ -1,9 +1,8 @@
 //! Formats records of the journal for people.
 
-use ralph_orchestrator_contract::{CancelReason, Claim, Verdict};
+use ralph_orchestrator_contract::{CancelReason, Claim, Usd, Verdict};
 use ralph_orchestrator_core::machine::{
-    Changes, Control, ControlOrigin, LaunchDigests, Record, RunSummary, StopReason,
-    ValidatorVerdict,
+    Changes, Control, ControlOrigin, LaunchDigests, Record, StopReason, ValidatorVerdict,
 };
 use ralph_orchestrator_core::store::JournalEntry;
 
@@ -21,11 +20,14 @@ const TIME_INDENT: usize = 10;
 
 /// Formats the records of a run, one after the other.
 pub(crate) struct RecordFormatter {
-    story: RunSummary,
     /// Columns to fold lines at.
     width: Option<usize>,
-    /// The iteration that ended last, and how long all attempts at it took.
-    attempts: (u64, u64),
+    agent: String,
+    /// Runtime of the run when the last attempt at an iteration began, in milliseconds.
+    began_ms: u64,
+    /// What the run has cost so far, and whether any of it was reported.
+    cost_usd: Usd,
+    is_cost_reported: bool,
     /// That how to claim follows the prompt was said.
     is_instructed: bool,
     /// Reasons of rejections are whole, each below the line of the record.
@@ -35,16 +37,18 @@ pub(crate) struct RecordFormatter {
 impl RecordFormatter {
     pub(crate) fn new(width: Option<usize>) -> Self {
         Self {
-            story: RunSummary::default(),
             width,
-            attempts: (0, 0),
+            agent: String::new(),
+            began_ms: 0,
+            cost_usd: Usd::ZERO,
+            is_cost_reported: false,
             is_instructed: false,
             has_whole_reasons: false,
         }
     }
 
     /// Formats the reasons of rejections whole, as the next iteration is given them.
-    pub(super) const fn with_whole_reasons(mut self) -> Self {
+    pub(crate) const fn with_whole_reasons(mut self) -> Self {
         self.has_whole_reasons = true;
         self
     }
@@ -66,8 +70,24 @@ impl RecordFormatter {
 
     /// The text of the next record, without its time; `None` if people do not care about it.
     pub(crate) fn text(&mut self, entry: &JournalEntry) -> Option<String> {
-        self.story.add(&entry.record);
+        self.add(&entry.record);
         self.describe(&entry.record)
+    }
+
+    /// Takes from a record what the lines of later ones need: no more, whatever the run's length.
+    fn add(&mut self, record: &Record) {
+        match record {
+            Record::RunStarted(started) => self.agent.clone_from(&started.agent),
+            Record::RunResumed { agent, .. } | Record::AgentChanged { to: agent, .. } => {
+                self.agent.clone_from(agent);
+            }
+            Record::IterationStarted { runtime_ms, .. } => self.began_ms = *runtime_ms,
+            Record::IterationEnded { usage, cost_usd, .. } => {
+                self.cost_usd += *cost_usd;
+                self.is_cost_reported |= usage.cost.is_some();
+            }
+            _ => {}
+        }
     }
 
     fn describe(&mut self, record: &Record) -> Option<String> {
@@ -173,33 +193,24 @@ impl RecordFormatter {
     }
 
     /// How an iteration ended, what it took, and what the run has taken so far.
-    fn ended(&mut self, record: &Record) -> Option<String> {
+    fn ended(&self, record: &Record) -> Option<String> {
         let Record::IterationEnded { iteration, outcome: how, usage, cost_usd, runtime_ms, .. } =
             record
         else {
             return None;
         };
-        let episode = self.story.iterations.get(iteration)?;
         // Attempts before this one have lines of their own.
-        let time = episode.duration_ms.saturating_sub(self.time_before(*iteration));
+        let time = runtime_ms.saturating_sub(self.began_ms);
         let own = cost(*cost_usd, usage.cost.is_some(), usage.estimated);
-        let reported = self.story.iterations.values().any(|episode| episode.cost_reported);
-        let total = if reported { format!(", {}", self.story.cost_usd) } else { String::new() };
-        let text = format!(
+        let total =
+            if self.is_cost_reported { format!(", {}", self.cost_usd) } else { String::new() };
+        Some(format!(
             "iteration {iteration} {}: {}, {}, {own} (run so far: {}{total})",
             outcome(how),
-            episode.agent,
+            self.agent,
             duration(time),
             duration(*runtime_ms)
-        );
-        self.attempts = (*iteration, episode.duration_ms);
-        Some(text)
-    }
-
-    /// How long earlier attempts at this iteration took.
-    fn time_before(&self, iteration: u64) -> u64 {
-        let (last, time) = self.attempts;
-        if last == iteration { time } else { 0 }
+        ))
     }
 }
 

@@ -146,14 +146,14 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     };
-    let notices = Notices::start(context, &setup.layout, &signals.switch);
+    let mut notices = Notices::start(context, &setup.layout, &signals.switch);
     let run_observer = notices.observe(observer(&args, quiet, &signals, None));
     let observer: Arc<dyn BacklogObserver> = if args.json {
         Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
     } else {
         Arc::new(HumanBacklogReporter)
     };
-    let observer = notices.observe_backlog(observer);
+    let observer = notices.observe_backlog(context, &list, &signals.switch, observer).await;
     let runs = BacklogRuns {
         place: &place,
         args: &args,

@@ -84,6 +84,7 @@ pub(crate) fn resolve(
     memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
     bench::check(&mut file.bench, dir, diagnostics);
     notify::check(&mut file.notify, diagnostics);
+    notify::check_collector(&file.telemetry, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
@@ -103,6 +104,7 @@ pub(crate) fn resolve(
         memory: file.memory,
         backlog,
         notify: file.notify,
+        telemetry: file.telemetry,
         bench: file.bench,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),

@@ -1,14 +1,16 @@
-//! Checks of `[[notify]]`.
+//! Checks of `[[notify]]` and `[telemetry]`: where something is sent to.
 
 use std::collections::BTreeSet;
 
 use super::is_name;
 use crate::diagnostics::Diagnostics;
-use crate::model::{Notify, NotifyKind};
+use crate::model::{Notify, NotifyKind, Telemetry};
+
+const ADDRESS: &str = "expected an address that begins with https:// or http:// and has no spaces";
 
 /// Checks the receivers, and gives each a name.
 pub(super) fn check(receivers: &mut [Notify], diagnostics: &mut Diagnostics<'_>) {
-    let mut names = BTreeSet::new();
+    let (mut names, mut has_progress) = (BTreeSet::new(), false);
     for (index, receiver) in receivers.iter_mut().enumerate() {
         let number = index.to_string();
         let Some(kind) = receiver.kind else {
@@ -25,6 +27,11 @@ pub(super) fn check(receivers: &mut [Notify], diagnostics: &mut Diagnostics<'_>)
             let message = format!("another receiver is called {name:?}; give each a `name`");
             diagnostics.add(&path, message);
         }
+        let is_second = kind == NotifyKind::Autocoder && std::mem::replace(&mut has_progress, true);
+        if is_second {
+            let message = "another receiver has this kind: what was posted is written down once";
+            diagnostics.add(&["notify", &number, "kind"], message);
+        }
         if receiver.timeout.is_zero() {
             diagnostics.add(&["notify", &number, "timeout"], "must be greater than 0s");
         }
@@ -32,6 +39,13 @@ pub(super) fn check(receivers: &mut [Notify], diagnostics: &mut Diagnostics<'_>)
             diagnostics.add(&["notify", &number, "on"], "names nothing that it is sent");
         }
         target(receiver, kind, &number, diagnostics);
+    }
+}
+
+/// Checks the address of the collector.
+pub(super) fn check_collector(telemetry: &Telemetry, diagnostics: &mut Diagnostics<'_>) {
+    if telemetry.otlp.as_deref().is_some_and(|url| !Notify::is_address(url)) {
+        diagnostics.add(&["telemetry", "otlp"], ADDRESS);
     }
 }
 
@@ -57,9 +71,7 @@ fn target(receiver: &Notify, kind: NotifyKind, number: &str, diagnostics: &mut D
         }
         (None, None) => diagnostics.add_missing(&["notify", number], "url"),
         (Some(url), None) if !Notify::is_address(url) => {
-            let message =
-                "expected an address that begins with https:// or http:// and has no spaces";
-            diagnostics.add(&["notify", number, "url"], message);
+            diagnostics.add(&["notify", number, "url"], ADDRESS);
         }
         _ => {}
     }

@@ -10,6 +10,7 @@ mod notify;
 mod plugins;
 mod prompts;
 pub(crate) mod size;
+mod telemetry;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub use memory::{Memory, MemoryMode, ProgressFormat};
 pub use notify::{NoticeTopic, Notify, NotifyKind};
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
+pub use telemetry::Telemetry;
 pub use units::{duration_text, parse_duration};
 
 /// A complete configuration: every default filled in, every path absolute.
@@ -66,6 +68,8 @@ pub struct Config {
     pub backlog: Option<BacklogConfig>,
     /// `[[notify]]`, in the order of the file.
     pub notify: Vec<Notify>,
+    /// `[telemetry]`
+    pub telemetry: Telemetry,
     /// `[bench]`
     pub bench: Bench,
     /// `[env]`

@@ -14,7 +14,7 @@ use crate::strict::{self, StrictEnum};
 pub struct Notify {
     /// What the receiver is: "command" runs `command` with the notice as JSON on standard input; "webhook" posts that
     /// JSON by the rules of Standard Webhooks; "ntfy", "slack" and "discord" post what these services expect; "desktop"
-    /// shows it with `notify-send`.
+    /// shows it with `notify-send`; "autocoder" posts the progress of a backlog as AutoCoder does, whatever `on` says.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "strict::optional_enumeration"
@@ -62,6 +62,9 @@ pub struct Notify {
 }
 
 impl Notify {
+    /// The file in the workspace in which AutoCoder writes down what it has posted.
+    pub const PROGRESS_CACHE: &'static str = ".progress_cache";
+
     /// Whether a text can be an address that notices are posted to.
     #[must_use]
     pub fn is_address(text: &str) -> bool {
@@ -105,6 +108,8 @@ pub enum NotifyKind {
     Discord,
     /// The desktop of this user.
     Desktop,
+    /// An address that takes the progress of a backlog in the form of AutoCoder.
+    Autocoder,
 }
 
 impl NotifyKind {
@@ -118,6 +123,7 @@ impl NotifyKind {
             Self::Slack => "slack",
             Self::Discord => "discord",
             Self::Desktop => "desktop",
+            Self::Autocoder => "autocoder",
         }
     }
 
@@ -130,9 +136,16 @@ impl NotifyKind {
 
 impl StrictEnum for NotifyKind {
     const WORDS: &'static [&'static str] =
-        &["command", "webhook", "ntfy", "slack", "discord", "desktop"];
-    const VALUES: &'static [Self] =
-        &[Self::Command, Self::Webhook, Self::Ntfy, Self::Slack, Self::Discord, Self::Desktop];
+        &["command", "webhook", "ntfy", "slack", "discord", "desktop", "autocoder"];
+    const VALUES: &'static [Self] = &[
+        Self::Command,
+        Self::Webhook,
+        Self::Ntfy,
+        Self::Slack,
+        Self::Discord,
+        Self::Desktop,
+        Self::Autocoder,
+    ];
 }
 
 /// What a notice is about.

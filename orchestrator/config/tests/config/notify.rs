@@ -9,7 +9,7 @@ fn mistakes() {
         (
             "[[notify]]\nkind = 'mail'",
             &[
-                "ralph.toml:2:8: notify.0.kind: expected \"command\" or \"webhook\" or \"ntfy\" or \"slack\" or \"discord\" or \"desktop\", found \"mail\"",
+                "ralph.toml:2:8: notify.0.kind: expected \"command\" or \"webhook\" or \"ntfy\" or \"slack\" or \"discord\" or \"desktop\" or \"autocoder\", found \"mail\"",
             ],
         ),
         ("[[notify]]\nkind = 'ntfy'", &["ralph.toml:1:1: notify.0: `url` is missing"]),
@@ -24,6 +24,18 @@ fn mistakes() {
             &[
                 "ralph.toml:3:14: notify.0.secret_env: has no meaning for a receiver of the kind \"desktop\"",
                 "ralph.toml:4:11: notify.0.command: has no meaning for a receiver of the kind \"desktop\"",
+            ],
+        ),
+        (
+            "[[notify]]\nkind = 'autocoder'\nurl = 'http://x'\n[[notify]]\nkind = 'autocoder'\nname = 'b'\nurl = 'http://y'",
+            &[
+                "ralph.toml:5:8: notify.1.kind: another receiver has this kind: what was posted is written down once",
+            ],
+        ),
+        (
+            "[telemetry]\notlp = 'collector:4318'",
+            &[
+                "ralph.toml:2:8: telemetry.otlp: expected an address that begins with https:// or http:// and has no spaces",
             ],
         ),
         ("[[notify]]\nkind = 'command'", &["ralph.toml:1:1: notify.0: `command` is missing"]),

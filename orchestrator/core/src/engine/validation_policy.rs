@@ -13,7 +13,9 @@ use crate::machine::{
 };
 use crate::registry::Registry;
 use crate::workspace::{ProtectedError, ProtectedPaths};
-use ralph_orchestrator_config::{self as config, Config, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_config::{
+    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind,
+};
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 
 /// A validator, with its table in the configuration.
@@ -234,6 +236,9 @@ fn bookkeeping(config: &Config) -> Vec<String> {
         let temporary = format!(".{name}.ralph-tmp");
         let names = beside.into_iter().chain([name.to_string(), temporary]);
         globs.extend(names.map(|name| escape_glob(&path.with_file_name(name).to_string_lossy())));
+    }
+    if config.notify.iter().any(|notify| notify.kind == Some(NotifyKind::Autocoder)) {
+        globs.push(Notify::PROGRESS_CACHE.to_owned());
     }
     let memory = [&config.memory.progress, &config.memory.errors];
     for path in memory.into_iter().flatten() {

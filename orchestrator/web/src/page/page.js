@@ -1,10 +1,12 @@
 "use strict";
 const $ = id => document.getElementById(id);
-const MOST_ROWS = 2000, REFRESH_MS = 5000, RETRY_MS = 2000;
+// Together at most 2000 rows, with 200 of iterations, which the server counts.
+const MOST_RUNS = 200, MOST_STORY = 1000, MOST_LINES = 600;
+const REFRESH_MS = 5000, RETRY_MS = 2000, KEY = "ralph-key";
 
 // What an agent wrote must not reorder or hide what stands beside it.
 const clean = text => String(text).replace(
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu,
   letter => "\\u{" + letter.codePointAt(0).toString(16) + "}");
 const make = (name, text, kind) => {
   const element = document.createElement(name);
@@ -25,6 +27,7 @@ const tone = phase => GOOD.includes(phase) ? "good" : WAIT.includes(phase) ? "wa
 
 let mayControl = false, runs = [], selected = null, source = null, timer = null;
 let lastSeq = 0, following = true, waiting = [];
+let before = null, shownIterations = "", detail = [], detailFrom = 0, detailAsked = 0;
 
 class LoggedOut extends Error {}
 async function ask(path, options) {
@@ -40,8 +43,12 @@ const post = (path, body, headers) => ask(path, {
 
 // --- logging in
 
+// The cookie is sent to every port of this machine; controls need what only this origin keeps.
+async function openSession(token) {
+  localStorage.setItem(KEY, (await post("/api/session", { token })).key);
+}
 async function logIn(token) {
-  await post("/api/session", { token });
+  await openSession(token);
   await begin();
 }
 function showLogin() {
@@ -83,7 +90,9 @@ async function refreshRuns() {
   mayControl = answer.control;
   $("connection").textContent = mayControl ? "connected" : "connected, read only";
   $("empty").hidden = runs.length > 0;
-  const buttons = runs.map(run => {
+  $("more-runs").hidden = runs.length <= MOST_RUNS;
+  $("more-runs").textContent = `and ${runs.length - MOST_RUNS} more: see the command runs --all`;
+  const buttons = runs.slice(0, MOST_RUNS).map(run => {
     const button = make("button");
     button.type = "button";
     button.dataset.run = run.run;
@@ -122,7 +131,10 @@ function select(run) {
   lastSeq = 0;
   following = true;
   waiting = [];
+  before = null;
+  shownIterations = "";
   $("story").replaceChildren();
+  detailAsked++;
   $("detail").hidden = true;
   $("outcome").textContent = "";
   $("follow").hidden = true;
@@ -149,8 +161,33 @@ async function refreshRun() {
   showLimits(run);
   $("verdicts-part").hidden = run.verdicts.length === 0;
   $("verdicts").replaceChildren(...run.verdicts.map(showVerdict));
-  $("iterations").replaceChildren(...run.iteration_list.slice(-MOST_ROWS).reverse().map(showIteration));
+  if (before === null) showIterations(run.iteration_list);
 }
+// Whoever is at a button of the table stays there.
+function showIterations(list) {
+  const text = JSON.stringify([before, list]);
+  if (text === shownIterations) return;
+  shownIterations = text;
+  const label = $("iterations").contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+  $("iterations").replaceChildren(...list.map(showIteration).reverse());
+  if (label) ($("iterations").querySelector(`[aria-label="${CSS.escape(label)}"]`) ?? $("iterations").closest(".wide")).focus();
+  $("older").hidden = !(list[0]?.iteration > 1);
+  $("older").dataset.before = list[0]?.iteration ?? 0;
+  $("newest").hidden = before === null;
+}
+$("older").addEventListener("click", async () => {
+  before = Number($("older").dataset.before);
+  try {
+    showIterations((await ask(`/api/runs/${selected}/iterations?before=${before}`)).iterations);
+  } catch (problem) {
+    failed(problem);
+  }
+});
+$("newest").addEventListener("click", () => {
+  before = null;
+  $("iterations").closest(".wide").focus();
+  refreshRun().catch(failed);
+});
 function showLimits(run) {
   const tokens = Object.values(run.tokens).reduce((sum, count) => sum + (Number(count) || 0), 0);
   const rows = [["iterations", run.iterations, run.limits.max_iterations, number],
@@ -197,39 +234,58 @@ function showIteration(one) {
   return row;
 }
 async function showPart(iteration, part) {
+  const asked = ++detailAsked;
   $("detail").hidden = false;
   $("detail-title").textContent = clean(`Iteration ${iteration}: ${part}`);
   const text = $("detail-text");
+  detail = [];
+  showLines(0);
   text.textContent = "loading";
   $("detail").scrollIntoView();
   $("detail").focus();
   try {
     const answer = await ask(`/api/runs/${selected}/iterations/${iteration}/${part}`);
-    const lines = part === "diff" ? (answer.patch ?? "").split("\n")
+    if (asked !== detailAsked) return;
+    detail = part === "diff" ? (answer.patch ?? "").split("\n")
       : part === "transcript" ? answer.lines.flatMap(line => line.split("\n"))
         : JSON.stringify(answer.records, null, 2).split("\n");
-    const shown = lines.slice(0, MOST_ROWS).map(line => make("div", line || " ",
-      part !== "diff" ? "" : line.startsWith("+") ? "good" : line.startsWith("-") ? "bad" : ""));
-    if (lines.length > MOST_ROWS || answer.truncated || answer.patch_truncated) shown.push(make("div", "… the rest is not shown"));
-    text.replaceChildren(...(lines.join("") === "" ? [make("div", "nothing")] : shown));
+    if (detail.join("") === "") detail = ["nothing"];
+    if (part === "transcript" && answer.truncated) detail.unshift("… what came before is not shown");
+    if (answer.patch_truncated) detail.push("… the rest is not shown");
+    text.classList.toggle("patch", part === "diff");
+    showLines(0);
   } catch (problem) {
     text.textContent = clean(problem.message);
     if (problem instanceof LoggedOut) showLogin();
   }
 }
 
-// --- the story: at most MOST_ROWS rows, and never a row moved that one reads
+function showLines(from) {
+  detailFrom = from;
+  const text = $("detail-text"), isPatch = text.classList.contains("patch");
+  text.replaceChildren(...detail.slice(from, from + MOST_LINES).map(line => make("div", line || " ",
+    !isPatch ? "" : line.startsWith("+") ? "good" : line.startsWith("-") ? "bad" : "")));
+  text.scrollTop = 0;
+  $("earlier").hidden = from === 0;
+  $("later").hidden = from + MOST_LINES >= detail.length;
+}
+for (const [id, step] of [["earlier", -MOST_LINES], ["later", MOST_LINES]]) $(id).addEventListener("click", () => {
+  showLines(detailFrom + step);
+  $("detail-text").focus();
+});
+
+// --- the story: at most MOST_STORY rows, and never a row moved that one reads
 
 function openStream() {
   closeStream();
-  const where = lastSeq > 0 ? "after=" + lastSeq : "last=" + MOST_ROWS;
+  const where = lastSeq > 0 ? "after=" + lastSeq : "last=" + MOST_STORY;
   source = new EventSource(`/api/runs/${selected}/events?${where}`);
   source.onmessage = event => {
     const seq = Number(event.lastEventId);
     if (seq <= lastSeq) return;
     lastSeq = seq;
     for (const line of JSON.parse(event.data).lines) waiting.push(line);
-    if (waiting.length > 2 * MOST_ROWS) waiting = waiting.slice(-MOST_ROWS);
+    if (waiting.length > 2 * MOST_STORY) waiting = waiting.slice(-MOST_STORY);
     soon();
   };
   source.addEventListener("problem", event => {
@@ -268,12 +324,12 @@ function soon() {
 function addRows() {
   const story = $("story");
   if (!following) {
-    const room = MOST_ROWS - story.childElementCount;
+    const room = MOST_STORY - story.childElementCount;
     if (room > 0) story.append(...waiting.splice(0, room).map(line => make("div", line)));
   } else {
-    const added = waiting.slice(-MOST_ROWS).map(line => make("div", line));
+    const added = waiting.slice(-MOST_STORY).map(line => make("div", line));
     waiting = [];
-    const surplus = story.childElementCount + added.length - MOST_ROWS;
+    const surplus = story.childElementCount + added.length - MOST_STORY;
     for (let row = 0; row < surplus && story.firstChild; row++) story.firstChild.remove();
     story.append(...added);
     story.scrollTop = story.scrollHeight;
@@ -303,7 +359,7 @@ async function send(control, body) {
   const key = newKey(), path = `/api/runs/${selected}/${control}`;
   $("outcome").textContent = "sending";
   try {
-    const once = () => post(path, body, { "Idempotency-Key": key });
+    const once = () => post(path, body, { "Idempotency-Key": key, "X-Ralph-Key": localStorage.getItem(KEY) ?? "" });
     // The same key takes effect once, however often it arrives.
     const answer = await once().catch(problem => problem instanceof TypeError ? once() : Promise.reject(problem));
     $("outcome").textContent = clean(answer.message);
@@ -347,7 +403,7 @@ const token = new URLSearchParams(location.hash.slice(1)).get("token");
 if (token) {
   history.replaceState(null, "", location.pathname);
   // Loaded anew, the page has an entry of its own in the tab's history, which never had the token.
-  post("/api/session", { token }).then(() => location.replace(location.pathname), problem => {
+  openSession(token).then(() => location.replace(location.pathname), problem => {
     showLogin();
     $("login-problem").textContent = clean(problem.message);
   });

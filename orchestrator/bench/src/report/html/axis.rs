@@ -2,28 +2,31 @@
 
 use serde::Serialize;
 
-/// The drawing area of all charts, in units of their view box.
-pub(super) const LEFT: f64 = 44.0;
-pub(super) const RIGHT: f64 = 384.0;
-pub(super) const TOP: f64 = 14.0;
-pub(super) const BOTTOM: f64 = 214.0;
+/// The left end of the drawing area of all charts, in units of their view box.
+pub const LEFT: f64 = 44.0;
+/// Its right end.
+pub const RIGHT: f64 = 384.0;
+/// Its upper end.
+pub const TOP: f64 = 14.0;
+/// Its lower end.
+pub const BOTTOM: f64 = 214.0;
 /// About how many steps an axis has.
 const STEPS: f64 = 5.0;
 
 /// A mark of an axis.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Tick {
+pub struct Tick {
     /// Its coordinate.
-    pub(super) at: f64,
+    pub at: f64,
     /// Its value.
-    pub(super) value: f64,
+    pub value: f64,
     /// Its value as text.
-    pub(super) text: String,
+    pub text: String,
 }
 
 /// An axis from `low` at the coordinate `from` to `high` at the coordinate `to`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub struct Axis {
     low: f64,
     high: f64,
     step: f64,
@@ -33,7 +36,8 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Returns an axis with round marks that has room for all finite values.
-    pub(super) fn covering(values: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Self {
+    #[must_use]
+    pub fn covering(values: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Self {
         let finite = values.filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (low.min(value), high.max(value))
@@ -44,13 +48,14 @@ impl Axis {
     }
 
     /// Returns the coordinate of a value, at the end of the axis if it is beyond.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    #[must_use]
+    pub fn place(&self, value: f64) -> f64 {
         let share = (value.clamp(self.low, self.high) - self.low) / (self.high - self.low);
         round(self.from + share * (self.to - self.from))
     }
 
     /// Returns the marks, with `format` for their texts.
-    pub(super) fn ticks(&self, format: impl Fn(f64) -> String) -> Vec<Tick> {
+    pub fn ticks(&self, format: impl Fn(f64) -> String) -> Vec<Tick> {
         let mut ticks = Vec::new();
         let mut number = 0_u32;
         loop {
@@ -65,7 +70,8 @@ impl Axis {
     }
 
     /// Returns how many digits after the point the marks need.
-    pub(super) fn digits(&self) -> usize {
+    #[must_use]
+    pub fn digits(&self) -> usize {
         [(1.0, 0), (0.1, 1), (0.01, 2), (0.001, 3)]
             .into_iter()
             .find(|(unit, _)| self.step >= *unit * 0.99)
@@ -81,7 +87,8 @@ fn round_step(step: f64) -> f64 {
 }
 
 /// Returns a coordinate with two digits after the point.
-pub(super) fn round(coordinate: f64) -> f64 {
+#[must_use]
+pub fn round(coordinate: f64) -> f64 {
     (coordinate * 100.0).round() / 100.0
 }
 

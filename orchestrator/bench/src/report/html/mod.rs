@@ -5,7 +5,7 @@
 //! value is the quotient of both.
 
 mod attempts;
-mod axis;
+pub mod axis;
 mod curves;
 mod fault_bars;
 mod page;
