@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 62] = [
+const COMMANDS: [&str; 63] = [
     "",
     "run",
     "new",
