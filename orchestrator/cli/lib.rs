@@ -44,6 +44,7 @@ mod render;
 mod report;
 mod sandbox;
 mod schema;
+mod served_agent;
 mod signals;
 mod suggest;
 mod task;
