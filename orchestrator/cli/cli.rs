@@ -223,6 +223,12 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let config = match workspace {
         Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
         None if command.uses_config() => ConfigFile::find(config)?.with_task(task),
+        // That of no configuration in particular.
+        None if config.is_none()
+            && matches!(command, Command::Config(commands::config::ConfigCommand::Schema)) =>
+        {
+            ConfigFile::without_file()?
+        }
         None => ConfigFile::named(named.clone()),
     };
     if let Some(notice) = config.place.notice() {

@@ -68,6 +68,11 @@ impl ConfigFile {
         matches!(self.place, ConfigPlace::Missing { .. })
     }
 
+    /// Whether `-c` names it.
+    pub(crate) const fn is_named(&self) -> bool {
+        matches!(self.place, ConfigPlace::Named(_))
+    }
+
     /// The file, or where it would be.
     pub(crate) fn path(&self) -> PathBuf {
         self.place.path()

@@ -1,5 +1,6 @@
 //! Runs inside of another program.
 
+mod controls;
 mod error;
 mod events;
 mod run;
@@ -24,6 +25,7 @@ use crate::context::{self, Context, STATE_HOME};
 use crate::error::CommandError;
 use crate::{output, registry};
 
+pub use controls::ControlHandle;
 pub use error::OrchestratorError;
 pub use events::RunUpdate;
 pub use run::{Run, RunResult, StopHandle};

@@ -44,6 +44,7 @@ mod render;
 mod report;
 mod sandbox;
 mod schema;
+mod served_agent;
 mod signals;
 mod suggest;
 mod task;
@@ -65,8 +66,8 @@ mod writer;
 pub use cli::{Cli, CliBuilder};
 pub use compiled_in::{CompiledInKind, NameError};
 pub use embedded::{
-    Orchestrator, OrchestratorBuilder, OrchestratorError, Run, RunResult, RunUpdate, StopHandle,
-    intercept,
+    ControlHandle, Orchestrator, OrchestratorBuilder, OrchestratorError, Run, RunResult, RunUpdate,
+    StopHandle, intercept,
 };
 pub use ralph_adapter_common as adapter;
 pub use ralph_orchestrator_contract::*;

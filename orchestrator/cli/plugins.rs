@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, open_backlog_of};
 use ralph_orchestrator_config::{ConfigErrors, PluginConfig};
+use ralph_orchestrator_contract::Agent;
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_core::registry::{FactoryMap, Registry};
 use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};
@@ -17,6 +18,7 @@ use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::registry;
+use crate::served_agent::ServedAgent;
 
 /// The plugins of a configuration; none of their code has run.
 pub(crate) struct Plugins {
@@ -121,7 +123,10 @@ impl Plugins {
             let (one, by) = (Arc::clone(plugin), confined.clone());
             registry.agents.add_async(name, digest.clone(), move |member, table, context| {
                 let (one, by) = (Arc::clone(&one), by.clone());
-                Box::pin(async move { one.agent(member, table, context, &by).await })
+                Box::pin(async move {
+                    let agent = one.agent(member, table, context, &by).await?;
+                    Ok(Box::new(ServedAgent(agent)) as Box<dyn Agent>)
+                })
             });
             let (one, by) = (Arc::clone(plugin), supervisor.clone());
             registry.detectors.add_async(name, digest.clone(), move |member, table, context| {

@@ -3,6 +3,7 @@
 use ralph_orchestrator_config as config;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_driver::{BACKLOG_DETECTOR, BacklogDetectorKeys};
+use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,9 @@ type Keys = (String, Value);
 const AGENT: &str = "AgentConfig";
 
 /// Returns the JSON Schema of `ralph.toml`.
-pub(crate) fn schema(compiled_in: &CompiledIn) -> Value {
+///
+/// `plugins` are the keys of plugins' items.
+pub(crate) fn schema(compiled_in: &CompiledIn, plugins: PluginKeys) -> Value {
     let mut schema = config::schema(&registry::config_defaults());
     let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) else {
         return schema;
@@ -26,15 +29,15 @@ pub(crate) fn schema(compiled_in: &CompiledIn) -> Value {
         .get(AGENT)
         .and_then(|agent| agent.pointer("/properties/adapter/default"))
         .cloned();
-    let agents = define(definitions, "adapter", agents(compiled_in));
+    let agents = define(definitions, "adapter", with(agents(compiled_in), plugins.agents));
     let conditions = agents.into_iter().map(|(name, reference)| {
         let is_default = default.as_ref().is_some_and(|default| *default == name);
         condition("adapter", &name, is_default, &json!({"properties": {"config": reference}}))
     });
     add(definitions, AGENT, conditions.collect());
     for (table, key, kinds) in [
-        ("Validator", "kind", validators(compiled_in)),
-        ("Detector", "name", detectors(compiled_in)),
+        ("Validator", "kind", with(validators(compiled_in), plugins.validators)),
+        ("Detector", "name", with(detectors(compiled_in), plugins.detectors)),
     ] {
         let kinds = define(definitions, &table.to_lowercase(), kinds);
         let conditions = kinds
@@ -44,6 +47,39 @@ pub(crate) fn schema(compiled_in: &CompiledIn) -> Value {
         add(definitions, table, conditions);
     }
     schema
+}
+
+/// The keys of plugins' items, by the names that a configuration has for them.
+#[derive(Debug, Default)]
+pub(crate) struct PluginKeys {
+    agents: Vec<Keys>,
+    detectors: Vec<Keys>,
+    validators: Vec<Keys>,
+}
+
+impl PluginKeys {
+    /// Adds the items of a plugin that say what their keys are.
+    pub(crate) fn add(&mut self, plugin: &str, items: &[Item]) {
+        for item in items {
+            let Some(schema) = &item.schema else { continue };
+            let (keys, schema) = match item.kind {
+                ItemKind::Agent => (&mut self.agents, schema.clone()),
+                ItemKind::Detector => (&mut self.detectors, beside_others(schema.clone())),
+                ItemKind::Validator => (&mut self.validators, beside_others(schema.clone())),
+                ItemKind::Backlog | ItemKind::Unknown => continue,
+            };
+            keys.push((format!("{plugin}/{}", item.name), schema.clone()));
+            // The only one of its kind needs no name.
+            if items.iter().filter(|other| other.kind == item.kind).count() == 1 {
+                keys.push((plugin.to_owned(), schema));
+            }
+        }
+    }
+}
+
+fn with(mut keys: Vec<Keys>, more: Vec<Keys>) -> Vec<Keys> {
+    keys.extend(more);
+    keys
 }
 
 fn agents(compiled_in: &CompiledIn) -> Vec<Keys> {
@@ -84,7 +120,9 @@ fn named<'a>(keys: impl Iterator<Item = (&'a str, Value)>) -> Vec<Keys> {
 fn define(definitions: &mut Map<String, Value>, what: &str, kinds: Vec<Keys>) -> Vec<Keys> {
     let define = |(name, keys)| {
         let definition = format!("{what}:{name}");
-        let reference = json!({"$ref": format!("#/definitions/{definition}")});
+        // Names of plugins' items have a slash.
+        let pointer = definition.replace('/', "~1");
+        let reference = json!({"$ref": format!("#/definitions/{pointer}")});
         definitions.insert(definition, keys);
         (name, reference)
     };
@@ -120,7 +158,11 @@ pub(crate) fn closed<T: JsonSchema>() -> Value {
 
 /// The keys of a table that has those that core knows, too.
 pub(crate) fn open<T: JsonSchema>() -> Value {
-    let mut keys = closed::<T>();
+    beside_others(closed::<T>())
+}
+
+/// Returns a schema that allows keys beside its own.
+fn beside_others(mut keys: Value) -> Value {
     if let Some(root) = keys.as_object_mut() {
         root.remove("additionalProperties");
     }

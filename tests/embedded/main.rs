@@ -38,11 +38,12 @@ fn main() {
         return;
     }
     intercept();
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("reports_its_events_in_order_and_its_end", reports_its_events_in_order_and_its_end),
         ("runs_that_need_each_other_complete", runs_that_need_each_other_complete),
         ("a_stopped_run_is_resumed", a_stopped_run_is_resumed),
         ("a_dropped_run_leaves_no_process", a_dropped_run_leaves_no_process),
+        ("a_run_is_steered_and_paused", a_run_is_steered_and_paused),
         ("mistakes_are_located", mistakes_are_located),
         ("what_needs_several_runs_is_refused", what_needs_several_runs_is_refused),
         ("each_orchestrator_has_adapters_of_its_own", each_orchestrator_has_adapters_of_its_own),
@@ -227,6 +228,37 @@ fn a_dropped_run_leaves_no_process() {
         let mut run = orchestrator.start().await.unwrap();
         let first = run.next_update().await;
         assert!(matches!(first, Some(RunUpdate::Event(RunEvent::RunResumed { .. }))), "{first:?}");
+    });
+}
+
+fn a_run_is_steered_and_paused() {
+    let folder = Folder::new("");
+    let (at_work, go_on) = (folder.fifo("at-work"), folder.fifo("go-on"));
+    let prompt = folder.root.path().join("prompt");
+    // The first iteration reports itself and waits; the second one keeps what it is given.
+    let script = format!(
+        "if [ -e half ]; then cat > {}; touch done; {PROMISE}; else touch half; echo x > {}; cat {}; fi",
+        prompt.display(),
+        at_work.display(),
+        go_on.display()
+    );
+    let folder = Folder { script, ..folder };
+    let orchestrator = folder.builder().build().unwrap();
+    block_on(async {
+        let run = orchestrator.start().await.unwrap();
+        read_to_end(&at_work).await;
+        let controls = run.control_handle();
+        assert!(controls.steer("Use the metric system.").await.unwrap());
+        assert!(controls.pause(false).await.unwrap());
+        assert!(controls.steer(" ").await.is_err());
+        fs::write(&go_on, "x").unwrap();
+        assert!(controls.resume().await.unwrap());
+        let result = run.finish().await.unwrap();
+        assert_eq!((result.reason, result.iterations), (StopReason::Completed, 2));
+        assert!(fs::read_to_string(&prompt).unwrap().contains("Use the metric system."));
+        // There is nothing left to guide.
+        let error = controls.steer("Too late.").await.unwrap_err().to_string();
+        assert!(error.contains("complete"), "{error}");
     });
 }
 

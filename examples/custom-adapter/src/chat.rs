@@ -2,11 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ralph_orchestrator_plugin_sdk::agent_tools::definitions;
 use ralph_orchestrator_plugin_sdk::{AgentError, ErrorClass, Tokens};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::Answer;
+use crate::shell;
 
 /// So much of an answer that is no JSON is shown, in characters.
 const SHOWN: usize = 300;
@@ -19,6 +21,16 @@ tool.";
 /// What the model reads first.
 pub(crate) fn opening(prompt: &str) -> Vec<Value> {
     vec![json!({"role": "system", "content": SYSTEM}), json!({"role": "user", "content": prompt})]
+}
+
+/// The tools that the model is offered: `bash`, and those of the orchestrator.
+pub(crate) fn tools() -> Vec<Value> {
+    let own = definitions().into_iter().map(|tool| {
+        let function = json!({"name": tool.name, "description": tool.description,
+            "parameters": tool.input_schema});
+        json!({"type": "function", "function": function})
+    });
+    std::iter::once(shell::tool()).chain(own).collect()
 }
 
 /// An answer of the model.

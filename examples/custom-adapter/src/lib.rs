@@ -1,5 +1,6 @@
 //! An agent for any endpoint that speaks OpenAI's chat completions: the model is asked what to do, runs
-//! commands by its one tool `bash`, and is done when it calls none.
+//! commands by its tool `bash`, claims and takes notes by those of the orchestrator, and is done when it calls
+//! none.
 //!
 //! `http` asks, `chat` understands the answers, `shell` runs the commands.
 
@@ -14,7 +15,9 @@ use std::time::Duration;
 
 use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildError, CancelReason, Capabilities, Description, ErrorClass, Event,
-    EventSink, Iteration, Report, Tokens, Usage, async_trait, export_plugin,
+    EventSink, Iteration, Report, Tokens, Usage,
+    agent_tools::{self, AgentTools, ToolAnswer, ToolCall},
+    async_trait, export_plugin,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -101,7 +104,13 @@ impl Agent for ChatAgent {
             name: "chat".to_owned(),
             summary: format!("{} at {}", self.config.model, self.config.base_url),
             model: Some(self.config.model.clone()),
-            capabilities: Capabilities { tokens: true, context: true, ..Capabilities::default() },
+            capabilities: Capabilities {
+                tokens: true,
+                context: true,
+                tool_calls: true,
+                in_session_validation: true,
+                ..Capabilities::default()
+            },
             wants_env: self.config.api_key_env.iter().cloned().collect(),
             ..Description::default()
         }
@@ -117,8 +126,14 @@ impl Agent for ChatAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let shell = Shell::new(&task);
-        let mut work =
-            Work { agent: self, task: &task, events, shell: &shell, report: Report::default() };
+        let mut work = Work {
+            agent: self,
+            task: &task,
+            events,
+            shell: &shell,
+            tools: AgentTools::new(&task),
+            report: Report::default(),
+        };
         let ended = tokio::select! {
             biased;
             reason = events.cancelled() => Err(cancelled(reason)),
@@ -140,6 +155,8 @@ struct Work<'a> {
     task: &'a Iteration,
     events: &'a dyn EventSink,
     shell: &'a Shell,
+    /// The orchestrator's own.
+    tools: AgentTools,
     report: Report,
 }
 
@@ -184,7 +201,7 @@ impl Work<'_> {
 
     async fn ask(&self, messages: &[Value]) -> Result<Completion, AgentError> {
         let Config { model, answer_seconds, .. } = &self.agent.config;
-        let body = json!({"model": model, "messages": messages, "tools": [shell::tool()]});
+        let body = json!({"model": model, "messages": messages, "tools": chat::tools()});
         let key = self.agent.key(&self.task.env)?;
         let asked = self.agent.endpoint.post(key, body.to_string().into_bytes());
         let answer = within(Duration::from_secs(*answer_seconds), asked).await;
@@ -213,13 +230,26 @@ impl Work<'_> {
         let input = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
         let reported = Event::ToolCall { id: id.clone(), name: name.clone(), input: input.clone() };
         self.events.emit(reported).await;
-        let (text, is_error) = match shell::wanted(&name, &input) {
-            Ok((command, limit)) => self.shell.run(command, limit).await,
-            Err(message) => (message, true),
+        let (text, is_error) = match ToolCall::parse(&name, &input) {
+            Ok(call) => {
+                let ToolAnswer { text, is_error } = self.tools.call(call, self.events).await;
+                (text, is_error)
+            }
+            // A tool of the orchestrator's, with an argument that is missing.
+            Err(message) if is_own(&name) => (message, true),
+            Err(_) => match shell::wanted(&name, &input) {
+                Ok((command, limit)) => self.shell.run(command, limit).await,
+                Err(message) => (message, true),
+            },
         };
         self.events.emit(Event::ToolResult { id: id.clone(), is_error, text: text.clone() }).await;
         json!({"role": "tool", "tool_call_id": id, "content": text})
     }
+}
+
+/// Whether the orchestrator has a tool of this name.
+fn is_own(name: &str) -> bool {
+    agent_tools::definitions().iter().any(|tool| tool.name == name)
 }
 
 async fn within<T>(

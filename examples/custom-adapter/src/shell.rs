@@ -1,25 +1,21 @@
 //! The tool `bash`: runs commands, keeps the ends of what they print, and ends all that they start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use ralph_orchestrator_plugin_sdk::Iteration;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use ralph_orchestrator_plugin_sdk::{Iteration, ProcessTree};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const NAME: &str = "bash";
-/// By which the processes of an iteration are found, in whatever session or group they are.
-const MARK: &str = "CHAT_AGENT_TREE";
 /// How long a command may run unless the model says otherwise, and at most.
 const USUAL: Duration = Duration::from_secs(600);
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -27,9 +23,6 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const REST: Duration = Duration::from_millis(200);
 /// So much is kept of the beginning, and as much of the end, of what a command prints; in bytes.
 const KEPT: usize = 16 * 1024;
-/// How long killed processes may take to be gone.
-const GONE: Duration = Duration::from_secs(5);
-const STEP: Duration = Duration::from_millis(5);
 
 /// As the model is told of it.
 pub(crate) fn tool() -> Value {
@@ -73,16 +66,14 @@ pub(crate) fn find(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
 pub(crate) struct Shell {
     workspace: PathBuf,
     env: BTreeMap<String, String>,
-    mark: String,
+    /// The processes of each command: those in the background live until the work is done.
+    trees: Mutex<Vec<ProcessTree>>,
 }
 
 impl Shell {
     pub(crate) fn new(task: &Iteration) -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}-{number}-{now}", std::process::id());
-        Self { workspace: task.workspace.clone(), env: task.env.clone(), mark }
+        let (workspace, env) = (task.workspace.clone(), task.env.clone());
+        Self { workspace, env, trees: Mutex::default() }
     }
 
     /// What it printed, and whether it failed.
@@ -95,19 +86,13 @@ impl Shell {
 
     async fn try_run(&self, command: &str, limit: Duration) -> io::Result<(String, bool)> {
         let (output, input) = io::pipe()?;
-        let mut child = Command::new(NAME)
-            .args(["-c", command])
-            .current_dir(&self.workspace)
-            .env_clear()
-            .envs(&self.env)
-            .env(MARK, &self.mark)
-            .stdin(Stdio::null())
-            .stdout(input.try_clone()?)
-            .stderr(input)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let mut bash = Command::new(NAME);
+        bash.args(["-c", command]).current_dir(&self.workspace).env_clear().envs(&self.env);
+        bash.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+        let tree = ProcessTree::new();
+        let mut child = tree.spawn(&mut bash)?;
+        // The pipe ends with the processes, and not with this command.
+        drop(bash);
         let mut output = Receiver::from_owned_fd(OwnedFd::from(output))?;
         let mut kept = Kept::default();
         let ended = {
@@ -127,15 +112,12 @@ impl Shell {
             timeout(limit, work).await
         };
         let Ok(status) = ended else {
-            // It was not waited for, so the number is still its own.
-            if let Some(group) = group {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait().await?;
+            tree.end().await;
             let seconds = limit.as_secs();
             let text = kept.text();
             return Ok((format!("{text}\n[killed: not done within {seconds} s]"), true));
         };
+        self.trees().push(tree);
         let status = status?;
         let text = kept.text();
         let text = if status.success() { text } else { format!("{text}\n[{status}]") };
@@ -144,56 +126,16 @@ impl Shell {
 
     /// Ends all that is still there, and waits until it is gone; the names.
     pub(crate) async fn end(&self) -> Vec<String> {
+        let trees = std::mem::take(&mut *self.trees());
         let mut names = BTreeSet::new();
-        let ended = async {
-            loop {
-                let killed = self.kill();
-                if killed.is_empty() {
-                    return;
-                }
-                names.extend(killed);
-                sleep(STEP).await;
-            }
-        };
-        if timeout(GONE, ended).await.is_err() {
-            tracing::warn!(?names, "some processes do not end");
+        for tree in &trees {
+            names.extend(tree.end().await);
         }
         names.into_iter().collect()
     }
 
-    /// Kills every process of the iteration, and tells their names.
-    fn kill(&self) -> Vec<String> {
-        let mark = format!("{MARK}={}", self.mark);
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut names = Vec::new();
-        for folder in entries.map(|entry| entry.path()) {
-            let id = folder.file_name().and_then(|name| name.to_str()?.parse().ok());
-            // First: whoever gets the number later is not meant.
-            let Some(Ok(process)) =
-                id.and_then(Pid::from_raw).map(|id| pidfd_open(id, PidfdFlags::empty()))
-            else {
-                continue;
-            };
-            let env = fs::read(folder.join("environ")).unwrap_or_default();
-            if env.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
-                let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-                names.push(name.trim_end().to_owned());
-                // It may be gone meanwhile.
-                let _ = pidfd_send_signal(process, Signal::KILL);
-            }
-        }
-        names
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        // What is killed may have started more before it was; after a few rounds there is nobody left.
-        for _ in 0..10 {
-            if self.kill().is_empty() {
-                break;
-            }
-        }
+    fn trees(&self) -> MutexGuard<'_, Vec<ProcessTree>> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

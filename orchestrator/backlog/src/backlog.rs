@@ -40,6 +40,11 @@ pub trait Backlog: Send + Sync {
     /// Returns an example of the file's content, or how it is made, for agents that write it.
     fn example(&self) -> &str;
 
+    /// Returns what agents that write into the file have to know beside the example; may be empty.
+    fn instructions(&self) -> &str {
+        ""
+    }
+
     /// Reads a stored version, as [`load`](Self::load) reads the file.
     ///
     /// # Errors

@@ -199,6 +199,10 @@ impl Backlog for FormatBacklog {
         &self.description.example
     }
 
+    fn instructions(&self) -> &str {
+        &self.description.instructions
+    }
+
     fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError> {
         self.snapshot(bytes.to_vec())
     }

@@ -12,7 +12,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::terminal::{columns, stdout_width};
-use crate::schema::schema;
+use crate::schema::{PluginKeys, schema};
 use crate::{backlog, git, output, registry};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.
@@ -35,7 +35,7 @@ pub(crate) enum ConfigCommand {
         #[command(flatten)]
         sets: SetArgs,
     },
-    /// Print the JSON Schema of ralph.toml
+    /// Print the JSON Schema of ralph.toml; with `-c` that of this one, with the keys of its plugins
     Schema,
 }
 
@@ -44,12 +44,27 @@ pub(crate) fn config(file: &ConfigFile, command: ConfigCommand) -> Result<u8, Co
         ConfigCommand::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
         ConfigCommand::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,
         ConfigCommand::Schema => {
-            let text = serde_json::to_string_pretty(&schema(&of_program()))
-                .map_err(CommandError::internal)?;
+            let schema = schema(&of_program(), plugin_keys(file)?);
+            let text = serde_json::to_string_pretty(&schema).map_err(CommandError::internal)?;
             output::result(&text);
         }
     }
     Ok(exit::OK)
+}
+
+/// Returns the keys of the plugins of the named configuration. Without a name no plugin is started.
+fn plugin_keys(file: &ConfigFile) -> Result<PluginKeys, CommandError> {
+    let mut keys = PluginKeys::default();
+    if !file.is_named() {
+        return Ok(keys);
+    }
+    let plugins = Plugins::from_context(&Context::load(file, Vec::new())?)?;
+    for (plugin, hello) in block_on(async { Ok(plugins.handshakes().await) })? {
+        let name = plugin.name();
+        let failed = |why| CommandError::unavailable(format!("the plugin `{name}`: {why}"));
+        keys.add(name, &hello.map_err(failed)?.provides);
+    }
+    Ok(keys)
 }
 
 fn show(context: &Context, json: bool) {

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
 use super::events::{EventReceiver, EventSender, RunUpdate, queue};
-use super::{OrchestratorError, RunOptions};
+use super::{ControlHandle, OrchestratorError, RunOptions};
 use crate::commands::init::refuse_placeholder;
 use crate::context::Context;
 use crate::error::CommandError;
@@ -33,6 +33,7 @@ pub struct Run {
     events: EventReceiver,
     end: oneshot::Receiver<Result<RunResult, OrchestratorError>>,
     stop: StopOnDrop,
+    controls: ControlHandle,
 }
 
 /// Stops a run from anywhere. Cheap to clone; does not keep the run alive.
@@ -109,6 +110,12 @@ impl Run {
         self.stop.0.clone()
     }
 
+    /// Returns what guides the run.
+    #[must_use]
+    pub fn control_handle(&self) -> ControlHandle {
+        self.controls.clone()
+    }
+
     /// Waits for the next update; `None` after the last. Nothing is lost when the future is dropped.
     pub async fn next_update(&mut self) -> Option<RunUpdate> {
         self.events.next().await
@@ -136,6 +143,7 @@ pub(super) async fn start(context: Context, options: RunOptions) -> Result<Run, 
     let (requests, receiver) = watch::channel(0_u32);
     let switch = KillSwitch::default();
     let stop = StopOnDrop(StopHandle { requests: Arc::new(requests), switch: switch.clone() });
+    let controls = ControlHandle::new(context.layout()?);
     let (sender, events) = queue();
     let (opened_sender, opened) = oneshot::channel();
     let (end_sender, end) = oneshot::channel();
@@ -144,7 +152,7 @@ pub(super) async fn start(context: Context, options: RunOptions) -> Result<Run, 
     let thread = std::thread::Builder::new().name("run".to_owned());
     thread.spawn(work).map_err(CommandError::from)?;
     let id = opened.await.unwrap_or_else(|_| Err(died()))?;
-    Ok(Run { id, events, end, stop })
+    Ok(Run { id, events, end, stop, controls })
 }
 
 /// What the thread of a run has.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{Agent, Budget, BuildContext, Iteration, Tokens};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::agent_env::{IDLE, claude_env, codex_config, codex_env, no_network};
@@ -35,6 +36,20 @@ pub enum Behaviour {
     Command {
         /// For `sh`.
         command: String,
+        /// The message.
+        text: String,
+    },
+    /// It claims completion by the tool for that, and then sends a message.
+    Claim {
+        /// The claim's text.
+        claim: String,
+        /// The message.
+        text: String,
+    },
+    /// It leaves a note by the tool for that, and then sends a message.
+    Note {
+        /// The note.
+        note: String,
         /// The message.
         text: String,
     },
@@ -212,6 +227,14 @@ fn script(behaviour: &Behaviour) -> Script {
         Behaviour::Message { text } => Script::new().then(said(text)).forever(more(text)),
         Behaviour::Command { command, text } => Script::new()
             .then(Turn::shell(command).usage(FIRST))
+            .then(said(text))
+            .forever(more(text)),
+        Behaviour::Claim { claim, text } => Script::new()
+            .then(Turn::own_tool("claim_complete", &json!({"message": claim})))
+            .then(said(text))
+            .forever(more(text)),
+        Behaviour::Note { note, text } => Script::new()
+            .then(Turn::own_tool("note", &json!({"text": note})))
             .then(said(text))
             .forever(more(text)),
         Behaviour::Hang => Script::new().forever(Reply::Hang),

@@ -100,7 +100,9 @@ mod backlog_formats;
 mod busy_tool;
 mod detectors_validators;
 mod fixture;
+mod own_tools;
 mod recording_sink;
+mod scenario;
 mod scenarios;
 mod settings;
 mod transcribed;
@@ -118,156 +120,16 @@ pub use detectors_validators::{
 };
 pub use fixture::{Behaviour, Fixture, Subject, with_claude, with_codex};
 pub use recording_sink::RecordingSink;
+pub use scenario::Scenario;
 pub use settings::{CheckResultRow, CheckSettings};
 pub use workspace_cases::{CaseExpectation, WorkspaceCase};
 
+use scenarios::NotPassed;
 use settings::word_of;
 use transcribed::TranscriptLog;
 
 /// No scenario takes longer, unless something hangs.
 const TIMEOUT: Duration = Duration::from_secs(180);
-
-/// A scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scenario {
-    /// `check()` says the same twice, spends nothing, changes nothing and leaves nothing.
-    Check,
-    /// A message becomes the final text; nothing is left.
-    Start,
-    /// The session comes before what happens in it; each result follows its call, once.
-    Order,
-    /// A prompt of [`Options::prompt_max`] bytes arrives as it is.
-    LongPrompt,
-    /// A prompt that is no UTF-8 is worked on or refused.
-    BadPrompt,
-    /// A tool prints what is no UTF-8.
-    BadOutput,
-    /// A tool prints 64 MiB: no event is large, and memory does not grow with it.
-    Flood,
-    /// The end is wanted before it began.
-    CancelBefore,
-    /// The end is wanted at the first event.
-    CancelAtFirstEvent,
-    /// The end is wanted while nothing comes.
-    Deadline,
-    /// The end is wanted in the middle of a message.
-    CancelInMessage,
-    /// The end is wanted while a tool runs that has started processes of its own.
-    CancelInTool,
-    /// The future is dropped while a tool runs.
-    Drop,
-    /// A tool leaves a process in a session of its own.
-    TreeEnd,
-    /// Figures only grow, and are the model's in the end.
-    Usage,
-    /// The provider refuses for now (429).
-    RateLimited,
-    /// The provider does not know the key (401).
-    Unauthenticated,
-    /// The provider refuses the request (400).
-    InvalidRequest,
-    /// The provider fails (500): overloaded, or a crash.
-    ProviderFails,
-}
-
-impl Scenario {
-    /// All of them, in the order in which they are run.
-    pub const ALL: [Self; 19] = [
-        Self::Check,
-        Self::Start,
-        Self::Order,
-        Self::LongPrompt,
-        Self::BadPrompt,
-        Self::BadOutput,
-        Self::Flood,
-        Self::CancelBefore,
-        Self::CancelAtFirstEvent,
-        Self::Deadline,
-        Self::CancelInMessage,
-        Self::CancelInTool,
-        Self::Drop,
-        Self::TreeEnd,
-        Self::Usage,
-        Self::RateLimited,
-        Self::Unauthenticated,
-        Self::InvalidRequest,
-        Self::ProviderFails,
-    ];
-    /// Those that need an agent that runs commands.
-    pub const WITH_TOOLS: [Self; 6] =
-        [Self::Order, Self::BadOutput, Self::Flood, Self::CancelInTool, Self::Drop, Self::TreeEnd];
-    /// Those that need an agent that asks the model of the fixture.
-    pub const WITH_MODEL: [Self; 5] = [
-        Self::Usage,
-        Self::RateLimited,
-        Self::Unauthenticated,
-        Self::InvalidRequest,
-        Self::ProviderFails,
-    ];
-    /// Those that need an agent that can be slow.
-    pub const WHEN_SLOW: [Self; 3] =
-        [Self::CancelAtFirstEvent, Self::Deadline, Self::CancelInMessage];
-}
-
-impl Scenario {
-    /// Returns its stable word, for configurations.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Start => "start",
-            Self::Order => "order",
-            Self::LongPrompt => "long-prompt",
-            Self::BadPrompt => "bad-prompt",
-            Self::BadOutput => "bad-output",
-            Self::Flood => "flood",
-            Self::CancelBefore => "cancel-before",
-            Self::CancelAtFirstEvent => "cancel-at-first-event",
-            Self::Deadline => "deadline",
-            Self::CancelInMessage => "cancel-in-message",
-            Self::CancelInTool => "cancel-in-tool",
-            Self::Drop => "drop",
-            Self::TreeEnd => "tree-end",
-            Self::Usage => "usage",
-            Self::RateLimited => "rate-limited",
-            Self::Unauthenticated => "unauthenticated",
-            Self::InvalidRequest => "invalid-request",
-            Self::ProviderFails => "provider-fails",
-        }
-    }
-
-    /// Returns the scenario with that word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.word() == word)
-    }
-}
-
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Check => "check",
-            Self::Start => "start",
-            Self::Order => "order of events",
-            Self::LongPrompt => "long prompt",
-            Self::BadPrompt => "prompt no UTF-8",
-            Self::BadOutput => "output no UTF-8",
-            Self::Flood => "64 MiB of output",
-            Self::CancelBefore => "cancel before start",
-            Self::CancelAtFirstEvent => "cancel at first event",
-            Self::Deadline => "deadline",
-            Self::CancelInMessage => "cancel in a message",
-            Self::CancelInTool => "cancel in a tool",
-            Self::Drop => "future dropped",
-            Self::TreeEnd => "tree ended",
-            Self::Usage => "usage",
-            Self::RateLimited => "429 rate limited",
-            Self::Unauthenticated => "401 unauthenticated",
-            Self::InvalidRequest => "400 invalid request",
-            Self::ProviderFails => "500 provider fails",
-        })
-    }
-}
 
 /// The expectations of an adapter.
 #[derive(Clone, Debug)]
@@ -474,8 +336,13 @@ async fn examine_one(
         let limit = options.settings.limit(TIMEOUT);
         match tokio::time::timeout(limit, examined).await {
             Ok(Ok(name)) => (log.violation().map_or(Outcome::Passed, Outcome::Failed), Some(name)),
-            Ok(Err(why)) => (Outcome::Failed(why), None),
-            Err(_) => (Outcome::Failed(format!("not within {} s", limit.as_secs_f64())), None),
+            Ok(Err(NotPassed::Failed(why))) => (Outcome::Failed(why), None),
+            Ok(Err(NotPassed::Unsupported(why))) => (Outcome::Skipped(why), None),
+            Err(_) => {
+                let is_told = log.has_events() || scenario == Scenario::Check;
+                let why = if is_told { "" } else { "; it sent no event" };
+                (Outcome::Failed(format!("not within {} s{why}", limit.as_secs_f64())), None)
+            }
         }
     };
     let duration = began.elapsed();

@@ -21,6 +21,8 @@ pub struct RecordingSink {
     cancel: watch::Sender<Option<CancelReason>>,
     /// Cancels at the first event that matches.
     cancel_at: Option<EventFilter>,
+    /// Why it cancels then.
+    cancel_reason: CancelReason,
     /// The answers to preview requests, in order; `None` never answers.
     previews: Mutex<VecDeque<Option<ValidationPreview>>>,
     /// The final texts of the preview requests so far.
@@ -42,6 +44,7 @@ impl RecordingSink {
             events: Mutex::default(),
             cancel: watch::channel(None).0,
             cancel_at: None,
+            cancel_reason: CancelReason::Signal,
             previews: Mutex::default(),
             requested: watch::channel(Vec::new()).0,
             guidance: Mutex::default(),
@@ -52,6 +55,12 @@ impl RecordingSink {
     #[must_use]
     pub fn cancelling_at(event: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
         Self { cancel_at: Some(Box::new(event)), ..Self::new() }
+    }
+
+    /// Cancels for this reason at the event that matches.
+    #[must_use]
+    pub fn with_reason(self, reason: CancelReason) -> Self {
+        Self { cancel_reason: reason, ..self }
     }
 
     /// Creates a sink that answers preview requests in order; `None` never answers.
@@ -132,7 +141,7 @@ impl CancelSignal for RecordingSink {
 impl EventSink for RecordingSink {
     async fn emit(&self, event: Event) {
         if self.cancel_at.as_ref().is_some_and(|wanted| wanted(&event)) {
-            self.cancel(CancelReason::Signal);
+            self.cancel(self.cancel_reason);
         }
         self.events().push(event);
     }

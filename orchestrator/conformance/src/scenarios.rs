@@ -11,10 +11,11 @@ use ralph_orchestrator_contract::{
 };
 
 use crate::fixture::{Behaviour, FIRST, Fixture, LAST, Subject};
+use crate::own_tools;
 use crate::{BusyTool, Options, RecordingSink, Scenario, SubjectFuture};
 
 const SAID: &str = "All is well: ünïcödé \u{1f980}.";
-const PROMPT: &[u8] = b"Do it.";
+pub(super) const PROMPT: &[u8] = b"Do it.";
 /// No event is larger, in bytes, however much is printed.
 const EVENT_MAX: usize = 16 * 1024 * 1024;
 /// What is printed in a flood may not be held all at once.
@@ -22,18 +23,36 @@ const GROWTH_MAX: u64 = 256 * 1024;
 /// How long an agent may take until it waits for something.
 const SLOW: Duration = Duration::from_secs(60);
 
-type CheckResult = Result<(), String>;
+pub(super) type CheckResult = Result<(), String>;
 type Make<'a> = &'a dyn Fn(&Fixture) -> SubjectFuture;
+
+/// Why a scenario was not passed.
+#[derive(Debug)]
+pub(super) enum NotPassed {
+    /// What is wrong.
+    Failed(String),
+    /// What the adapter does not say that it can.
+    Unsupported(String),
+}
+
+impl From<String> for NotPassed {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
 
 /// Runs a scenario, and returns the adapter's name.
 pub(super) async fn run_scenario(
     scenario: Scenario,
     options: &Options,
     make: Make<'_>,
-) -> Result<String, String> {
+) -> Result<String, NotPassed> {
     let fixture = Fixture::new(behaviour(scenario));
     let subject = make(&fixture).await?;
     let name = subject.agent().describe().name;
+    if let Some(missing) = missing_capability(scenario, &subject) {
+        return Err(NotPassed::Unsupported(format!("it does not promise `{missing}`")));
+    }
     match scenario {
         Scenario::Check => check(&fixture, &subject).await,
         Scenario::Start => said(&ended(&fixture, &subject, PROMPT, &RecordingSink::new()).await?),
@@ -46,9 +65,9 @@ pub(super) async fn run_scenario(
         Scenario::Flood => flood(&fixture, &subject).await,
         Scenario::CancelBefore => cancel_before(&fixture, &subject).await,
         Scenario::CancelAtFirstEvent => {
-            let sink = RecordingSink::cancelling_at(|_| true);
-            cancelled(&sink, ended(&fixture, &subject, PROMPT, &sink).await)
+            cancel_at_first_event(CancelReason::Signal, &fixture, &subject).await
         }
+        Scenario::HandOff => cancel_at_first_event(CancelReason::Handoff, &fixture, &subject).await,
         Scenario::Deadline | Scenario::CancelInMessage => slow(&fixture, &subject).await,
         Scenario::CancelInTool | Scenario::Drop => {
             let tool = BusyTool::new();
@@ -56,6 +75,11 @@ pub(super) async fn run_scenario(
             in_tool(make, tool, scenario == Scenario::Drop).await
         }
         Scenario::Usage => usage(&fixture, &subject).await,
+        Scenario::Context => context(&fixture, &subject).await,
+        Scenario::ClaimByTool | Scenario::Preview | Scenario::Note => {
+            own_tools::call(scenario, &fixture, &subject).await?;
+            Ok(())
+        }
         Scenario::RateLimited
         | Scenario::Unauthenticated
         | Scenario::InvalidRequest
@@ -74,7 +98,7 @@ fn behaviour(scenario: Scenario) -> Behaviour {
         | Scenario::LongPrompt
         | Scenario::BadPrompt
         | Scenario::CancelBefore => Behaviour::Message { text: SAID.to_owned() },
-        Scenario::Order | Scenario::Usage => runs("echo from the tool"),
+        Scenario::Order | Scenario::Usage | Scenario::Context => runs("echo from the tool"),
         Scenario::BadOutput => runs("printf 'a\\377\\376\\000b\\n\\033[31m\\303'"),
         Scenario::Flood => runs("head -c 67108864 /dev/zero | tr '\\000' x"),
         Scenario::TreeEnd => runs("setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo begun"),
@@ -82,7 +106,14 @@ fn behaviour(scenario: Scenario) -> Behaviour {
         Scenario::CancelInTool
         | Scenario::Drop
         | Scenario::CancelAtFirstEvent
+        | Scenario::HandOff
         | Scenario::Deadline => Behaviour::Hang,
+        Scenario::ClaimByTool | Scenario::Preview => {
+            Behaviour::Claim { claim: own_tools::CLAIM.to_owned(), text: SAID.to_owned() }
+        }
+        Scenario::Note => {
+            Behaviour::Note { note: own_tools::NOTE.to_owned(), text: SAID.to_owned() }
+        }
         Scenario::CancelInMessage => Behaviour::StallInMessage,
         Scenario::RateLimited => Behaviour::HttpError { status: 429 },
         Scenario::Unauthenticated => Behaviour::HttpError { status: 401 },
@@ -91,8 +122,18 @@ fn behaviour(scenario: Scenario) -> Behaviour {
     }
 }
 
+/// Returns the capability without which a scenario makes no sense, if the adapter does not promise it.
+fn missing_capability(scenario: Scenario, subject: &Subject) -> Option<&'static str> {
+    let can = subject.agent().describe().capabilities;
+    match scenario {
+        Scenario::Context if !can.context => Some("context"),
+        Scenario::Preview if !can.in_session_validation => Some("in_session_validation"),
+        _ => None,
+    }
+}
+
 /// Runs to the end, after which nothing may be left.
-async fn ended(
+pub(super) async fn ended(
     fixture: &Fixture,
     subject: &Subject,
     prompt: &[u8],
@@ -145,6 +186,15 @@ fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> CheckResult {
         return Err(format!("its report has a text, or not its session: {report:?}"));
     }
     Ok(())
+}
+
+async fn cancel_at_first_event(
+    reason: CancelReason,
+    fixture: &Fixture,
+    subject: &Subject,
+) -> CheckResult {
+    let sink = RecordingSink::cancelling_at(|_| true).with_reason(reason);
+    cancelled(&sink, ended(fixture, subject, PROMPT, &sink).await)
 }
 
 async fn cancel_before(fixture: &Fixture, subject: &Subject) -> CheckResult {
@@ -283,7 +333,7 @@ async fn flood(fixture: &Fixture, subject: &Subject) -> CheckResult {
 }
 
 /// An agent whose tool's output is its own text may end its text so.
-fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
+pub(super) fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().unwrap_or_default().trim_end();
     if text.ends_with(SAID) {
@@ -373,21 +423,16 @@ async fn usage(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let result = ended(fixture, subject, PROMPT, &sink).await?;
     said_after(&result)?;
     let report = result.map_err(|error| error.to_string())?;
-    let (mut last, mut context) = (Usage::default(), None);
+    let mut last = Usage::default();
     for event in sink.events().iter() {
-        match event {
-            Event::Usage { usage } => {
-                // A figure that is not told is what it was.
-                let fell = usage.tokens.is_some() && usage.tokens != last.max(*usage).tokens
-                    || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
-                if fell {
-                    return Err(format!("figures went down: {last:?}, then {usage:?}"));
-                }
-                last = last.max(*usage);
-            }
-            Event::Context { used, .. } => context = Some(*used),
-            _ => {}
+        let Event::Usage { usage } = event else { continue };
+        // A figure that is not told is what it was.
+        let fell = usage.tokens.is_some() && usage.tokens != last.max(*usage).tokens
+            || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
+        if fell {
+            return Err(format!("figures went down: {last:?}, then {usage:?}"));
         }
+        last = last.max(*usage);
     }
     let can = subject.agent().describe().capabilities;
     if can.tokens && report.usage.tokens != Some(FIRST + LAST) {
@@ -396,8 +441,25 @@ async fn usage(fixture: &Fixture, subject: &Subject) -> CheckResult {
     if last.max(report.usage) != report.usage {
         return Err(format!("the report has less than was told: {:?}, {last:?}", report.usage));
     }
-    if can.context && !context.is_some_and(|used| used > 0 && used <= LAST.total()) {
-        return Err(format!("the context is said to have {context:?} tokens"));
+    Ok(())
+}
+
+async fn context(fixture: &Fixture, subject: &Subject) -> CheckResult {
+    let sink = RecordingSink::new();
+    said_after(&ended(fixture, subject, PROMPT, &sink).await?)?;
+    let events = sink.events();
+    let last = events.iter().rev().find_map(|event| match event {
+        Event::Context { used, window } => Some((*used, *window)),
+        _ => None,
+    });
+    let Some((used, window)) = last else {
+        return Err("it reports no `context`".to_owned());
+    };
+    if used == 0 || used > LAST.total() || window.is_some_and(|window| window < used) {
+        return Err(format!(
+            "it reports {used} of {window:?} tokens in its context, but the last request had {}",
+            LAST.total()
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! An agent whose events and results are kept, for the report of a scenario that fails.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_contract::{
@@ -24,6 +25,7 @@ struct Lines {
     omitted: usize,
     /// The first warning that the agent violated its protocol.
     violation: Option<String>,
+    has_events: bool,
 }
 
 impl TranscriptLog {
@@ -50,7 +52,13 @@ impl TranscriptLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).violation.clone()
     }
 
+    /// Whether the agent reported anything.
+    pub(crate) fn has_events(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).has_events
+    }
+
     fn observe(&self, event: &Event) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
         if let Event::Warning { message } = event
             && message.contains("violated the protocol")
         {
@@ -135,5 +143,11 @@ impl EventSink for TranscribedSink<'_> {
         let preview = self.events.preview(final_text).await;
         self.log.push(&json!({"preview": preview, "final_text": final_text}));
         preview
+    }
+
+    async fn is_write_refused(&self, path: &Path) -> bool {
+        let refused = self.events.is_write_refused(path).await;
+        self.log.push(&json!({"write_check": path, "refused": refused}));
+        refused
     }
 }

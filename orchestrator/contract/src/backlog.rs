@@ -175,6 +175,9 @@ pub struct FormatDescription {
     pub statuses: Vec<ItemStatus>,
     /// An example of a text, for agents that write one.
     pub example: String,
+    /// One or two sentences for agents that write into such a text: what they have to know of the format
+    /// beside the example. Empty by default.
+    pub instructions: String,
 }
 
 impl Default for FormatDescription {
@@ -183,6 +186,7 @@ impl Default for FormatDescription {
             order: ItemOrder::default(),
             statuses: vec![ItemStatus::Pending, ItemStatus::Completed],
             example: String::new(),
+            instructions: String::new(),
         }
     }
 }

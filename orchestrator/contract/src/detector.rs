@@ -48,6 +48,26 @@ impl Claim {
     /// The name that stands for a detector where nobody claimed anything. No detector can have it.
     const AUTOMATIC: &'static str = "completion.when";
 
+    /// Creates the claim that the task is complete, made in the agent's final message. The detector's
+    /// name is filled in by whoever asked the detector.
+    #[must_use]
+    pub fn complete(text: impl Into<String>) -> Self {
+        let (kind, source) = (ClaimKind::Complete, ClaimSource::Message);
+        Self { kind, detector: String::new(), source, text: text.into() }
+    }
+
+    /// Creates the claim that a human is needed, made in the agent's final message.
+    #[must_use]
+    pub fn needs_human(text: impl Into<String>) -> Self {
+        Self { kind: ClaimKind::NeedsHuman, ..Self::complete(text) }
+    }
+
+    /// Returns the claim as one that stands until a file, or another state, is changed.
+    #[must_use]
+    pub fn in_state(self) -> Self {
+        Self { source: ClaimSource::State, ..self }
+    }
+
     /// What stands for a claim under `completion.when = "proved"`: something was changed.
     #[must_use]
     pub fn automatic() -> Self {

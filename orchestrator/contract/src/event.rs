@@ -1,5 +1,7 @@
 //! What an agent tells while it runs, and how it is told to stop.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -186,6 +188,13 @@ pub trait EventSink: CancelSignal {
     /// given it at once: what was taken is recorded as delivered. What nobody takes is in the next prompt.
     fn take_guidance(&self) -> Vec<Guidance> {
         Vec::new()
+    }
+
+    /// Returns whether the agent's own tools are refused to write this absolute path, because a validator
+    /// protects it or it is the orchestrator's own. To be called before each call of a tool that writes:
+    /// links are followed as they are at that moment. Processes of the agent are confined by the sandbox.
+    async fn is_write_refused(&self, _path: &Path) -> bool {
+        false
     }
 }
 

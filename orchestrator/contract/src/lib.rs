@@ -4,6 +4,7 @@
 //! can be serialised, so that the same traits can be carried over a process or library boundary.
 
 mod agent;
+pub mod agent_tools;
 mod backlog;
 mod build;
 mod detector;

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::workspace::GuardedPaths;
 use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
@@ -118,6 +119,13 @@ pub struct LaunchContext {
     /// The orchestrator's own files and folders, which no agent has to write: state, configuration,
     /// and the prompt if it is fixed.
     pub orchestrator_paths: Vec<PathBuf>,
+}
+
+impl LaunchContext {
+    /// Returns what agents' own tools must not write in this workspace; `None` if a glob cannot be used.
+    pub(crate) fn write_guard(&self, workspace: &Path) -> Option<Arc<GuardedPaths>> {
+        GuardedPaths::new(workspace, &self.protects, &self.orchestrator_paths).ok().map(Arc::new)
+    }
 }
 
 /// Builds what runs the command of `run.setup`, from its words.

@@ -108,11 +108,21 @@ fn initializer_text(backlog: &dyn Backlog, prompt: &str) -> String {
     if prompt.contains(&path) {
         return String::new();
     }
-    format!(
+    let mut text = format!(
         "# The list of work\n\nWrite the list of items to {path}. Each is pending, small enough for one session, and \
          says when it is complete. The file is checked when you stop; it has this form:\n\n```\n{}```\n",
         backlog.example()
-    )
+    );
+    append_instructions(&mut text, backlog.instructions());
+    text
+}
+
+/// Appends what the format wants agents to know.
+pub(crate) fn append_instructions(text: &mut String, instructions: &str) {
+    let instructions = instructions.trim();
+    if !instructions.is_empty() {
+        text.push_str(&format!("\n{instructions}\n"));
+    }
 }
 
 /// Returns what keeps the backlog from being worked on, for the initializer's agent.

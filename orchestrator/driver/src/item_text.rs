@@ -2,12 +2,19 @@
 
 use ralph_orchestrator_backlog::BacklogItem;
 
+use crate::initializer::append_instructions;
+
 /// More of an item's notes are left out, oldest first, in bytes.
 const MOST_NOTES: usize = 16 * 1024;
 
 /// Returns the text for an item. `undone` are sentences about what the agent did to the backlog in the
-/// iteration before, and what was taken back.
-pub(crate) fn item_text(item: &BacklogItem, path: &str, undone: &[String]) -> String {
+/// iteration before, and what was taken back; `instructions` are those of the format.
+pub(crate) fn item_text(
+    item: &BacklogItem,
+    path: &str,
+    undone: &[String],
+    instructions: &str,
+) -> String {
     let mut text = format!("# Current item: {}\n\nId: {}\n", item.title.trim(), item.id);
     if !item.description.trim().is_empty() {
         text.push_str(&format!("\n{}\n", item.description.trim()));
@@ -20,6 +27,7 @@ pub(crate) fn item_text(item: &BacklogItem, path: &str, undone: &[String]) -> St
          sessions of their own. In {path} you may add notes to items. The orchestrator sets the status \
          of this item, and restores everything else there.\n"
     ));
+    append_instructions(&mut text, instructions);
     text
 }
 
@@ -66,11 +74,12 @@ mod tests {
 
     #[test]
     fn says_all_that_an_agent_needs_and_nothing_that_is_not_there() {
-        let text = item_text(&item(), "items.json", &[]);
+        let text = item_text(&item(), "items.json", &[], " One line each. ");
         assert!(text.starts_with("# Current item: Log in\n\nId: auth\n\nWith a password.\n"));
         assert!(text.contains("Acceptance criteria:\n- wrong passwords are refused\n"), "{text}");
         assert!(text.contains("- first\n  second line\n"), "{text}");
         assert!(!text.contains("taken back"), "{text}");
+        assert!(text.ends_with("restores everything else there.\n\nOne line each.\n"), "{text}");
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl SharedWork {
             state.item = Some(now);
         }
         let path = self.backlog.path().display().to_string();
-        state.item.as_ref().map_or_else(String::new, |item| item_text(item, &path, &state.undone))
+        let instructions = self.backlog.instructions();
+        let text = |item| item_text(item, &path, &state.undone, instructions);
+        state.item.as_ref().map_or_else(String::new, text)
     }
 
     /// Returns what the agent claims of the item by its status.

@@ -9,7 +9,7 @@ use crate::environment::{Ended, TestEnvironment};
 
 const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 /// Pins the dependencies of what is built here.
-const LOCK: &str = "examples/custom-detector/Cargo.lock";
+const LOCK: &str = "examples/custom-adapter/Cargo.lock";
 
 /// The target folder of all plugins of the tests: dependencies are compiled once.
 pub(crate) fn target() -> PathBuf {
@@ -51,7 +51,7 @@ fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
     command
 }
 
-fn ended(mut command: Command) -> Ended {
+pub(super) fn ended(mut command: Command) -> Ended {
     let output = command.output().unwrap();
     Ended {
         code: output.status.code(),
@@ -72,10 +72,10 @@ fn new(env: &TestEnvironment, arguments: &[&str]) -> Ended {
     ended(command)
 }
 
-/// One that was just begun builds, passes its tests and the kit, and runs in a loop.
+/// One that was just begun builds, passes its tests and the conformance tests, and runs in a loop.
 fn begun(kind: &str) {
     let env = TestEnvironment::new();
-    let name = format!("begun-{kind}");
+    let name = format!("begun-{}", kind.replace(',', "-"));
     let sdk = format!("{SOURCE}/orchestrator/plugin/sdk");
     new(&env, &[&name, "--kind", kind, "--sdk", &sdk]).expect(0).says("cargo build");
     let krate = env.root().join(&name);
@@ -87,10 +87,14 @@ fn begun(kind: &str) {
     };
     run("cargo test").says("test result: ok");
     run("cargo build");
-    let library = format!("target/debug/libbegun_{kind}.so");
-    run(&format!("ralph-orchestrator plugin check {library}")).says(&name);
+    let library = format!("target/debug/lib{}.so", name.replace('-', "_"));
+    let checked = run(&format!("ralph-orchestrator plugin check {library}"));
+    checked.says(&name);
     run(&format!("ralph-orchestrator plugin test {library} --conformance conformance.toml"))
         .says("all checks passed");
+    for one in kind.split(',') {
+        checked.says(one);
+    }
     run("ralph-orchestrator run").says("completed: 1 iteration");
 }
 
@@ -107,6 +111,56 @@ fn a_detector_that_was_just_begun_works() {
 #[test]
 fn a_validator_that_was_just_begun_works() {
     begun("validator");
+}
+
+#[test]
+fn several_items_that_were_just_begun_work() {
+    begun("agent,detector,validator");
+}
+
+#[test]
+fn the_sdk_comes_from_a_folder_a_repository_or_a_registry() {
+    let env = TestEnvironment::new();
+    let dependency = |name: &str, options: &[&str]| {
+        new(&env, &[&[name, "--kind", "agent"], options].concat()).expect(0);
+        let manifest = fs::read_to_string(env.root().join(name).join("Cargo.toml")).unwrap();
+        let line = manifest.lines().find(|line| line.starts_with("ralph-orchestrator-plugin-sdk"));
+        line.unwrap().split_once(" = ").unwrap().1.to_owned()
+    };
+    let features = "features = [\"process\"]";
+    assert_eq!(
+        dependency("a", &["--sdk-version", "0.9"]),
+        format!("{{ version = \"0.9\", {features} }}")
+    );
+    let url = "https://example.invalid/ralph.git";
+    assert_eq!(dependency("b", &["--sdk-git", url]), format!("{{ git = \"{url}\", {features} }}"));
+    assert_eq!(
+        dependency("c", &["--sdk-git", url, "--sdk-rev", "0123abc"]),
+        format!("{{ git = \"{url}\", rev = \"0123abc\", {features} }}")
+    );
+    let wrong = |options: &[&str]| {
+        new(&env, &[&["d", "--kind", "agent"], options].concat()).expect(64);
+    };
+    wrong(&["--sdk", SOURCE, "--sdk-git", url]);
+    wrong(&["--sdk-git", url, "--sdk-version", "0.9"]);
+    wrong(&["--sdk-rev", "0123abc"]);
+    wrong(&["--language", "python", "--sdk-git", url]);
+    assert!(!env.root().join("d").exists());
+}
+
+/// The SDK is found in a repository, as its authors have it before there is a release.
+#[test]
+fn a_plugin_compiles_against_a_repository() {
+    let env = TestEnvironment::new();
+    let url = format!("file://{SOURCE}");
+    let head = Command::new("git").args(["-C", SOURCE, "rev-parse", "HEAD"]).output().unwrap();
+    let head = String::from_utf8(head.stdout).unwrap();
+    let options = ["by-git", "--kind", "validator", "--sdk-git", &url, "--sdk-rev", head.trim()];
+    new(&env, &options).expect(0);
+    let mut command = author(&env, "cargo", &env.root().join("by-git"));
+    fs::copy(Path::new(SOURCE).join(LOCK), env.root().join("by-git/Cargo.lock")).unwrap();
+    command.args(["metadata", "--format-version", "1"]);
+    ended(command).expect(0).says("\"name\":\"ralph-orchestrator-plugin-sdk\"");
 }
 
 #[test]
@@ -145,7 +199,10 @@ fn names_that_cannot_be() {
 #[test]
 fn without_the_sdk_it_is_said_where_it_is() {
     let env = TestEnvironment::new();
-    new(&env, &["one", "--kind", "detector"]).expect(0).says("--sdk CLONE/orchestrator/plugin/sdk");
+    new(&env, &["one", "--kind", "detector"])
+        .expect(0)
+        .says("--sdk CLONE/orchestrator/plugin/sdk")
+        .says("--sdk-git");
     let manifest = fs::read_to_string(env.root().join("one/Cargo.toml")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     assert!(

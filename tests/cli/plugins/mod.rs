@@ -2,6 +2,7 @@
 
 pub(crate) mod author;
 mod backlog;
+mod capabilities;
 mod compatibility;
 mod evidence;
 mod example;
@@ -9,6 +10,7 @@ mod kit;
 mod mistakes;
 mod old;
 mod rogue;
+mod templates;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

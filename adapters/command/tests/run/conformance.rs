@@ -6,15 +6,18 @@ use serde_json::json;
 
 #[test]
 fn it_holds() {
-    let options =
-        Options::default().skip(&Scenario::WITH_MODEL, "its program's model is not known");
+    let options = Options::default()
+        .skip(&Scenario::WITH_MODEL, "its program's model is not known")
+        .skip(&Scenario::WITH_OWN_TOOLS, "its program has no tools that are known");
     let report = conformance::run(&options, |fixture| {
         let script = match &fixture.behaviour {
             Behaviour::Message { text } => format!("cat >/dev/null; echo '{text}'"),
             Behaviour::Command { command, text } => format!("({command}); echo; echo '{text}'"),
             Behaviour::Hang => "echo begun; sleep 1000".to_owned(),
             Behaviour::StallInMessage => "printf 'half a message'; sleep 1000".to_owned(),
-            Behaviour::HttpError { .. } => panic!("no scenario of these is run"),
+            Behaviour::Claim { .. } | Behaviour::Note { .. } | Behaviour::HttpError { .. } => {
+                panic!("no scenario of these is run")
+            }
         };
         let config = json!({"program": ["sh", "-c", script]});
         let agent = ralph_adapter_command::build(config, &fixture.context, &shim::supervisor());

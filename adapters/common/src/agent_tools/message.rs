@@ -1,6 +1,6 @@
 //! Messages of the Model Context Protocol to the tools that the agent is given.
 
-use ralph_orchestrator_contract::REJECTED_CLAIM;
+use ralph_orchestrator_contract::agent_tools::{ToolCall, ToolDefinition, definitions};
 use serde_json::{Value, json};
 
 use crate::json::some_text;
@@ -9,37 +9,11 @@ use crate::json::some_text;
 pub const SERVER: &str = "ralph";
 /// The rule of Claude Code that allows all its tools; their names begin with it.
 pub const RULE: &str = "mcp__ralph";
-/// What is answered to a claim that cannot be validated now.
-pub const VALIDATED_LATER: &str =
-    "The claim is noted. It will be validated when this session has ended: end your turn now.";
-/// What is answered to a claim that stands.
-pub const ACCEPTED: &str = "The claim was validated and stands. End your turn now.";
-/// What is answered to an agent that needs a human.
-pub const ASKED: &str = "A human will be asked. End your turn now.";
-/// What is answered to a note.
-pub const NOTED: &str = "Noted.";
-/// Longest note that is kept, in bytes.
-pub const MAX_NOTE: usize = 32 * 1024;
 /// The protocol's version if the agent names none.
 const PROTOCOL: &str = "2025-06-18";
 /// Error codes of JSON-RPC.
 const NO_METHOD: i64 = -32601;
 const BAD_PARAMETERS: i64 = -32602;
-
-/// A call of one of the tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolCall {
-    /// The task is complete.
-    ClaimComplete(String),
-    /// A human has to decide.
-    NeedHuman(String),
-    /// A note for later iterations.
-    Note(String),
-    /// The session's status.
-    Status,
-    /// The task of this iteration, once more.
-    NextTask,
-}
 
 /// A message to the server, as far as it has to be handled.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,32 +59,8 @@ pub fn read(message: &Value) -> ServerRequest {
 }
 
 fn call(params: &Value) -> Result<ToolCall, String> {
-    let arguments = params.get("arguments").unwrap_or(&Value::Null);
-    let argument = |key: &str| {
-        some_text(arguments, key)
-            .filter(|text| !text.trim().is_empty())
-            .ok_or_else(|| format!("`{key}` is missing; expected a text"))
-    };
-    match params.get("name").and_then(Value::as_str).unwrap_or_default() {
-        "claim_complete" => argument("message").map(ToolCall::ClaimComplete),
-        "need_human" => argument("reason").map(ToolCall::NeedHuman),
-        "note" => argument("text").map(ToolCall::Note),
-        "status" => Ok(ToolCall::Status),
-        "next_task" => Ok(ToolCall::NextTask),
-        name => Err(format!("no such tool: {name:.100}")),
-    }
-}
-
-/// Returns what an agent reads whose claim was rejected for these reasons.
-#[must_use]
-pub fn rejection(reasons: &[String]) -> String {
-    let mut text = REJECTED_CLAIM.to_owned();
-    for reason in reasons {
-        text.push_str("\n- ");
-        text.push_str(reason);
-    }
-    text.push_str("\nPut this right, then claim again.");
-    text
+    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+    ToolCall::parse(name, params.get("arguments").unwrap_or(&Value::Null))
 }
 
 /// Returns the message with a tool's result.
@@ -129,43 +79,10 @@ fn error(id: &Value, code: i64, message: &str) -> Value {
 }
 
 fn tool_list() -> Value {
-    let tool = |name: &str, description: &str, argument: Option<(&str, &str)>| {
-        let (properties, required) = match argument {
-            Some((key, what)) => {
-                (json!({key: {"type": "string", "description": what}}), json!([key]))
-            }
-            None => (json!({}), json!([])),
-        };
-        let schema = json!({"type": "object", "properties": properties, "required": required});
-        // Claude Code would have its model look for the tool first.
-        let meta = json!({"anthropic/alwaysLoad": true});
-        json!({"name": name, "description": description, "inputSchema": schema, "_meta": meta})
-    };
-    json!([
-        tool(
-            "claim_complete",
-            "Claim that the whole task is complete. The claim is validated; if it is refused, the \
-             answer says why.",
-            Some(("message", "What was done, in one or two sentences.")),
-        ),
-        tool(
-            "need_human",
-            "Say that the work cannot go on without a human: a decision, an access, a contradiction \
-             in the task. End your turn afterwards.",
-            Some(("reason", "What is needed, and why.")),
-        ),
-        tool(
-            "note",
-            "Leave a note for the sessions after this one, which know nothing of it otherwise.",
-            Some(("text", "The note.")),
-        ),
-        tool(
-            "status",
-            "Tells the iteration's number, what is left to spend, and how full the context is.",
-            None
-        ),
-        tool("next_task", "Returns the task of this session, as it was given at its start.", None),
-    ])
+    // Claude Code would have its model look for the tool first.
+    let meta = json!({"anthropic/alwaysLoad": true});
+    let tool = |tool: &ToolDefinition| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, "_meta": meta});
+    definitions().iter().map(tool).collect()
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ mod message;
 mod relay;
 mod server;
 
-pub use message::{
-    ACCEPTED, ASKED, MAX_NOTE, NOTED, RULE, SERVER, ServerRequest, ToolCall, VALIDATED_LATER, read,
-    rejection, tool_result,
+pub use message::{RULE, SERVER, ServerRequest, read, tool_result};
+pub use ralph_orchestrator_contract::agent_tools::{
+    ACCEPTED, ASKED, MAX_NOTE, NOTED, ToolCall, VALIDATED_LATER, rejection,
 };
 pub use relay::{RELAY_COMMAND, RelayError, relay, relay_command};
 pub use server::{TOOLS_FILE, ToolServer, launched_tools_file, tools_file};

@@ -24,6 +24,8 @@ pub fn relay_command(file: &Path) -> (PathBuf, [String; 2]) {
 pub(super) struct Address {
     pub(super) socket: PathBuf,
     pub(super) token: String,
+    /// The relay's program and its arguments, for those who only have the file.
+    pub(super) command: Vec<String>,
 }
 
 /// The tools cannot be reached.

@@ -6,24 +6,18 @@ use std::future::Future;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use data_encoding::HEXLOWER;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use ralph_orchestrator_contract::{
-    ClaimKind, Event, EventSink, Iteration, Launch, ValidationPreview,
-};
-use serde_json::{Value, json};
+use ralph_orchestrator_contract::agent_tools::AgentTools;
+use ralph_orchestrator_contract::{Event, EventSink, Iteration, Launch};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::message::{
-    ACCEPTED, ASKED, MAX_NOTE, NOTED, ServerRequest, ToolCall, VALIDATED_LATER, read, rejection,
-    tool_result,
-};
-use super::relay::Address;
-use crate::json::bounded;
+use super::message::{ServerRequest, read, tool_result};
+use super::relay::{Address, relay_command};
 
 /// The name of the file that the relay is given, in the iteration's private folder.
 pub const TOOLS_FILE: &str = "tools.json";
@@ -32,8 +26,6 @@ const SOCKET: &str = "tools.sock";
 const LONGEST_MESSAGE: u64 = 1024 * 1024;
 /// Connections at once: an agent starts a relay for each of its own agents.
 const MOST_CONNECTIONS: usize = 32;
-/// Claims that are validated while the session goes on. Later ones are validated at its end.
-const MOST_PREVIEWS: u32 = 20;
 
 /// Returns the file that the relay of an iteration is given.
 #[must_use]
@@ -53,9 +45,7 @@ pub struct ToolServer {
     listener: UnixListener,
     token: String,
     folder: PathBuf,
-    status: Value,
-    prompt: String,
-    previews: AtomicU32,
+    tools: AgentTools,
 }
 
 impl ToolServer {
@@ -69,25 +59,13 @@ impl ToolServer {
         let token = HEXLOWER.encode(&token);
         let socket = task.scratch.join(SOCKET);
         let listener = UnixListener::bind(&socket)?;
-        let address = Address { socket, token: token.clone() };
+        let (program, arguments) = relay_command(&tools_file(task));
+        let command = std::iter::once(program.display().to_string()).chain(arguments).collect();
+        let address = Address { socket, token: token.clone(), command };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options.open(tools_file(task))?.write_all(&serde_json::to_vec(&address)?)?;
-        let budget = &task.budget;
-        let status = json!({
-            "iteration": task.number,
-            "cost_left_usd": budget.cost,
-            "tokens_left": budget.tokens,
-            "seconds_in_all": budget.time.map(|time| time.as_secs()),
-        });
-        Ok(Self {
-            listener,
-            token,
-            folder: task.scratch.clone(),
-            status,
-            prompt: String::from_utf8_lossy(&task.prompt).into_owned(),
-            previews: AtomicU32::new(0),
-        })
+        Ok(Self { listener, token, folder: task.scratch.clone(), tools: AgentTools::new(task) })
     }
 
     /// Runs an agent to its end with the tools of its iteration. Where they cannot be opened it works without them,
@@ -144,47 +122,12 @@ impl ToolServer {
             let answer = match read(&message) {
                 ServerRequest::Answered(answer) => answer,
                 ServerRequest::ToolCall { id, call } => {
-                    let (text, is_error) = self.call(call, events).await;
-                    tool_result(&id, &text, is_error)
+                    let answer = self.tools.call(call, events).await;
+                    tool_result(&id, &answer.text, answer.is_error)
                 }
             };
             if output.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
                 return;
-            }
-        }
-    }
-
-    /// Performs a call. Returns its result, and whether it is an error.
-    async fn call(&self, call: ToolCall, events: &dyn EventSink) -> (String, bool) {
-        let text = match call {
-            ToolCall::ClaimComplete(text) => {
-                events.emit(Event::Claim { kind: ClaimKind::Complete, text }).await;
-                return self.preview(events).await;
-            }
-            ToolCall::NeedHuman(text) => {
-                events.emit(Event::Claim { kind: ClaimKind::NeedsHuman, text }).await;
-                ASKED.to_owned()
-            }
-            ToolCall::Note(text) => {
-                let text = text.get(..text.floor_char_boundary(MAX_NOTE)).unwrap_or_default();
-                events.emit(Event::Note { text: text.to_owned() }).await;
-                NOTED.to_owned()
-            }
-            ToolCall::Status => self.status.to_string(),
-            ToolCall::NextTask => bounded(&self.prompt),
-        };
-        (text, false)
-    }
-
-    async fn preview(&self, events: &dyn EventSink) -> (String, bool) {
-        if self.previews.fetch_add(1, Ordering::Relaxed) >= MOST_PREVIEWS {
-            return (VALIDATED_LATER.to_owned(), false);
-        }
-        match events.preview(None).await {
-            ValidationPreview::Accepted => (ACCEPTED.to_owned(), false),
-            ValidationPreview::Rejected { reasons } => (rejection(&reasons), true),
-            ValidationPreview::NoClaim | ValidationPreview::NotNow { .. } => {
-                (VALIDATED_LATER.to_owned(), false)
             }
         }
     }

@@ -1,9 +1,13 @@
 //! `plugin new`
 
+mod files;
+mod template;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use self::files::NewPlugin;
 use crate::compiled_in::of_program;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
@@ -19,100 +23,82 @@ pub(crate) enum PluginKind {
     Validator,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Language {
+    /// A crate with its own tests, on the SDK
+    Rust,
+    /// A program that needs the standard library only
+    Python,
+    /// A program that needs Node.js only
+    Node,
+    /// A library without dependencies
+    C,
+}
+
+impl Language {
+    /// Returns the word of the option.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Python => "python",
+            Self::Node => "node",
+            Self::C => "c",
+        }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewPluginArgs {
-    /// Name of the crate, and of the plugin in ralph.toml
+    /// Name of the plugin in ralph.toml, and of its crate
     pub(crate) name: String,
-    /// What it provides
-    #[arg(long, value_enum)]
-    pub(crate) kind: PluginKind,
+    /// What it provides; several, separated by commas, are in one plugin
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    pub(crate) kind: Vec<PluginKind>,
+    /// What it is written in
+    #[arg(long, value_enum, default_value_t = Language::Rust)]
+    pub(crate) language: Language,
     /// Folder to create [default: the name]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
-    /// Folder of the SDK's source, instead of its version on a registry
-    #[arg(long, value_name = "PATH")]
+    /// Folder of the SDK's source
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["sdk_git", "sdk_version"])]
     pub(crate) sdk: Option<PathBuf>,
+    /// Git repository of ralph-orchestrator that has the SDK
+    #[arg(long, value_name = "URL", conflicts_with = "sdk_version")]
+    pub(crate) sdk_git: Option<String>,
+    /// Commit of `--sdk-git` [default: the newest of its main branch]
+    #[arg(long, value_name = "REV", requires = "sdk_git")]
+    pub(crate) sdk_rev: Option<String>,
+    /// Version of the SDK on a registry [default: this program's]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) sdk_version: Option<String>,
 }
 
 /// The longest name of a plugin, in bytes.
 const LONGEST: usize = 64;
 const SDK: &str = "ralph-orchestrator-plugin-sdk";
 
-macro_rules! template {
-    ($file:literal) => {
-        include_str!(concat!("../../templates/plugin/", $file))
-    };
-}
-
-/// What is different from kind to kind.
-struct Template {
-    summary: &'static str,
-    /// Features of tokio that the code needs.
-    tokio: &'static str,
-    lib: &'static str,
-    tests: &'static str,
-    ralph: &'static str,
-    conformance: &'static str,
-}
-
-const AGENT: Template = Template {
-    summary: "An agent that writes a greeting",
-    tokio: "\"io-util\", \"macros\", \"process\"",
-    lib: template!("agent/lib.rs.in"),
-    tests: template!("agent/tests.rs.in"),
-    ralph: template!("agent/ralph.toml.in"),
-    conformance: template!("agent/conformance.toml.in"),
-};
-const DETECTOR: Template = Template {
-    summary: "Reports a file in the workspace as a claim",
-    tokio: "\"fs\", \"io-util\"",
-    lib: template!("detector/lib.rs.in"),
-    tests: template!("detector/tests.rs.in"),
-    ralph: template!("detector/ralph.toml.in"),
-    conformance: template!("detector/conformance.toml.in"),
-};
-const VALIDATOR: Template = Template {
-    summary: "Requires a file with a text in it",
-    tokio: "\"fs\", \"io-util\", \"macros\"",
-    lib: template!("validator/lib.rs.in"),
-    tests: template!("validator/tests.rs.in"),
-    ralph: template!("validator/ralph.toml.in"),
-    conformance: template!("validator/conformance.toml.in"),
-};
-
 pub(crate) fn new(args: &NewPluginArgs) -> Result<u8, CommandError> {
-    let NewPluginArgs { name, kind, path, sdk } = args;
-    check(name)?;
-    let folder = path.clone().unwrap_or_else(|| name.into());
-    let template = match kind {
-        PluginKind::Agent => AGENT,
-        PluginKind::Detector => DETECTOR,
-        PluginKind::Validator => VALIDATOR,
-    };
-    let dependency = dependency(sdk.as_deref())?;
-    let library = format!("target/debug/lib{}.so", name.replace('-', "_"));
-    let fill = |text: &str| {
-        text.replace("@NAME@", name)
-            .replace("@LIBRARY@", &library)
-            .replace("@SUMMARY@", template.summary)
-            .replace("@SDK@", &dependency)
-            .replace("@TOKIO@", template.tokio)
-    };
-    let files = [
-        ("Cargo.toml", template!("Cargo.toml.in")),
-        (".gitignore", template!("gitignore.in")),
-        ("README.md", template!("README.md.in")),
-        ("ralph.toml", template.ralph),
-        ("conformance.toml", template.conformance),
-        ("template/README.md", template!("workspace.md.in")),
-        ("src/lib.rs", template.lib),
-        ("src/tests.rs", template.tests),
-    ];
+    check(&args.name)?;
+    let folder = args.path.clone().unwrap_or_else(|| args.name.clone().into());
+    let plugin = NewPlugin::new(args);
+    let sdk = dependency(args, plugin.sdk_features())?;
+    let files = plugin.files(&sdk);
     make(&folder)?;
     for (file, text) in files {
-        write(&folder.join(file), &fill(text))?;
+        write(&folder.join(file), &text)?;
     }
-    say(&folder, &library, sdk.is_none());
+    say(&folder, &plugin);
+    let is_by_version = args.sdk.is_none() && args.sdk_git.is_none() && args.sdk_version.is_none();
+    if args.language == Language::Rust && is_by_version {
+        output::info(&format!(
+            "note: Cargo.toml demands {SDK} {version} of crates.io; while it is not there, write the \
+             crate with one of\n  --sdk CLONE/orchestrator/plugin/sdk   the source of \
+             ralph-orchestrator {version}\n  --sdk-git URL                         a repository that \
+             has it",
+            version = env!("CARGO_PKG_VERSION"),
+        ));
+    }
     Ok(exit::OK)
 }
 
@@ -143,27 +129,57 @@ fn check(name: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The SDK, as Cargo finds it.
-fn dependency(sdk: Option<&Path>) -> Result<String, CommandError> {
-    let Some(sdk) = sdk else {
-        return Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION")));
-    };
+/// Returns the dependency on the SDK, as Cargo reads it.
+fn dependency(args: &NewPluginArgs, features: &[&str]) -> Result<String, CommandError> {
+    let NewPluginArgs { language, sdk, sdk_git, sdk_rev, sdk_version, .. } = args;
+    if *language != Language::Rust {
+        if sdk.is_some() || sdk_git.is_some() || sdk_version.is_some() {
+            let message = format!("--sdk…: a plugin in {} does not use the SDK", language.word());
+            return Err(CommandError::user(message));
+        }
+        return Ok(String::new());
+    }
+    let mut keys = Vec::new();
+    if let Some(sdk) = sdk {
+        keys.push(("path", sdk_folder(sdk)?));
+    } else if let Some(url) = sdk_git {
+        keys.push(("git", url.clone()));
+        keys.extend(sdk_rev.clone().map(|rev| ("rev", rev)));
+    } else {
+        let version = sdk_version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+        keys.push(("version", version.to_owned()));
+    }
+    // A string of JSON is one of TOML.
+    let quoted = |text: &str| serde_json::to_string(text).map_err(CommandError::internal);
+    if let ([("version", version)], []) = (keys.as_slice(), features) {
+        return quoted(version);
+    }
+    let mut parts = Vec::new();
+    for (key, value) in &keys {
+        parts.push(format!("{key} = {}", quoted(value)?));
+    }
+    if !features.is_empty() {
+        parts.push(format!("features = {features:?}"));
+    }
+    Ok(format!("{{ {} }}", parts.join(", ")))
+}
+
+/// Returns the absolute path of the SDK's source.
+fn sdk_folder(sdk: &Path) -> Result<String, CommandError> {
     let manifest = fs::read_to_string(sdk.join("Cargo.toml")).unwrap_or_default();
     if !manifest.contains(&format!("\"{SDK}\"")) {
         let message = format!("--sdk {}: there is no Cargo.toml of {SDK}", sdk.display());
         let hint = "it is `orchestrator/plugin/sdk` in the source of ralph-orchestrator";
         return Err(CommandError::user(message).hinted(hint));
     }
-    let sdk = sdk.canonicalize()?;
-    let path = sdk.to_str().ok_or_else(|| {
-        CommandError::user(format!("--sdk {}: the path is not UTF-8", sdk.display()))
+    let folder = sdk.canonicalize()?;
+    let path = folder.to_str().ok_or_else(|| {
+        CommandError::user(format!("--sdk {}: the path is not UTF-8", folder.display()))
     })?;
-    // A string of JSON is one of TOML.
-    let path = serde_json::to_string(path).map_err(CommandError::internal)?;
-    Ok(format!("{{ path = {path} }}"))
+    Ok(path.to_owned())
 }
 
-/// A folder in which nothing is.
+/// Creates the folder, which must be empty if it exists.
 fn make(folder: &Path) -> Result<(), CommandError> {
     let taken = folder.symlink_metadata().is_ok()
         && fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_some());
@@ -171,42 +187,35 @@ fn make(folder: &Path) -> Result<(), CommandError> {
         let message = format!("{} already exists", folder.display());
         return Err(CommandError::user(message).hinted("`--path DIR` creates another folder"));
     }
-    let made = ["src", "template"]
-        .into_iter()
-        .try_for_each(|below| fs::create_dir_all(folder.join(below)));
-    made.map_err(|error| {
+    fs::create_dir_all(folder).map_err(|error| {
         CommandError::user(format!("cannot create the folder {}: {error}", folder.display()))
     })
 }
 
-/// Never over something.
-fn write(path: &PathBuf, text: &str) -> Result<(), CommandError> {
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
+/// Writes a file with the folder above it; never over another one.
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        file.write_all(text.as_bytes())
+    });
     written.map_err(|error| {
         CommandError::internal(format!("{} cannot be written: {error}", path.display()))
     })
 }
 
-fn say(folder: &Path, library: &str, by_version: bool) {
+fn say(folder: &Path, plugin: &NewPlugin<'_>) {
     output::result(&format!("wrote {}", folder.display()));
     output::result(&format!("next: cd {}", folder.display()));
-    output::result("  cargo test                 # its own tests");
-    output::result("  cargo build");
-    output::result(&format!(
-        "  ralph-orchestrator plugin test {library} --conformance conformance.toml"
-    ));
-    output::result("  ralph-orchestrator run     # a loop with it");
-    if by_version {
-        output::info(&format!(
-            "note: Cargo.toml asks for {SDK} {version} of crates.io; while it is not there, put the \
-             source in its place:\n  git clone the source of ralph-orchestrator {version}, and in \
-             Cargo.toml: {SDK} = {{ path = \"CLONE/orchestrator/plugin/sdk\" }}\n  or write the crate \
-             with `--sdk CLONE/orchestrator/plugin/sdk`",
-            version = env!("CARGO_PKG_VERSION"),
-        ));
+    let test = format!("ralph-orchestrator plugin test {}", plugin.tested());
+    let mut commands = plugin.build_commands().to_vec();
+    commands.push((&test, ""));
+    commands.push(("ralph-orchestrator run", "a loop with it"));
+    for (command, what) in commands {
+        let line = if what.is_empty() {
+            format!("  {command}")
+        } else {
+            format!("  {command:<27}# {what}")
+        };
+        output::result(&line);
     }
 }

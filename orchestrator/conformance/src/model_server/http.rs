@@ -69,6 +69,24 @@ impl Request {
         tools.iter().find(|tool| name_of(tool).is_some_and(|found| found == name))
     }
 
+    /// Returns the name under which it offers one of the orchestrator's own tools: agents put the name of its
+    /// server before it.
+    #[must_use]
+    pub fn offered_as(&self, own: &str) -> Option<String> {
+        let tools = self.body.get("tools")?.as_array()?;
+        let inner = |tool: &Value| tool.get("tools").and_then(Value::as_array).cloned();
+        let tools = tools.iter().flat_map(|tool| inner(tool).unwrap_or_else(|| vec![tool.clone()]));
+        let names = tools.filter_map(|tool| {
+            let name = tool.get("name").or_else(|| tool.pointer("/function/name"))?;
+            name.as_str().map(str::to_owned)
+        });
+        let is_own = |name: &String| {
+            let rest = name.strip_suffix(own);
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '.', '-', '/']))
+        };
+        names.into_iter().find(is_own)
+    }
+
     /// Returns the group of tools that a tool is in, if it is in one: Codex groups those of a server.
     pub(super) fn namespace_of(&self, name: &str) -> Option<&str> {
         let tools = self.body.get("tools")?.as_array()?;

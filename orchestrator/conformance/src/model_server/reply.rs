@@ -151,6 +151,15 @@ impl Turn {
         Self { blocks: Vec::new(), ..Self::text("") }.and_shell(command)
     }
 
+    /// A message that calls one of the orchestrator's own tools, by the name under which the agent offers it.
+    #[must_use]
+    pub fn own_tool(name: &str, input: &Value) -> Self {
+        let mut turn = Self { blocks: Vec::new(), ..Self::text("") };
+        turn.blocks.push(json!({"type": "own_tool", "name": name, "input": input}));
+        turn.stop_reason = "tool_use".to_owned();
+        turn
+    }
+
     /// With a command, run by the agent's own tool for that, at its end.
     #[must_use]
     pub fn and_shell(mut self, command: &str) -> Self {

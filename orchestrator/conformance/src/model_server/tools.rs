@@ -1,4 +1,4 @@
-//! Calls of a shell, whatever the agent calls it.
+//! Calls of a shell and of the orchestrator's own tools, whatever the agent calls them.
 
 use serde_json::{Value, json};
 
@@ -21,10 +21,21 @@ const SHELLS: [(&str, Arguments); 6] = [
     ("run_shell_command", |command| json!({"command": command, "is_background": false})),
 ];
 
-/// The turn with its shell calls made calls of the tool that the request offers for them.
+/// The turn with its shell calls, and those of the orchestrator's tools, made calls of the tools that the
+/// request offers for them.
 pub(super) fn resolve(mut turn: Turn, request: &Request) -> Result<Turn, String> {
     for block in &mut turn.blocks {
-        if block.get("type").is_none_or(|kind| kind != "shell") {
+        let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
+        if kind == "own_tool" {
+            let name = block.get("name").and_then(Value::as_str).unwrap_or_default();
+            let offered = request
+                .offered_as(name)
+                .ok_or_else(|| format!("the script calls `{name}`, but it is not offered"))?;
+            let input = block.get("input").cloned().unwrap_or_default();
+            *block = json!({"type": "tool_use", "name": offered, "input": input});
+            continue;
+        }
+        if kind != "shell" {
             continue;
         }
         let command = block.get("command").and_then(Value::as_str).unwrap_or_default();

@@ -1,14 +1,16 @@
 //! The agents of a run: the first, and its fallbacks.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use super::agent_setup::ConfiguredAgent;
 use super::error::EngineError;
 use super::redact::Redactor;
 use super::role_prompts::{used_roles, working_role};
 use crate::machine::{self, State};
-use crate::registry::Registry;
+use crate::registry::{LaunchContext, Registry};
+use crate::workspace::GuardedPaths;
 use ralph_orchestrator_config::{ConfigErrors, Handoff, Limits, LoadedConfig, Role};
 use ralph_orchestrator_contract::BuildContext;
 
@@ -52,9 +54,22 @@ pub(super) struct AgentPool {
     roles: BTreeMap<Role, AgentRuntime>,
     /// The role that does the work.
     working: Role,
+    /// What the agents' own tools must not write; `None` refuses everything, as where it is not known yet.
+    pub(super) write_guard: Option<Arc<GuardedPaths>>,
 }
 
 impl AgentPool {
+    /// Passes on what is needed by whatever starts processes, and guards what it protects in this workspace.
+    pub(super) fn set_launch_context(
+        &mut self,
+        registry: &Registry,
+        launch: LaunchContext,
+        workspace: &Path,
+    ) {
+        self.write_guard = launch.write_guard(workspace);
+        registry.set_launch_context(launch);
+    }
+
     /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
     pub(super) async fn build(
         loaded: &LoadedConfig,
@@ -78,7 +93,8 @@ impl AgentPool {
                 roles.insert(role, agent);
             }
         }
-        Ok(Self { first, rest, roles, working: working_role(&loaded.config) })
+        let working = working_role(&loaded.config);
+        Ok(Self { first, rest, roles, working, write_guard: None })
     }
 
     /// Returns all of them, the first first.

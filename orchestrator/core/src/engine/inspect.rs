@@ -67,13 +67,22 @@ impl InspectionTask {
         let mut all = Findings::default();
         for detector in self.detectors.iter() {
             let found = detector.inspect(view).await;
-            all.claims.extend(found.claims.into_iter().take(MOST_FINDINGS).map(bounded));
+            let named = |claim| named(claim, detector.name());
+            all.claims.extend(found.claims.into_iter().take(MOST_FINDINGS).map(named).map(bounded));
             let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
             all.near_misses.extend(misses.map(bounded_miss));
             all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
         }
         all
     }
+}
+
+/// Returns the claim with the name of its detector, if the detector left it out.
+pub(super) fn named(mut claim: Claim, detector: &str) -> Claim {
+    if claim.detector.is_empty() {
+        detector.clone_into(&mut claim.detector);
+    }
+    claim
 }
 
 /// Returns the claim with its text cut to the longest that is stored.

@@ -54,8 +54,7 @@ impl Session {
         let (sender, messages) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
         let transcript = Mutex::new(Transcript::new(files.clone()));
-        let detectors = Arc::clone(&self.policy.detectors);
-        let run = self.run.clone();
+        let (detectors, run) = (Arc::clone(&self.policy.detectors), self.run.clone());
         self.agents.current_mut(&self.state).pricing().begin();
         let sink = Sink {
             run: &run,
@@ -66,6 +65,7 @@ impl Session {
             transcript,
             observer: Arc::clone(&self.observer),
             detectors: &detectors,
+            write_guard: self.agents.write_guard.clone(),
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
             bytes_after_cancel: AtomicUsize::new(0),

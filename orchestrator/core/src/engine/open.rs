@@ -216,7 +216,7 @@ impl BuiltRun {
         workspace: &Path,
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
-        let Self { mut store, policy, agents, setup, mut notes, resumed, artefacts } = self;
+        let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
         notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         notes.extend(resumed.iter().flat_map(|resumed| resumed.limit_notes(loaded)));
@@ -229,11 +229,12 @@ impl BuiltRun {
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
         notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
         let guard = store.agents_guard(&location.occupied)?;
-        request.registry.set_launch_context(LaunchContext {
+        let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),
             protects: protected_globs(&policy, resumed.as_ref()),
             orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
-        });
+        };
+        agents.set_launch_context(request.registry, launch, location.workspace.path());
 
         let redactor = agents.redactor(loaded, &request.vars);
         let report = policy.check_setup(loaded, &agents.first.env).await;

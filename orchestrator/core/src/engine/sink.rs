@@ -1,6 +1,7 @@
 //! The sink of an agent's events.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use super::redact::StreamRedactor;
 use super::run_event::RunObserver;
 use super::transcript::{self, Transcript};
 use crate::machine::ContextUsage;
+use crate::workspace::GuardedPaths;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
     EventSink, Guidance, ValidationPreview,
@@ -47,6 +49,8 @@ pub(super) struct Sink<'a> {
     pub(super) transcript: Mutex<Transcript>,
     pub(super) observer: Arc<dyn RunObserver>,
     pub(super) detectors: &'a [Box<dyn CompletionDetector>],
+    /// What the agent's own tools must not write: everything, if that cannot be told.
+    pub(super) write_guard: Option<Arc<GuardedPaths>>,
     pub(super) clock: Arc<Clock>,
     /// When the last event came, in milliseconds of runtime.
     pub(super) last_event_ms: Arc<AtomicU64>,
@@ -96,6 +100,10 @@ impl EventSink for Sink<'_> {
 
     fn take_guidance(&self) -> Vec<Guidance> {
         self.guidance.take()
+    }
+
+    async fn is_write_refused(&self, path: &Path) -> bool {
+        self.write_guard.as_ref().is_none_or(|guard| guard.contains(path))
     }
 }
 
@@ -148,6 +156,7 @@ impl Sink<'_> {
         }
         for detector in self.detectors.iter().filter(|detector| detector.observes()) {
             for claim in detector.observe(&event).await {
+                let claim = inspect::named(claim, detector.name());
                 self.send(AgentMessage::Claim(inspect::bounded(claim))).await;
             }
         }

@@ -221,6 +221,11 @@ impl IterationRun<'_> {
                 CallEvent::PreviewRequested { request, final_text } => {
                     self.preview(&call, request, final_text.as_deref()).await;
                 }
+                CallEvent::WriteCheckRequested { request, path } => {
+                    // A relative path says nothing of where it leads.
+                    let refused = !path.is_absolute() || self.events.is_write_refused(&path).await;
+                    call.send_write_check(request, refused);
+                }
                 CallEvent::Agent(event) => self.emit(&call, event).await,
                 CallEvent::Stderr(text) => self.emit(&call, Event::Stderr { text }).await,
                 CallEvent::Log(line) => {

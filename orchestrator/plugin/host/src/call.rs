@@ -1,6 +1,7 @@
 //! A call in progress.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,14 @@ pub enum CallEvent {
         request: u64,
         /// The agent's last message, if it ended now.
         final_text: Option<String>,
+    },
+    /// The plugin requests whether its agent may write a path; answered by
+    /// [`CallHandle::send_write_check`].
+    WriteCheckRequested {
+        /// The number of the request.
+        request: u64,
+        /// The path.
+        path: PathBuf,
     },
     /// The call ended. The last event.
     Ended(CallOutcome),
@@ -131,6 +140,12 @@ impl CallHandle {
     pub fn send_preview(&self, request: u64, preview: ValidationPreview) {
         let result = self.shared.state().protocol.answer_preview(self.call, request, preview);
         self.send(result.map(HostFrame::PreviewResult));
+    }
+
+    /// Answers [`CallEvent::WriteCheckRequested`].
+    pub fn send_write_check(&self, request: u64, refused: bool) {
+        let result = self.shared.state().protocol.answer_write_check(self.call, request, refused);
+        self.send(result.map(HostFrame::WriteCheckResult));
     }
 
     fn grant_credit(&mut self) {

@@ -24,6 +24,7 @@ mod process;
 mod program;
 mod protocol_state;
 mod session;
+mod table_schema;
 mod transport;
 mod validator;
 mod violation;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::library_defect::LibraryDefect;
 
@@ -45,6 +46,8 @@ struct RawItem {
     name: String,
     #[serde(default)]
     summary: String,
+    #[serde(default)]
+    schema: Option<Value>,
 }
 
 /// Parses a manifest. `newer` says that the library was built for a newer minor version of the interface,
@@ -54,7 +57,7 @@ pub(crate) fn parse(
     newer: bool,
     defects: &mut Vec<LibraryDefect>,
 ) -> Option<Manifest> {
-    let value = serde_json::from_slice::<serde_json::Value>(text);
+    let value = serde_json::from_slice::<Value>(text);
     let value = match value {
         Ok(value) => value,
         Err(error) => {
@@ -89,7 +92,7 @@ pub(crate) fn parse(
 }
 
 fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> Option<Item> {
-    let RawItem { kind, name, summary } = item;
+    let RawItem { kind, name, summary, schema } = item;
     let kind = match kind.as_str() {
         "agent" => ItemKind::Agent,
         "detector" => ItemKind::Detector,
@@ -106,7 +109,7 @@ fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> O
         defects.push(LibraryDefect::InvalidItemName { kind: kind.word(), name: escaped(&name) });
         return None;
     }
-    Some(Item { kind, name, summary })
+    Some(Item { kind, name, summary, schema })
 }
 
 fn reject_duplicate(

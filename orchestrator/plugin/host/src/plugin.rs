@@ -20,6 +20,7 @@ use crate::library_cache::PrivateCopy;
 use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
 use crate::session::{OpenError, Session, SessionClosed};
+use crate::table_schema::check_table;
 use crate::transport::{Inbound, Transport};
 
 /// The running program, even if its file was replaced: a process resolves this path for itself.
@@ -208,10 +209,13 @@ impl Plugin {
         request: &InstanceRequest,
     ) -> Result<Instance, OpenError> {
         let session = Arc::new(Session::start(transport, inbound).await?);
-        let name = self.select_item(session.hello(), request)?;
+        let item = self.select_item(session.hello(), request)?;
         let InstanceRequest { kind, table, context, .. } = request;
-        let (id, provided) = session.open(*kind, Some(&name), table.clone(), context).await?;
-        debug!(plugin = self.name(), item = name, instance = id, "plugin instance opened");
+        if let Some(schema) = &item.schema {
+            check_table(schema, table)?;
+        }
+        let (id, provided) = session.open(*kind, Some(&item.name), table.clone(), context).await?;
+        debug!(plugin = self.name(), item = item.name, instance = id, "plugin instance opened");
         self.descriptions().insert(request.key(), provided.clone());
         Ok(Instance { session, id, provided })
     }
@@ -243,12 +247,12 @@ impl Plugin {
         }
     }
 
-    /// Selects the requested item among those that the plugin provides, and returns its name.
-    fn select_item(
+    /// Selects the requested item among those that the plugin provides.
+    fn select_item<'a>(
         &self,
-        hello: &PluginHello,
+        hello: &'a PluginHello,
         request: &InstanceRequest,
-    ) -> Result<String, BuildError> {
+    ) -> Result<&'a Item, BuildError> {
         let items: Vec<&Item> =
             hello.provides.iter().filter(|item| item.kind == request.kind).collect();
         let (plugin, kind) = (&self.name, request.kind.word());
@@ -258,10 +262,10 @@ impl Plugin {
         };
         let message = match (&request.member, items.as_slice()) {
             (_, []) => format!("the plugin `{plugin}` provides no {kind}"),
-            (None, [only]) => return Ok(only.name.clone()),
+            (None, [only]) => return Ok(*only),
             (None, _) => format!("the plugin `{plugin}` provides several: name one of {}", names()),
             (Some(member), _) => match items.iter().find(|item| item.name == *member) {
-                Some(item) => return Ok(item.name.clone()),
+                Some(item) => return Ok(*item),
                 None => {
                     format!("the plugin `{plugin}` provides no {kind} `{member}`, but {}", names())
                 }

@@ -8,7 +8,7 @@ use ralph_orchestrator_contract::{BuildContext, BuildError, CancelReason, Valida
 use ralph_orchestrator_plugin_protocol::{
     Call, Cancel, Credit, Done, HostHello, ItemKind, LogLine, Method, MethodName, Open, Opened,
     PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided,
-    WINDOW, feature,
+    WINDOW, WriteCheck, WriteCheckResult, feature,
 };
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ struct OpenCall {
     credit: u32,
     /// The preview request that is not answered yet.
     preview: Option<u64>,
+    /// The question about a path that is not answered yet.
+    write_check: Option<u64>,
 }
 
 /// The state of the protocol: features, instances being opened and open calls.
@@ -52,7 +54,9 @@ impl ProtocolState {
         HostHello {
             protocol: PROTOCOL,
             host: concat!("ralph-orchestrator ", env!("CARGO_PKG_VERSION")).to_owned(),
-            features: vec![feature::CREDIT.to_owned(), feature::PING.to_owned()],
+            features: [feature::CREDIT, feature::PING, feature::WRITE_CHECK]
+                .map(str::to_owned)
+                .into(),
             window: WINDOW,
             log: crate::log::wanted_level(),
         }
@@ -95,7 +99,8 @@ impl ProtocolState {
     /// Creates the frame that starts a new call.
     pub(crate) fn call(&mut self, instance: u64, method: Method) -> Call {
         self.last_call += 1;
-        let call = OpenCall { method: method.name(), credit: WINDOW, preview: None };
+        let call =
+            OpenCall { method: method.name(), credit: WINDOW, preview: None, write_check: None };
         self.calls.insert(self.last_call, call);
         Call { call: self.last_call, instance, method }
     }
@@ -115,6 +120,18 @@ impl ProtocolState {
         let open = self.calls.get_mut(&call)?;
         open.preview.take_if(|pending| *pending == request)?;
         Some(PreviewResult { call, request, preview })
+    }
+
+    /// Creates the frame that answers a question about a path, if the question is open.
+    pub(crate) fn answer_write_check(
+        &mut self,
+        call: u64,
+        request: u64,
+        refused: bool,
+    ) -> Option<WriteCheckResult> {
+        let open = self.calls.get_mut(&call)?;
+        open.write_check.take_if(|pending| *pending == request)?;
+        Some(WriteCheckResult { call, request, refused })
     }
 
     /// Creates the frame that grants credit for more events, if the call is open and credit negotiated.
@@ -152,6 +169,7 @@ impl ProtocolState {
                 call_event(sent.call, CallEvent::Agent(sent.event))
             }
             PluginFrame::Preview(request) => return self.preview_requested(request),
+            PluginFrame::WriteCheck(request) => return self.write_check_requested(request),
             PluginFrame::Done(done) => return self.done(done),
             PluginFrame::Failed(failed) => {
                 self.remove_open_call(name, failed.call)?;
@@ -223,6 +241,16 @@ impl ProtocolState {
         Ok(call_event(call, CallEvent::PreviewRequested { request, final_text }))
     }
 
+    fn write_check_requested(&mut self, frame: WriteCheck) -> Result<ProtocolEvent, Violation> {
+        let WriteCheck { call, request, path } = frame;
+        let open = self.open_call("write_check", call)?;
+        require_run("write_check", open.method)?;
+        if open.write_check.replace(request).is_some() {
+            return Err(Violation::WriteCheckPending { call });
+        }
+        Ok(call_event(call, CallEvent::WriteCheckRequested { request, path }))
+    }
+
     /// Returns the violation of a `done` that has no result of its call's method, of a frame that is invalid.
     pub(crate) fn missing_answer(&self, bytes: &[u8]) -> Option<Violation> {
         let frame: Value = serde_json::from_slice(bytes).ok()?;
@@ -272,6 +300,7 @@ const fn frame_name(frame: &PluginFrame) -> &'static str {
         PluginFrame::Refused(_) => "refused",
         PluginFrame::Event(_) => "event",
         PluginFrame::Preview(_) => "preview",
+        PluginFrame::WriteCheck(_) => "write_check",
         PluginFrame::Done(_) => "done",
         PluginFrame::Failed(_) => "failed",
         PluginFrame::Panicked(_) => "panicked",

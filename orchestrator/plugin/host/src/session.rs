@@ -28,9 +28,9 @@ const STDERR_TAIL: usize = 2 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of bytes of output buffered while there is no `run` that could receive it.
 const BUFFERED_BYTES: usize = 1024 * 1024;
-/// The capacity of a call's channel: events within the credit, a preview request, the end, and as much
-/// again for log messages.
-pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 2;
+/// The capacity of a call's channel: events within the credit, a preview request, a question about a path, the
+/// end, and as much again for log messages.
+pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 3;
 
 /// The session is closed. Holds the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -83,6 +83,12 @@ pub enum Violation {
         /// The call.
         call: u64,
     },
+    /// A question about a path while another one is open.
+    #[error("sent `write_check` in the call {call} before the last one was answered")]
+    WriteCheckPending {
+        /// The call.
+        call: u64,
+    },
     /// An answer that belongs to another method.
     #[error(
         "answered call {call} of `{}` without `{}`",

@@ -22,6 +22,8 @@ pub enum HostFrame {
     Cancel(Cancel),
     /// Answers `preview`.
     PreviewResult(PreviewResult),
+    /// Answers `write_check`.
+    WriteCheckResult(WriteCheckResult),
     /// Allows more events.
     Credit(Credit),
     /// Requests a `pong`.
@@ -38,6 +40,7 @@ impl Frame for HostFrame {
             "call" => body(bytes, Self::Call),
             "cancel" => body(bytes, Self::Cancel),
             "preview_result" => body(bytes, Self::PreviewResult),
+            "write_check_result" => body(bytes, Self::WriteCheckResult),
             "credit" => body(bytes, Self::Credit),
             "ping" => body(bytes, Self::Ping),
             "close" => body(bytes, Self::Close),
@@ -118,6 +121,17 @@ pub struct PreviewResult {
     /// The preview.
     #[serde(flatten)]
     pub preview: ValidationPreview,
+}
+
+/// Answers `write_check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteCheckResult {
+    /// The call that sent the request.
+    pub call: u64,
+    /// The plugin's number of the request.
+    pub request: u64,
+    /// Whether the agent's own tools must not write the path.
+    pub refused: bool,
 }
 
 /// Allows more events.

@@ -13,7 +13,9 @@ mod method;
 mod plugin;
 
 pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
-pub use host::{Call, Cancel, Close, Credit, HostFrame, HostHello, Open, Ping, PreviewResult};
+pub use host::{
+    Call, Cancel, Close, Credit, HostFrame, HostHello, Open, Ping, PreviewResult, WriteCheckResult,
+};
 pub use method::{
     Answer, EditedBacklog, InspectInput, Method, MethodName, ReadBacklog, Task, TaskError,
     Validation,
@@ -21,7 +23,7 @@ pub use method::{
 pub use plugin::{
     DetectorDescription, Done, EventSent, Failed, Item, ItemKind, LogLevel, LogLine, Opened,
     Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, Provided, Refused, Span,
-    ValidatorDetails,
+    ValidatorDetails, WriteCheck,
 };
 
 /// The longest frame in bytes, without its line end.
@@ -38,4 +40,6 @@ pub mod feature {
     pub const CREDIT: &str = "credit";
     /// The plugin answers `ping` at any time.
     pub const PING: &str = "ping";
+    /// The host answers `write_check`.
+    pub const WRITE_CHECK: &str = "write_check";
 }

@@ -26,6 +26,8 @@ pub enum PluginFrame {
     Event(EventSent),
     /// Requests a preview of the validation.
     Preview(PreviewRequest),
+    /// Requests whether a path may be written.
+    WriteCheck(WriteCheck),
     /// A call succeeded.
     Done(Done),
     /// A call failed.
@@ -46,6 +48,7 @@ impl Frame for PluginFrame {
             "refused" => body(bytes, Self::Refused),
             "event" => body(bytes, Self::Event),
             "preview" => body(bytes, Self::Preview),
+            "write_check" => body(bytes, Self::WriteCheck),
             "done" => body(bytes, Self::Done),
             "failed" => body(bytes, Self::Failed),
             "panicked" => body(bytes, Self::Panicked),
@@ -88,7 +91,7 @@ impl ItemKind {
 }
 
 /// Something that a plugin provides.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// Its kind.
     pub kind: ItemKind,
@@ -97,6 +100,10 @@ pub struct Item {
     /// One line for display.
     #[serde(default)]
     pub summary: String,
+    /// The JSON Schema of its table in the configuration, for editors and for mistakes to be found before
+    /// the plugin is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
 }
 
 /// The plugin's first frame.
@@ -239,6 +246,17 @@ pub struct EventSent {
     pub call: u64,
     /// The event.
     pub event: Event,
+}
+
+/// Requests whether the agent's own tools may write a path; answered by `write_check_result`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteCheck {
+    /// The call.
+    pub call: u64,
+    /// The plugin's number of the request.
+    pub request: u64,
+    /// The absolute path.
+    pub path: PathBuf,
 }
 
 /// Requests the result that validation would have if the agent ended now; answered by `preview_result`.

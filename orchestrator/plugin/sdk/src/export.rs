@@ -44,13 +44,17 @@
 /// [`BuildError`](crate::BuildError). A comment before the kind is the summary that people see; without
 /// one it is the crate's description.
 ///
+/// `agent "echo", schema = include_str!("echo.schema.json"), |config: Config| …` says the keys of the table
+/// to editors: the text is the JSON Schema of the table, and part of `config schema -c ralph.toml`. What does
+/// not fit it is a mistake at its place before the plugin is asked.
+///
 /// Use it once, in the crate that is the library; what other crates or tests use as well belongs into a
 /// crate beside it.
 #[macro_export]
 macro_rules! export_plugin {
     ($(
         $(#[doc = $doc:literal])*
-        $kind:ident $name:literal, |$config:tt : $table:ty $(, $context:ident)? $(,)?| $build:expr
+        $kind:ident $name:literal $(, schema = $schema:expr)?, |$config:tt : $table:ty $(, $context:ident)? $(,)?| $build:expr
     );+ $(;)?) => {
         #[cfg(panic = "abort")]
         ::core::compile_error!(
@@ -85,6 +89,7 @@ macro_rules! export_plugin {
                         &[$($doc),*],
                         ::core::env!("CARGO_PKG_DESCRIPTION"),
                     ),
+                    schema: __ralph::schema(&[$($schema)?]),
                     build: __ralph_build,
                 }
             }),+];
@@ -111,6 +116,10 @@ macro_rules! export_plugin {
                         &[$($doc),*],
                         ::core::env!("CARGO_PKG_DESCRIPTION"),
                     )),
+                    $(
+                        __ralph::Part::Raw(",\"schema\":"),
+                        __ralph::Part::Raw($schema),
+                    )?
                     __ralph::Part::Raw("}"),
                 )+
                 __ralph::Part::Raw("]}"),
@@ -181,6 +190,15 @@ pub const fn summary(docs: &[&'static str], otherwise: &'static str) -> &'static
     match docs {
         [first, ..] => first.trim_ascii(),
         [] => otherwise,
+    }
+}
+
+/// The JSON Schema of an item, if it has one.
+#[must_use]
+pub const fn schema(given: &[&'static str]) -> Option<&'static str> {
+    match given {
+        [schema, ..] => Some(schema),
+        [] => None,
     }
 }
 

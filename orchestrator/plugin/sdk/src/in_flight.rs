@@ -8,13 +8,14 @@ use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
-use crate::sink::PreviewRequests;
+use crate::sink::Requests;
 
 /// A call in flight.
 pub(crate) struct InFlightCall {
     pub(crate) cancel: watch::Sender<Option<CancelReason>>,
     pub(crate) credits: Option<Arc<Semaphore>>,
-    pub(crate) previews: Arc<PreviewRequests>,
+    pub(crate) previews: Arc<Requests<ValidationPreview>>,
+    pub(crate) write_checks: Option<Arc<Requests<bool>>>,
     pub(crate) task: AbortHandle,
 }
 
@@ -70,6 +71,14 @@ impl InFlight {
     pub(crate) fn complete_preview(&self, number: u64, request: u64, preview: ValidationPreview) {
         if let Some(call) = self.calls().get(&number) {
             call.previews.complete(request, preview);
+        }
+    }
+
+    pub(crate) fn complete_write_check(&self, number: u64, request: u64, refused: bool) {
+        let calls = self.calls();
+        let write_checks = calls.get(&number).and_then(|call| call.write_checks.as_ref());
+        if let Some(write_checks) = write_checks {
+            write_checks.complete(request, refused);
         }
     }
 

@@ -28,6 +28,8 @@ pub struct ItemDefinition {
     pub name: &'static str,
     /// One line for display.
     pub summary: &'static str,
+    /// The JSON Schema of its table, as text.
+    pub schema: Option<&'static str>,
     /// Builds an instance from its table.
     pub build: fn(Value, &BuildContext) -> Result<BuiltItem, BuildError>,
 }
@@ -39,6 +41,8 @@ impl PluginDefinition {
             kind: item.kind,
             name: item.name.to_owned(),
             summary: item.summary.to_owned(),
+            // One that is not JSON has kept the library from being loaded.
+            schema: item.schema.and_then(|schema| serde_json::from_str(schema).ok()),
         };
         self.items.iter().map(item).collect()
     }

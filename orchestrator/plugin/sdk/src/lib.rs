@@ -20,6 +20,9 @@
 //! - **Standard output** of the process carries frames: what the plugin prints there goes to standard
 //!   error. `SIGINT` is handled by the orchestrator: a run that has to end is cancelled.
 //!
+//! With the feature `process`, `ProcessTree` starts programs and ends them with all that they have started.
+//! [`testing`] has what a plugin's own tests need.
+//!
 //! An instance lives for one iteration. Keep nothing in it for the next one.
 
 #![allow(unsafe_code, reason = "see ffi.rs, where each is justified")]
@@ -31,15 +34,22 @@ mod in_flight;
 mod item;
 mod log;
 mod outbox;
+#[cfg(feature = "process")]
+mod process_tree;
 mod session;
 mod sink;
+pub mod testing;
+mod tool_server;
 
+#[cfg(feature = "process")]
+pub use process_tree::ProcessTree;
 pub use ralph_orchestrator_contract::*;
+pub use tool_server::tool_server_command;
 
 /// For [`export_plugin!`] only.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::export::{Part, check, length, summary, text};
+    pub use crate::export::{Part, check, length, schema, summary, text};
     pub use crate::ffi::{RUSTC, SDK, decl, open};
     pub use crate::item::{BuiltItem, ItemDefinition, PluginDefinition};
     pub use ralph_orchestrator_plugin_abi::{HostApi, PluginDecl};

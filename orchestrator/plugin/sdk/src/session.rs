@@ -11,7 +11,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_plugin_protocol::{
     Answer, Call, Cancel, Decoded, Done, EditedBacklog, Failed, HostFrame, HostHello, Method, Open,
     Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewResult, ReadBacklog,
-    Refused, decode, feature,
+    Refused, WriteCheckResult, decode, feature,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -23,7 +23,16 @@ use crate::in_flight::{InFlight, InFlightCall};
 use crate::item::{BuiltItem, PluginDefinition};
 use crate::log::LogTarget;
 use crate::outbox::{Outbox, SendError};
-use crate::sink::{CallSink, PreviewRequests};
+use crate::sink::{CallSink, Requests};
+
+/// The features of the host.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostFeatures {
+    /// The number of events that a call may send before it waits, if credit is negotiated.
+    window: Option<u32>,
+    /// Whether it answers `write_check`.
+    write_check: bool,
+}
 
 /// The state of a session.
 pub(crate) struct PluginSession {
@@ -31,9 +40,8 @@ pub(crate) struct PluginSession {
     outbox: Outbox,
     log: LogTarget,
     runtime: Handle,
-    /// The number of events that a call may send before it waits, if credit is negotiated; known after the
-    /// host's `hello`.
-    window: OnceLock<Option<u32>>,
+    /// What the host can do; known after its `hello`.
+    host: OnceLock<HostFeatures>,
     instances: Mutex<HashMap<u64, Arc<BuiltItem>>>,
     in_flight: InFlight,
 }
@@ -45,9 +53,8 @@ impl PluginSession {
         log: LogTarget,
         runtime: Handle,
     ) -> Arc<Self> {
-        let (window, instances, in_flight) =
-            (OnceLock::new(), Mutex::default(), InFlight::default());
-        Arc::new(Self { plugin, outbox, log, runtime, window, instances, in_flight })
+        let (host, instances, in_flight) = (OnceLock::new(), Mutex::default(), InFlight::default());
+        Arc::new(Self { plugin, outbox, log, runtime, host, instances, in_flight })
     }
 
     /// Handles the host's frames in order. Nothing here waits for the author's code.
@@ -93,6 +100,9 @@ impl PluginSession {
             HostFrame::PreviewResult(PreviewResult { call, request, preview }) => {
                 self.in_flight.complete_preview(call, request, preview);
             }
+            HostFrame::WriteCheckResult(WriteCheckResult { call, request, refused }) => {
+                self.in_flight.complete_write_check(call, request, refused);
+            }
             HostFrame::Credit(credit) => self.in_flight.add_credit(credit.call, credit.events),
             HostFrame::Ping(ping) => self.send(&PluginFrame::Pong(Pong { n: ping.n })).await,
             HostFrame::Close(_) => self.in_flight.cancel_all(CancelReason::Signal),
@@ -106,15 +116,19 @@ impl PluginSession {
     }
 
     async fn handle_hello(&self, hello: &HostHello) {
-        let credit = hello.features.iter().any(|feature| feature == feature::CREDIT);
+        let has = |feature: &str| hello.features.iter().any(|one| one == feature);
+        let window = has(feature::CREDIT).then_some(hello.window);
+        let features = HostFeatures { window, write_check: has(feature::WRITE_CHECK) };
         // A second hello changes nothing.
-        let _ = self.window.set(credit.then_some(hello.window));
+        let _ = self.host.set(features);
         self.send(&PluginFrame::Hello(PluginHello {
             protocol: PROTOCOL,
             name: self.plugin.name.to_owned(),
             version: self.plugin.version.to_owned(),
             sdk: Some(SDK.to_owned()),
-            features: vec![feature::CREDIT.to_owned(), feature::PING.to_owned()],
+            features: [feature::CREDIT, feature::PING, feature::WRITE_CHECK]
+                .map(str::to_owned)
+                .into(),
             provides: self.plugin.provides(),
         }))
         .await;
@@ -158,21 +172,26 @@ impl PluginSession {
             let error = AgentError::new(ErrorClass::InvalidRequest, message);
             return self.send(&PluginFrame::Failed(Failed::new(call, error))).await;
         };
-        let window = self.window.get().copied().flatten();
-        let credits = window
+        let features = self.host.get().copied().unwrap_or_default();
+        let credits = features
+            .window
             .map(|window| Arc::new(Semaphore::new(usize::try_from(window).unwrap_or(usize::MAX))));
         let (cancel, cancelled) = watch::channel(None);
-        let previews = Arc::new(PreviewRequests::default());
+        let previews = Arc::new(Requests::default());
+        let write_checks = features.write_check.then(Arc::default);
         let sink = CallSink {
             call,
             outbox: self.outbox.clone(),
             credits: credits.clone(),
             cancelled,
             previews: Arc::clone(&previews),
+            write_checks: write_checks.clone(),
         };
         let task = self.runtime.spawn(CatchPanic::new(run_method(built, call, method, sink)));
-        self.in_flight
-            .add(call, InFlightCall { cancel, credits, previews, task: task.abort_handle() });
+        self.in_flight.add(
+            call,
+            InFlightCall { cancel, credits, previews, write_checks, task: task.abort_handle() },
+        );
         let session = Arc::clone(self);
         self.runtime.spawn(async move {
             let frame = match task.await {

@@ -1,6 +1,7 @@
 //! The event sink of a call.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
@@ -8,36 +9,69 @@ use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Event, EventSink, ValidationPreview, async_trait,
 };
 use ralph_orchestrator_plugin_protocol::{
-    EventSent, LogLevel, LogLine, PluginFrame, PreviewRequest,
+    EventSent, LogLevel, LogLine, PluginFrame, PreviewRequest, WriteCheck,
 };
 use tokio::sync::{Mutex, Semaphore, oneshot, watch};
 
 use crate::log;
 use crate::outbox::{Outbox, SendError};
 
-/// The preview requests of a call. The host accepts one at a time.
-#[derive(Debug, Default)]
-pub(crate) struct PreviewRequests {
+/// The requests of one kind of a call. The host accepts one at a time.
+#[derive(Debug)]
+pub(crate) struct Requests<T> {
     next: AtomicU64,
-    pending: StdMutex<HashMap<u64, oneshot::Sender<ValidationPreview>>>,
+    pending: StdMutex<HashMap<u64, oneshot::Sender<T>>>,
     /// The receiver of the last request, if it is unanswered; kept even if its caller stopped waiting.
-    last: Mutex<Option<oneshot::Receiver<ValidationPreview>>>,
+    last: Mutex<Option<oneshot::Receiver<T>>>,
 }
 
-impl PreviewRequests {
-    fn register(&self) -> (u64, oneshot::Receiver<ValidationPreview>) {
+impl<T> Default for Requests<T> {
+    fn default() -> Self {
+        Self { next: AtomicU64::new(0), pending: StdMutex::default(), last: Mutex::new(None) }
+    }
+}
+
+impl<T> Requests<T> {
+    fn register(&self) -> (u64, oneshot::Receiver<T>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let (preview_tx, preview_rx) = oneshot::channel();
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, preview_tx);
-        (number, preview_rx)
+        let (answer_tx, answer_rx) = oneshot::channel();
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, answer_tx);
+        (number, answer_rx)
     }
 
-    pub(crate) fn complete(&self, number: u64, preview: ValidationPreview) {
+    /// Hands an answer to the one who waits for it.
+    pub(crate) fn complete(&self, number: u64, answer: T) {
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
         if let Some(pending) = pending {
             // The call may have ended meanwhile.
-            drop(pending.send(preview));
+            drop(pending.send(answer));
         }
+    }
+
+    /// Sends the request with the number that it is given, and waits for the answer; or returns why there is
+    /// none.
+    async fn ask(
+        &self,
+        outbox: &Outbox,
+        frame: impl FnOnce(u64) -> PluginFrame + Send,
+    ) -> Result<T, String> {
+        let mut last = self.last.lock().await;
+        if let Some(before) = last.as_mut() {
+            // Its caller stopped waiting; the answer was for another request.
+            drop(before.await);
+            *last = None;
+        }
+        let (request, answer_rx) = self.register();
+        let answer = match outbox.send(&frame(request)).await {
+            Ok(()) => {
+                let answer_rx = last.insert(answer_rx);
+                answer_rx.await.map_err(|_| "the orchestrator did not answer".to_owned())
+            }
+            Err(SendError::Encode(error)) => Err(error.to_string()),
+            Err(SendError::Disconnected) => Err("the orchestrator is gone".to_owned()),
+        };
+        *last = None;
+        answer
     }
 }
 
@@ -48,7 +82,9 @@ pub(crate) struct CallSink {
     /// The number of events that may be sent, if credit is negotiated.
     pub(crate) credits: Option<Arc<Semaphore>>,
     pub(crate) cancelled: watch::Receiver<Option<CancelReason>>,
-    pub(crate) previews: Arc<PreviewRequests>,
+    pub(crate) previews: Arc<Requests<ValidationPreview>>,
+    /// None if the host does not answer them.
+    pub(crate) write_checks: Option<Arc<Requests<bool>>>,
 }
 
 #[async_trait]
@@ -83,26 +119,20 @@ impl EventSink for CallSink {
     }
 
     async fn preview(&self, final_text: Option<&str>) -> ValidationPreview {
-        let not_now = |why: &str| ValidationPreview::NotNow { why: why.to_owned() };
-        let mut last = self.previews.last.lock().await;
-        if let Some(before) = last.as_mut() {
-            // Its caller stopped waiting; the preview was for another text.
-            drop(before.await);
-            *last = None;
-        }
-        let (request, preview_rx) = self.previews.register();
         let final_text = final_text.map(ToOwned::to_owned);
-        let frame = PluginFrame::Preview(PreviewRequest { call: self.call, request, final_text });
-        let preview = match self.outbox.send(&frame).await {
-            Ok(()) => {
-                let preview_rx = last.insert(preview_rx);
-                preview_rx.await.map_err(|_| not_now("the orchestrator did not answer"))
-            }
-            Err(SendError::Encode(error)) => Err(not_now(&error.to_string())),
-            Err(SendError::Disconnected) => Err(not_now("the orchestrator is gone")),
-        };
-        *last = None;
-        preview.unwrap_or_else(|not_now| not_now)
+        let call = self.call;
+        let frame =
+            move |request| PluginFrame::Preview(PreviewRequest { call, request, final_text });
+        let preview = self.previews.ask(&self.outbox, frame).await;
+        preview.unwrap_or_else(|why| ValidationPreview::NotNow { why })
+    }
+
+    async fn is_write_refused(&self, path: &Path) -> bool {
+        let Some(write_checks) = &self.write_checks else { return false };
+        let (call, path) = (self.call, path.to_owned());
+        let frame = move |request| PluginFrame::WriteCheck(WriteCheck { call, request, path });
+        // A path that cannot be asked about, or an orchestrator that is gone.
+        write_checks.ask(&self.outbox, frame).await.unwrap_or(true)
     }
 }
 

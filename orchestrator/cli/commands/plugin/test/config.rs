@@ -17,7 +17,11 @@ use super::defaults::{ItemTable, table_of};
 use crate::error::CommandError;
 
 /// What replaces these texts in a configuration differs from scenario to scenario.
-const PLACEHOLDERS: [&str; 3] = ["{says}", "{runs}", "{model_url}"];
+const PLACEHOLDERS: [&str; 5] = ["{says}", "{runs}", "{model_url}", CLAIMS, NOTES];
+/// What the agent claims by a tool, and what it leaves as a note: nothing in most scenarios.
+const CLAIMS: &str = "{claims}";
+const NOTES: &str = "{notes}";
+const MODEL: &str = "{model_url}";
 
 /// The contents of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -179,8 +183,11 @@ impl TestedConfig {
 
     /// Whether a text of the table has a placeholder.
     pub(super) fn has_placeholder(&self) -> bool {
-        let text = Value::Object(self.table.clone()).to_string();
-        PLACEHOLDERS.iter().any(|placeholder| text.contains(placeholder))
+        PLACEHOLDERS.iter().any(|placeholder| self.contains(placeholder))
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        Value::Object(self.table.clone()).to_string().contains(text)
     }
 
     /// Returns why an item was not built.
@@ -235,20 +242,41 @@ impl TestedConfig {
                 options = options.skip(&[scenario], why);
             }
         }
+        // An agent that asks no model does these only if it is configured to.
+        for (placeholder, scenarios) in
+            [(CLAIMS, &[Scenario::ClaimByTool, Scenario::Preview][..]), (NOTES, &[Scenario::Note])]
+        {
+            if !self.contains(placeholder) && !self.contains(MODEL) {
+                options = options.skip(
+                    scenarios,
+                    &format!("its configuration has neither {placeholder} nor {MODEL}"),
+                );
+            }
+        }
         Ok(options)
     }
 
     /// Returns the table, with the placeholders in its texts replaced.
     pub(super) fn table(&self, fixture: &Fixture) -> Value {
+        let (mut claims, mut notes) = ("", "");
         let (says, runs) = match &fixture.behaviour {
             Behaviour::Message { text } => (text.as_str(), "true"),
             Behaviour::Command { command, text } => (text.as_str(), command.as_str()),
+            Behaviour::Claim { claim, text } => {
+                claims = claim;
+                (text.as_str(), "true")
+            }
+            Behaviour::Note { note, text } => {
+                notes = note;
+                (text.as_str(), "true")
+            }
             Behaviour::Hang | Behaviour::StallInMessage => ("", "sleep 1000"),
             Behaviour::HttpError { .. } => ("", "false"),
         };
         let model = fixture.model_url();
         let fill = |text: &str| {
-            text.replace("{model_url}", &model).replace("{says}", says).replace("{runs}", runs)
+            let text = text.replace(MODEL, &model).replace("{says}", says).replace("{runs}", runs);
+            text.replace(CLAIMS, claims).replace(NOTES, notes)
         };
         filled(&Value::Object(self.table.clone()), &fill)
     }

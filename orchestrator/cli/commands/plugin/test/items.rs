@@ -18,6 +18,7 @@ use super::report::TestReport;
 use crate::context::variables;
 use crate::error::CommandError;
 use crate::output;
+use crate::served_agent::ServedAgent;
 
 /// The plugin under test.
 pub(super) struct TestedPlugin {
@@ -120,8 +121,8 @@ impl TestedPlugin {
         }
         if !config.has_placeholder() {
             output::info(
-                "note: its configuration uses none of {says}, {runs} and {model_url}: the scenarios \
-                 cannot make the agent do what they examine",
+                "note: its configuration uses none of {says}, {runs}, {claims}, {notes} and \
+                 {model_url}: the scenarios cannot make the agent do what they examine",
             );
         }
         let make = |fixture: &Fixture| -> conformance::SubjectFuture {
@@ -133,7 +134,7 @@ impl TestedPlugin {
             Box::pin(async move {
                 let agent = plugin.agent(Some(&name), table, &context, &by).await;
                 let failed = |error: BuildError| format!("it cannot be built: {error}");
-                let subject = Subject::boxed(agent.map_err(failed)?);
+                let subject = Subject::new(ServedAgent(agent.map_err(failed)?));
                 Ok(env.iter().fold(subject, |subject, (name, value)| subject.env(name, value)))
             })
         };

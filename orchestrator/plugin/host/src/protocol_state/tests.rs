@@ -149,6 +149,25 @@ fn one_question_at_a_time_and_only_an_open_one_is_answered() {
 }
 
 #[test]
+fn one_path_at_a_time_is_asked_about_and_only_an_open_question_is_answered() {
+    let mut state = greeted(&[]);
+    let call = state.call(1, run()).call;
+    let check =
+        |request| PluginFrame::WriteCheck(WriteCheck { call, request, path: "/w/spec.md".into() });
+    assert!(state.handle_frame(check(7)).is_ok());
+    assert_eq!(state.answer_write_check(call, 8, true), None);
+    let answer = WriteCheckResult { call, request: 7, refused: true };
+    assert_eq!(state.answer_write_check(call, 7, true), Some(answer));
+    assert_eq!(state.answer_write_check(call, 7, true), None);
+    assert!(state.handle_frame(check(8)).is_ok());
+    let error = state.handle_frame(check(9)).unwrap_err();
+    assert!(error.to_string().contains("before the last one was answered"), "{error}");
+    let other = state.call(1, inspect()).call;
+    let check = PluginFrame::WriteCheck(WriteCheck { call: other, request: 1, path: "/x".into() });
+    assert!(matches!(state.handle_frame(check), Err(Violation::NotInThisCall { .. })));
+}
+
+#[test]
 fn an_instance_is_opened_once_and_as_what_was_asked_for() {
     let mut state = greeted(&[]);
     let refused = |instance| {

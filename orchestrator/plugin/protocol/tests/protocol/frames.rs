@@ -14,7 +14,7 @@ use ralph_orchestrator_plugin_protocol::{
     EditedBacklog, EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, InspectInput, Item,
     ItemKind, LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked, Ping,
     PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided, ReadBacklog, Refused,
-    Span, Task, Validation, ValidatorDetails, WINDOW, decode, encode,
+    Span, Task, Validation, ValidatorDetails, WINDOW, WriteCheck, WriteCheckResult, decode, encode,
 };
 use serde_json::{Value, json};
 
@@ -123,6 +123,7 @@ pub(crate) fn host_frames() -> Vec<HostFrame> {
             request: 2,
             preview: ValidationPreview::Rejected { reasons: vec!["no".into()] },
         }),
+        HostFrame::WriteCheckResult(WriteCheckResult { call: 1, request: 2, refused: true }),
         HostFrame::Credit(Credit { call: 1, events: 32 }),
         HostFrame::Ping(Ping { n: u64::MAX }),
         HostFrame::Close(Close {}),
@@ -171,6 +172,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 kind: ItemKind::Agent,
                 name: "bot".into(),
                 summary: "a bot".into(),
+                schema: Some(json!({"type": "object"})),
             }],
         }),
         PluginFrame::Opened(Opened {
@@ -203,6 +205,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 order: ItemOrder::Lowest,
                 statuses: ItemStatus::ALL.to_vec(),
                 example: "- a\n".into(),
+                instructions: "One line each.".into(),
             }),
         }),
         PluginFrame::Refused(Refused {
@@ -213,6 +216,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
         }),
         PluginFrame::Event(EventSent { call: 1, event: Event::Note { text: "n".into() } }),
         PluginFrame::Preview(PreviewRequest { call: 1, request: 1, final_text: None }),
+        PluginFrame::WriteCheck(WriteCheck { call: 1, request: 1, path: "/w/spec.md".into() }),
         PluginFrame::Failed(Failed::new(
             2,
             AgentError::new(ErrorClass::RateLimited { until_ms: Some(5) }, "later"),
