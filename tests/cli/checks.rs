@@ -256,3 +256,109 @@ fn the_doctor_refuses_a_limit_that_the_run_would_refuse() {
     }
     assert_eq!(env.agent.calls(), 0);
 }
+
+/// A project with a failing test, a check of it, and an agent that does no work but writes `files` once.
+fn cheated(program: &str, keys: &str, there: &[(&str, &str)], files: &str) -> TestEnvironment {
+    let env = with(&format!("{}{keys}\n", command(program)));
+    for (path, text) in there {
+        env.write(path, text);
+    }
+    env.agent.default_call().script(files).out(DONE);
+    env
+}
+
+const FAILING: &str =
+    "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail()\n";
+
+#[test]
+fn what_a_program_would_take_for_its_own_must_not_appear_behind_lines_and_wrappers() {
+    for (program, file) in [
+        (r#"["sh", "-c", "python3 -m unittest -v && true"]"#, "unittest.py"),
+        (r#"["sh", "-c", "A=1 python3 -m unittest -v"]"#, "unittest.py"),
+        (r#"["timeout", "60", "python3", "-m", "unittest", "-v"]"#, "unittest.py"),
+        (r#"["sh", "-c", "sh -c 'python3 -m unittest -v'"]"#, "unittest.py"),
+        (r#"["sh", "-c", "cd backend && python3 -m unittest -v"]"#, "backend/unittest.py"),
+        (r#"["env", "-C", "backend", "python3", "-m", "unittest", "-v"]"#, "backend/unittest.py"),
+        (
+            r#"["sh", "-c", "python3 -m unittest -v 2>&1 | tee out | tail -n1 | grep OK"]"#,
+            "unittest.py",
+        ),
+        (r#"["python3", "-m", "unittest", "-v"]"#, "_heapq.py"),
+    ] {
+        let there = [("test_a.py", FAILING), ("backend/test_a.py", FAILING)];
+        let script = format!("echo \"print('OK')\nimport os; os._exit(0)\" > {file}\n");
+        let keys = "protect = [\"**/test_*.py\"]";
+        let env = cheated(program, keys, &there, &script);
+        let doctor = env.ralph(&["doctor"]);
+        assert!(!doctor.stdout.contains("could not be read"), "{}", doctor.stdout);
+        let ended = env.ralph(&["run", "--once"]);
+        ended.says("were not there when the run began").says(file);
+        assert_ne!(env.status()["phase"], "completed", "{program}");
+    }
+}
+
+#[test]
+fn settings_must_not_appear_beside_or_above_what_a_line_runs() {
+    let makefile = "test:\n\tfalse\n";
+    for (program, file) in [
+        (r#"["make", "-C", "sub", "test"]"#, "sub/GNUmakefile"),
+        (r#"["make", "-Csub", "test"]"#, "sub/GNUmakefile"),
+        (r#"["sh", "-c", "cd sub && make test"]"#, "sub/GNUmakefile"),
+        (r#"["bash", "-c", "cd sub; make test"]"#, "sub/GNUmakefile"),
+    ] {
+        let script = format!("printf 'test:\\n\\ttrue\\n' > {file}\n");
+        let keys = "protect = [\"sub/Makefile\"]";
+        let env = cheated(program, keys, &[("sub/Makefile", makefile)], &script);
+        env.ralph(&["run", "--once"]).says("were not there when the run began").says(file);
+        assert_ne!(env.status()["phase"], "completed", "{program}");
+    }
+    let keys = "cwd = \"sub\"\nprotect = [\"sub/Cargo.toml\"]";
+    let there = [("sub/Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\n")];
+    let script = "mkdir .cargo; printf '[alias]\\nt2 = \"version\"\\n' > .cargo/config.toml\n";
+    let env = cheated(r#"["cargo", "t2"]"#, keys, &there, script);
+    env.ralph(&["run", "--once"]).says("were not there").says(".cargo/config.toml");
+    assert_ne!(env.status()["phase"], "completed");
+}
+
+#[test]
+fn a_line_that_only_a_shell_can_read_is_a_warning() {
+    for (line, is_warning) in [
+        ("x=$(python3 -m unittest 2>&1); echo \\\"$x\\\" | grep OK", true),
+        ("cd \\\"$HOME/x\\\" && make test", true),
+        ("test \\\"$(wc -l < a)\\\" -gt 3", false),
+        ("cd sub && make test", false),
+    ] {
+        let env = with(&command(&format!("[\"sh\", \"-c\", \"{line}\"]")));
+        let doctor = env.ralph(&["doctor"]);
+        assert_eq!(doctor.stdout.contains("could not be read to its end"), is_warning, "{line}");
+        env.agent.default_call().out(DONE);
+        let ended = env.ralph(&["run", "--once"]);
+        assert_eq!(ended.stderr.contains("could not be read to its end"), is_warning, "{line}");
+    }
+}
+
+#[test]
+fn what_scripts_and_recipes_run_and_take_in_must_not_appear() {
+    let makefile = "-include config.mk\ntest:\n\tpython3 -m unittest -v\n";
+    for (program, there, file, text) in [
+        (r#"["make", "test"]"#, ("Makefile", makefile), "unittest.py", "import os; os._exit(0)"),
+        (r#"["make", "test"]"#, ("Makefile", makefile), "config.mk", "SHELL = /bin/true"),
+        (
+            r#"["sh", "./t.sh"]"#,
+            ("t.sh", "[ -e lib.sh ] && . ./lib.sh\npython3 -m unittest -v\n"),
+            "lib.sh",
+            "exit 0",
+        ),
+    ] {
+        let files = [there, ("test_a.py", FAILING)];
+        let script = format!("echo '{text}' > {file}\n");
+        let keys = format!("protect = [\"test_a.py\", \"{}\"]", there.0);
+        let env = cheated(program, &keys, &files, &script);
+        env.ralph(&["run", "--once"]).says("were not there when the run began").says(file);
+        assert_ne!(env.status()["phase"], "completed", "{program}");
+    }
+    // What is there is the user's to protect.
+    let files = [("t.sh", ". ./lib.sh\n"), ("lib.sh", "false\n")];
+    let env = cheated(r#"["sh", "./t.sh"]"#, "protect = [\"t.sh\"]", &files, "");
+    env.ralph(&["doctor"]).says("Add protect = [\"lib.sh\"]");
+}

@@ -23,12 +23,16 @@
 mod config;
 mod display;
 mod execution;
+mod files;
+mod invocation;
 mod patterns;
+mod python;
 mod reserved;
 mod script;
 mod setup;
 mod shell;
 mod shell_line;
+mod shell_text;
 mod validator;
 
 /// The index of the script in a command that gives one to an interpreter.

@@ -1,91 +1,30 @@
 //! Paths that would change what a command does by being there: programs believe what lies where they
 //! run, and an agent can put it there.
 //!
-//! All are plain paths, so that looking for them costs nothing.
+//! Nearly all are plain paths, so that looking for them costs nothing.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
-use crate::script;
-
-/// Modules of Python's own that running tests loads after the folder of the tests can be searched. The
-/// list is of what `unittest` loads; other modules are out of reach, or loaded before.
-const PYTHON: [&str; 46] = [
-    "argparse",
-    "ast",
-    "asyncio",
-    "bisect",
-    "collections",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "difflib",
-    "dis",
-    "enum",
-    "fnmatch",
-    "functools",
-    "gettext",
-    "heapq",
-    "importlib",
-    "inspect",
-    "ipaddress",
-    "keyword",
-    "linecache",
-    "locale",
-    "logging",
-    "opcode",
-    "operator",
-    "pathlib",
-    "pkgutil",
-    "pprint",
-    "random",
-    "re",
-    "reprlib",
-    "runpy",
-    "shutil",
-    "signal",
-    "string",
-    "struct",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "token",
-    "tokenize",
-    "traceback",
-    "types",
-    "typing",
-    "urllib",
-    "warnings",
-    "weakref",
-];
-/// The same that pytest loads beyond, with what it is made of.
-const PYTEST: [&str; 17] = [
-    "_pytest",
-    "attr",
-    "attrs",
-    "exceptiongroup",
-    "glob",
-    "html",
-    "iniconfig",
-    "json",
-    "packaging",
-    "platform",
-    "pluggy",
-    "py",
-    "pygments",
-    "shlex",
-    "subprocess",
-    "sysconfig",
-    "tomli",
-];
-/// Versions of Python 3 whose names of compiled modules are reserved.
-const VERSIONS: std::ops::RangeInclusive<u8> = 8..=16;
+use crate::files::Reach;
+use crate::invocation::Invocation;
+use crate::python;
+use crate::setup::glob;
 
 /// What programs read, and would do something else for. It matters only to those who protect something.
-const SETTINGS: [(&[&str], &[&str]); 12] = [
-    (
-        &["pytest", "py.test"],
-        &[
+struct Settings {
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+    /// Whether they are looked for in the folders above, too, up to the workspace.
+    upward: bool,
+    /// What matters in the folders above only: where the command runs, it is part of the work.
+    above: &'static [&'static str],
+}
+
+const SETTINGS: [Settings; 13] = [
+    Settings {
+        programs: &["pytest", "py.test"],
+        files: &[
             "conftest.py",
             "pytest.ini",
             ".pytest.ini",
@@ -94,12 +33,19 @@ const SETTINGS: [(&[&str], &[&str]); 12] = [
             "tox.ini",
             "setup.cfg",
         ],
-    ),
-    (&["cargo"], &[".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"]),
-    (&["go"], &["vendor", "go.work"]),
-    (
-        &["npm", "npx", "pnpm", "yarn", "bun", "bunx"],
-        &[
+        upward: true,
+        above: &["pyproject.toml"],
+    },
+    Settings {
+        programs: &["cargo"],
+        files: &[".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"],
+        upward: true,
+        above: &["Cargo.toml"],
+    },
+    Settings { programs: &["go"], files: &["vendor", "go.work"], upward: true, above: &[] },
+    Settings {
+        programs: &["npm", "npx", "pnpm", "yarn", "bun", "bunx"],
+        files: &[
             ".npmrc",
             ".pnpmfile.cjs",
             ".yarnrc",
@@ -131,165 +77,225 @@ const SETTINGS: [(&[&str], &[&str]); 12] = [
             "playwright.config.js",
             "playwright.config.ts",
         ],
-    ),
-    (&["make", "gmake"], &["GNUmakefile", "makefile", "Makefile"]),
-    (&["mvn", "mvnw"], &[".mvn"]),
-    (&["sbt"], &[".sbtopts", ".jvmopts"]),
-    (&["rspec", "rake", "rails"], &[".rspec", ".rspec-local"]),
-    (
-        &["dotnet"],
-        &["Directory.Build.props", "Directory.Build.targets", ".runsettings", "global.json"],
-    ),
-    (&["deno"], &["deno.json", "deno.jsonc"]),
-    (&["phpunit", "composer"], &["phpunit.xml"]),
-    (&["tox"], &["tox.toml"]),
+        upward: true,
+        above: &["package.json", "pnpm-workspace.yaml"],
+    },
+    Settings {
+        programs: &["make", "gmake"],
+        files: &["GNUmakefile", "makefile", "Makefile"],
+        upward: false,
+        above: &[],
+    },
+    Settings { programs: &["mvn", "mvnw"], files: &[".mvn"], upward: true, above: &["pom.xml"] },
+    Settings { programs: &["sbt"], files: &[".sbtopts", ".jvmopts"], upward: false, above: &[] },
+    Settings {
+        programs: &["rspec", "rake", "rails"],
+        files: &[".rspec", ".rspec-local"],
+        upward: false,
+        above: &[],
+    },
+    Settings {
+        programs: &["dotnet"],
+        files: &["Directory.Build.props", "Directory.Build.targets", ".runsettings", "global.json"],
+        upward: true,
+        above: &[],
+    },
+    Settings {
+        programs: &["deno"],
+        files: &["deno.json", "deno.jsonc"],
+        upward: true,
+        above: &["package.json"],
+    },
+    Settings {
+        programs: &["phpunit", "composer"],
+        files: &["phpunit.xml"],
+        upward: false,
+        above: &[],
+    },
+    Settings { programs: &["tox"], files: &["tox.toml"], upward: true, above: &["pyproject.toml"] },
+    Settings {
+        programs: &["jest", "vitest", "mocha", "ava", "playwright", "node"],
+        files: &[],
+        upward: true,
+        above: &["package.json"],
+    },
 ];
 
-/// Programs that run another, named by their arguments.
-const WRAPPERS: [&str; 13] = [
-    "bundle", "bunx", "env", "hatch", "npm", "npx", "pdm", "pipenv", "pnpm", "poetry", "rye", "uv",
-    "yarn",
+/// Programs that run another, named somewhere among their arguments.
+const RUNNERS: [&str; 12] = [
+    "bundle", "bunx", "hatch", "npm", "npx", "pdm", "pipenv", "pnpm", "poetry", "rye", "uv", "yarn",
 ];
 
-/// Those of them that Python would take for modules, as plain paths relative to the workspace.
-pub(crate) fn python_paths(config: &Config) -> Vec<PathBuf> {
-    let folder = config.cwd.as_deref().unwrap_or(Path::new(""));
-    commands(&config.program).flat_map(|command| of_python(command, folder)).collect()
+/// Where pytest finds plug-ins in a folder that Python searches.
+const PLUGINS: [&str; 2] = ["*.dist-info", "*.egg-info/entry_points.txt"];
+
+/// The paths of one command, relative to the workspace.
+pub(crate) struct Reserved {
+    paths: Vec<PathBuf>,
+    /// Folders in which [`PLUGINS`] must not appear.
+    plugins: Vec<PathBuf>,
+}
+
+impl Reserved {
+    pub(crate) fn new(config: &Config, workspace: &Path) -> Self {
+        let reach = Reach::new(config, workspace);
+        let mut reserved = Self { paths: python_paths(&reach), plugins: Vec::new() };
+        for invocation in &reach.known {
+            reserved.plugins.extend(python::plugin_folders(invocation));
+            if !config.protect.is_empty() {
+                reserved.add_settings(invocation);
+            }
+        }
+        if !config.protect.is_empty() {
+            reserved.paths.extend(reach.named);
+        }
+        for paths in [&mut reserved.paths, &mut reserved.plugins] {
+            paths.sort();
+            paths.dedup();
+        }
+        reserved
+    }
+
+    fn add_settings(&mut self, invocation: &Invocation) {
+        let folder = &invocation.folder;
+        for command in commands(&invocation.words) {
+            let program = command.first().map(|word| bare(word));
+            let names = [program, python::module_of(command)];
+            let is_known = |known: &&Settings| {
+                names.iter().flatten().any(|name| known.programs.contains(name))
+            };
+            for known in SETTINGS.iter().filter(is_known) {
+                let above = || folder.ancestors().skip(1);
+                let folders =
+                    std::iter::once(folder.as_path()).chain(above().take_while(|_| known.upward));
+                self.paths.extend(join_all(folders, known.files));
+                self.paths.extend(join_all(above(), known.above));
+            }
+        }
+    }
+
+    /// Returns them as globs.
+    pub(crate) fn globs(&self) -> Vec<String> {
+        let plain = self.paths.iter().map(|path| glob(path));
+        let plugins = self.plugins.iter().flat_map(|folder| {
+            PLUGINS.map(|name| match glob(folder) {
+                folder if folder.is_empty() => name.to_owned(),
+                folder => format!("{folder}/{name}"),
+            })
+        });
+        plain.chain(plugins).collect()
+    }
+
+    /// Returns whether a path is one of them, or lies in one.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        let is_plugin = |folder: &PathBuf| {
+            let beneath = path.strip_prefix(folder).ok();
+            let first = beneath.and_then(|path| path.iter().next()).map(Path::new);
+            let extension = first.and_then(Path::extension);
+            extension.is_some_and(|end| end == "dist-info" || end == "egg-info")
+        };
+        self.paths.iter().any(|reserved| path.starts_with(reserved))
+            || self.plugins.iter().any(is_plugin)
+    }
+}
+
+fn join_all<'a>(
+    folders: impl Iterator<Item = &'a Path>,
+    files: &'static [&'static str],
+) -> impl Iterator<Item = PathBuf> {
+    folders.flat_map(|folder| files.iter().map(|file| folder.join(file)))
+}
+
+/// Those of them that Python would take for modules.
+pub(crate) fn python_paths(reach: &Reach) -> Vec<PathBuf> {
+    reach.known.iter().flat_map(python::paths).collect()
+}
+
+/// Whether text names a program beside which something would be reserved.
+pub(crate) fn find_program(text: &str) -> Option<&str> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.split(|c| !is_letter(c)).find(|word| {
+        let name = bare(word);
+        python::is_python(name) || SETTINGS.iter().any(|known| known.programs.contains(&name))
+    })
 }
 
 /// A command, and those that may be given to it if it runs others.
-fn commands(words: &[String]) -> impl Iterator<Item = &[String]> {
-    let is_wrapper = words.first().is_some_and(|first| WRAPPERS.contains(&bare(first)));
-    let starts = if is_wrapper { words.len() } else { words.len().min(1) };
+pub(crate) fn commands(words: &[String]) -> impl Iterator<Item = &[String]> {
+    let is_runner = words.first().is_some_and(|first| RUNNERS.contains(&bare(first)));
+    let starts = if is_runner { words.len() } else { words.len().min(1) };
     (0..starts).filter_map(|start| words.get(start..))
 }
 
-/// The paths for this command, as globs relative to the workspace.
-pub(crate) fn paths(config: &Config) -> Vec<String> {
-    let folder = config.cwd.as_deref().unwrap_or(Path::new(""));
-    let mut paths = python_paths(config);
-    if !config.protect.is_empty() {
-        for command in commands(&config.program) {
-            let program = command.first().map(|word| bare(word));
-            let names = [program, module_of(command)];
-            let known = SETTINGS
-                .iter()
-                .filter(|(programs, _)| names.iter().flatten().any(|name| programs.contains(name)));
-            paths.extend(known.flat_map(|(_, files)| files.iter().map(|file| folder.join(file))));
-        }
-    }
-    paths.sort();
-    paths.dedup();
-    paths
-        .iter()
-        .map(|path| crate::setup::glob(&ralph_orchestrator_safe_fs::normalize_lexically(path)))
-        .collect()
-}
-
-/// The module that the command has Python run, such as `pytest` of `python3 -m pytest`.
-pub(crate) fn module(command: &[String]) -> Option<&str> {
-    commands(command).find_map(module_of)
-}
-
 /// The name of a program without its folder and version.
-fn bare(word: &str) -> &str {
+pub(crate) fn bare(word: &str) -> &str {
     let name = word.rsplit('/').next().unwrap_or(word);
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
-}
-
-fn is_python(name: &str) -> bool {
-    matches!(name, "python" | "pypy")
-}
-
-fn module_of(command: &[String]) -> Option<&str> {
-    let (program, words) = command.split_first()?;
-    if !is_python(bare(program)) {
-        return None;
-    }
-    let mut words = words.iter().map(String::as_str);
-    while let Some(word) = words.next() {
-        let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
-        match letters.split_once('m') {
-            _ if matches!(letters, "W" | "X") => drop(words.next()),
-            _ if letters.starts_with(['W', 'X']) => {}
-            Some((_, "")) => return words.next(),
-            Some((_, name)) => return Some(name),
-            None if letters.contains('c') => return None,
-            None => {}
-        }
-    }
-    None
-}
-
-/// What Python would take for its own, or for what it is to run.
-fn of_python(command: &[String], folder: &Path) -> Vec<PathBuf> {
-    if !command.first().is_some_and(|program| is_python(bare(program))) {
-        return Vec::new();
-    }
-    let Some(module) = module_of(command) else {
-        // The folder of a script is searched in the same way.
-        let script = script::find(command).and_then(|index| command.get(index));
-        let Some(script) = script.filter(|script| !script.starts_with('/')) else {
-            return Vec::new();
-        };
-        let beside = folder.join(Path::new(script).parent().unwrap_or(Path::new("")));
-        return PYTHON.iter().flat_map(|name| sources(&beside, name)).collect();
-    };
-    let name = module.split('.').next().unwrap_or(module);
-    let machine = std::env::consts::ARCH;
-    let mut paths = Vec::from(sources(folder, name));
-    paths.extend(["so", "abi3.so"].map(|end| folder.join(format!("{name}.{end}"))));
-    paths.extend(
-        VERSIONS
-            .map(|minor| folder.join(format!("{name}.cpython-3{minor}-{machine}-linux-gnu.so"))),
-    );
-    let more: &[&str] = if name == "pytest" { &PYTEST } else { &[] };
-    paths.extend(PYTHON.iter().chain(more).flat_map(|name| sources(folder, name)));
-    paths
-}
-
-/// Where the code of a module may lie.
-fn sources(folder: &Path, name: &str) -> [PathBuf; 3] {
-    [folder.join(name), folder.join(format!("{name}.py")), folder.join(format!("{name}.pyc"))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn of(program: &[&str], protect: &[&str]) -> Vec<String> {
-        let table = json!({"program": program, "protect": protect, "cwd": "app"});
-        paths(&Config::parse(table).unwrap())
+    fn reserved(table: Value) -> Reserved {
+        Reserved::new(&Config::parse(table).unwrap(), Path::new("/w"))
     }
 
-    #[test]
-    fn finds_the_module_that_python_runs() {
-        for (command, name) in [
-            (&["python3", "-m", "pytest", "-q"][..], Some("pytest")),
-            (&["/usr/bin/python3.12", "-Bm", "unittest"], Some("unittest")),
-            (&["python", "-W", "error", "-X", "dev", "-munittest"], Some("unittest")),
-            (&["python", "-Wmodule", "-m", "a.b"], Some("a.b")),
-            (&["uv", "run", "--with", "x", "python", "-m", "pytest"], Some("pytest")),
-            (&["python3", "manage.py", "-m", "x"], None),
-            (&["python3", "-c", "import m", "-m", "x"], None),
-            (&["make", "-m", "x"], None),
-        ] {
-            let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-            assert_eq!(module(&command), name, "{command:?}");
-        }
+    fn of(program: &[&str], protect: &[&str]) -> Vec<String> {
+        reserved(json!({"program": program, "protect": protect, "cwd": "app"})).globs()
     }
 
     #[test]
     fn reserves_where_python_would_find_the_module_it_runs() {
         let paths = of(&["python3", "-m", "my.check"], &[]);
-        for path in ["app/my", "app/my.py", "app/my.pyc", "app/my.abi3.so", "app/argparse.py"] {
+        for path in [
+            "app/my",
+            "app/my.py",
+            "app/my.pyc",
+            "app/my.abi3.so",
+            "app/argparse.py",
+            "app/_heapq.py",
+            "app/_opcode/__init__.py",
+            "app/org/__init__.pyc",
+        ] {
             assert!(paths.iter().any(|reserved| reserved == path), "{path}: {paths:?}");
         }
         assert!(!paths.iter().any(|path| path.contains("pluggy")), "{paths:?}");
         let script = of(&["python3", "ci/check.py"], &[]);
         assert!(script.contains(&"app/ci/argparse.py".to_owned()), "{script:?}");
         assert!(of(&["python3", "/ci/check.py"], &[]).is_empty());
+        // A folder alone hides nothing, and what is built in cannot be hidden.
+        for path in ["app/argparse", "app/sys.py"] {
+            assert!(!paths.iter().any(|reserved| reserved == path), "{path}");
+        }
+    }
+
+    #[test]
+    fn reserves_in_every_folder_that_python_searches() {
+        let line = "PYTHONPATH=src python3 -m unittest discover -s lib -t top -v";
+        let paths = of(&["sh", "-c", line], &[]);
+        for folder in ["app", "app/src", "app/lib", "app/top"] {
+            assert!(paths.contains(&format!("{folder}/heapq.py")), "{folder}: {paths:?}");
+        }
+    }
+
+    #[test]
+    fn reserves_behind_wrappers_and_lines_in_the_folder_of_each_command() {
+        for (program, path) in [
+            (json!(["timeout", "60", "python3", "-m", "unittest"]), "unittest.py"),
+            (json!(["env", "-C", "b", "python3", "-m", "unittest"]), "b/unittest.py"),
+            (json!(["sh", "-c", "python3 -m unittest -v && true"]), "unittest.py"),
+            (json!(["sh", "-c", "A=1 python3 -m unittest"]), "unittest.py"),
+            (json!(["sh", "-c", "cd b && python3 -m unittest 2>&1 | tee o"]), "b/unittest.py"),
+            (json!(["sh", "-c", "cd . && npm test"]), ".npmrc"),
+            (json!(["make", "-C", "sub", "test"]), "sub/GNUmakefile"),
+            (json!(["make", "-Csub"]), "sub/GNUmakefile"),
+            (json!(["bash", "-c", "cd sub && make test"]), "sub/GNUmakefile"),
+        ] {
+            let globs = reserved(json!({"program": program, "protect": ["t"]})).globs();
+            assert!(globs.iter().any(|glob| glob == path), "{program}: {globs:?}");
+        }
     }
 
     #[test]
@@ -304,5 +310,50 @@ mod tests {
         );
         assert!(of(&["python3", "-m", "pytest"], &["t"]).contains(&"app/conftest.py".to_owned()));
         assert!(of(&["pytest", "cargo"], &["t"]).iter().all(|path| !path.contains("cargo")));
+    }
+
+    #[test]
+    fn reserves_settings_in_every_folder_up_to_the_workspace() {
+        for (program, name, also_here) in [
+            ("cargo", ".cargo/config.toml", true),
+            ("cargo", "rust-toolchain", true),
+            ("cargo", "Cargo.toml", false),
+            ("pytest", "pytest.ini", true),
+            ("pytest", "conftest.py", true),
+            ("pytest", "pyproject.toml", false),
+            ("npm", ".npmrc", true),
+            ("npm", "package.json", false),
+        ] {
+            let table = json!({"program": [program], "protect": ["t"], "cwd": "a/b"});
+            let globs = reserved(table).globs();
+            let has = |path: String| globs.contains(&path);
+            assert!(has(name.to_owned()) && has(format!("a/{name}")), "{name}: {globs:?}");
+            assert_eq!(has(format!("a/b/{name}")), also_here, "{name}: {globs:?}");
+        }
+    }
+
+    #[test]
+    fn reserves_plugins_of_pytest_where_python_searches() {
+        let found = reserved(json!({"program": ["python3", "-m", "pytest"], "cwd": "a[1]"}));
+        assert!(found.globs().contains(&r"a\[1\]/*.dist-info".to_owned()));
+        for (path, is_reserved) in [
+            ("a[1]/x.dist-info/entry_points.txt", true),
+            ("a[1]/x.egg-info/entry_points.txt", true),
+            ("a[1]/json.py", true),
+            ("x.dist-info/entry_points.txt", false),
+            ("a[1]/src/x.dist-info", false),
+        ] {
+            assert_eq!(found.contains(Path::new(path)), is_reserved, "{path}");
+        }
+        let line = ["sh", "-c", "PYTHONPATH=. pytest"];
+        assert!(of(&line, &[]).contains(&"app/*.dist-info".to_owned()));
+        assert!(of(&["pytest"], &[]).is_empty());
+    }
+
+    #[test]
+    fn finds_programs_in_text_that_cannot_be_read() {
+        assert_eq!(find_program("x=$(/usr/bin/python3.12 -m unittest)"), Some("python3.12"));
+        assert_eq!(find_program("for d in *; do (cd $d; make); done"), Some("make"));
+        assert_eq!(find_program("test \"$(wc -l < a)\" -gt 3; remake"), None);
     }
 }

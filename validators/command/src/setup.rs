@@ -8,9 +8,10 @@ use ralph_orchestrator_supervisor::find_program;
 
 use crate::config::Config;
 use crate::display::{escape, typed};
-use crate::reserved;
+use crate::files::Reach;
+use crate::invocation::Invocations;
 use crate::validator::{Lookup, Program};
-use crate::{script, shell};
+use crate::{python, reserved, script, shell};
 
 /// Names in the folders of `PATH` that are compared with one that was not found.
 const MOST_NAMES: usize = 20_000;
@@ -48,7 +49,8 @@ pub(crate) fn problems(
         Program::Path(path) => command.program(name, path, &lookup.base),
     });
     problems.extend(command.script());
-    problems.extend(command.module());
+    problems.extend(command.taken_in());
+    problems.extend(command.unread());
     problems
 }
 
@@ -93,14 +95,34 @@ impl Command<'_> {
         })
     }
 
-    /// What Python would find in the workspace instead of its own.
-    fn module(&self) -> Option<SetupProblem> {
-        let workspace = self.setup.workspace.canonicalize().ok()?;
-        let paths = reserved::python_paths(self.config);
-        let path = paths.iter().map(|path| workspace.join(path)).find(|path| path.exists())?;
-        let module = reserved::module(&self.config.program);
-        let index = self.config.program.iter().position(|word| Some(word.as_str()) == module);
-        self.unprotected(index.unwrap_or(0), &path)
+    /// What Python would find in the workspace instead of its own, and what other files take in.
+    fn taken_in(&self) -> Vec<SetupProblem> {
+        let Ok(workspace) = self.setup.workspace.canonicalize() else { return Vec::new() };
+        let reach = Reach::new(self.config, &workspace);
+        let exists = |path: &PathBuf| path.exists();
+        let modules = reserved::python_paths(&reach);
+        let module = modules.iter().map(|path| workspace.join(path)).find(exists);
+        let named = reach.named.iter().map(|path| workspace.join(path)).filter(exists);
+        let name = python::module(&self.config.program);
+        let index = self.config.program.iter().position(|word| Some(word.as_str()) == name);
+        let paths = module.into_iter().chain(named);
+        paths.filter_map(|path| self.unprotected(index.unwrap_or(0), &path)).collect()
+    }
+
+    /// Lines that can be read only by a shell, beside which nothing is reserved.
+    fn unread(&self) -> Option<SetupProblem> {
+        let invocations = Invocations::from_config(self.config, self.setup.workspace);
+        let mut unread = invocations.unread.iter();
+        let name = unread.find_map(|line| reserved::find_program(line))?;
+        let message = format!(
+            "what `{}` runs could not be read to its end, so no file names are reserved beside `{}`: the \
+             agent can create files that it takes for its own. Use programs, `cd FOLDER`, `&&`, `;` and \
+             pipes only, or give the folder as `cwd`",
+            typed(&self.config.program),
+            escape(name)
+        );
+        let index = crate::shell_line::find(&self.config.program).unwrap_or(0);
+        Some(SetupProblem { key: key(index), message, is_fatal: false })
     }
 
     fn to_be_made(&self, index: usize, path: &Path) -> String {

@@ -18,12 +18,17 @@ const OPERATORS: [&str; 5] = ["&&", "||", "2>&1", ">>", "|&"];
 /// Whether a word begins a line that only a shell can run: one of its own commands, or `NAME=value`.
 #[must_use]
 pub fn is_shell_command(word: &str) -> bool {
+    COMMANDS.contains(&word) || is_assignment(word)
+}
+
+/// Whether a word is `NAME=value`.
+pub(crate) fn is_assignment(word: &str) -> bool {
     let is_name = |name: &str| {
         let mut letters = name.chars();
         letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
             && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     };
-    COMMANDS.contains(&word) || word.split_once('=').is_some_and(|(name, _)| is_name(name))
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
 /// What is wrong with a command that is written for a shell: the index of the word, what to write, and

@@ -14,7 +14,7 @@ use crate::display::{escape, typed};
 use crate::setup::{key, similar};
 use crate::validator::{Lookup, Program};
 
-const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+pub(crate) const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 /// Bytes of what a shell prints that are shown.
 const MOST_PRINTED: usize = 400;
 /// How long a shell may take to read a line.
@@ -100,7 +100,7 @@ impl ShellLine<'_> {
 }
 
 /// Returns the index of the line in a command that gives one to a shell.
-fn find(command: &[String]) -> Option<usize> {
+pub(crate) fn find(command: &[String]) -> Option<usize> {
     let (program, words) = command.split_first()?;
     let name = program.rsplit('/').next()?;
     if !SHELLS.contains(&name) {

@@ -14,9 +14,10 @@ use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor, find_pr
 use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::execution::{Execution, run_to_end};
+use crate::invocation::Invocations;
 use crate::patterns::Rules;
-use crate::reserved;
-use crate::{setup, shell_line};
+use crate::reserved::Reserved;
+use crate::{python, setup, shell_line};
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
@@ -28,6 +29,8 @@ pub(crate) struct CommandValidator {
     /// The command as one would type it.
     typed: String,
     program: Program,
+    /// Where the agent works; may not exist yet.
+    workspace: PathBuf,
     /// Where it was looked for.
     lookup: Lookup,
     supervisor: Supervisor,
@@ -65,7 +68,9 @@ impl CommandValidator {
         };
         let typed = typed(&config.program);
         let lookup = Lookup { path: context.path.clone(), base: context.config_dir.clone() };
-        Ok(Self { config, rules, typed, program, lookup, supervisor: supervisor.clone() })
+        let workspace = context.workspace.clone();
+        let supervisor = supervisor.clone();
+        Ok(Self { config, rules, typed, program, workspace, lookup, supervisor })
     }
 
     fn spec(&self, context: &ValidationContext<'_>, cwd: PathBuf) -> Result<Spec, String> {
@@ -116,7 +121,9 @@ impl CommandValidator {
 
     /// Python says so, and ends with the status of a failed test, if what it is to run is not installed.
     fn missing_module(&self, execution: &Execution) -> Option<String> {
-        let module = reserved::module(&self.config.program)?;
+        let invocations = Invocations::from_config(&self.config, &self.workspace);
+        let mut known = invocations.known.iter();
+        let module = known.find_map(|invocation| python::module(&invocation.words))?;
         let says = format!(": No module named {module}");
         let is_missing = execution.exit.ending.code() == Some(1)
             && execution.output.lines().any(|line| line.trim_end().ends_with(&says));
@@ -130,11 +137,9 @@ impl CommandValidator {
 
     /// Returns what was changed although it is protected, and what appeared although it is reserved.
     fn tampered(&self, changes: &[Change]) -> Vec<String> {
-        let reserved = reserved::paths(&self.config);
-        let is_reserved = |change: &&Change| {
-            change.kind == ChangeKind::Added
-                && reserved.iter().any(|path| change.path.starts_with(path))
-        };
+        let reserved = Reserved::new(&self.config, &self.workspace);
+        let is_reserved =
+            |change: &&Change| change.kind == ChangeKind::Added && reserved.contains(&change.path);
         let (appeared, changed): (Vec<&Change>, Vec<&Change>) =
             changes.iter().partition(is_reserved);
         let mut reasons = Vec::new();
@@ -235,7 +240,7 @@ impl EvidenceValidator for CommandValidator {
     }
 
     fn reserved_paths(&self) -> Vec<String> {
-        reserved::paths(&self.config)
+        Reserved::new(&self.config, &self.workspace).globs()
     }
 
     fn is_read_only(&self) -> bool {

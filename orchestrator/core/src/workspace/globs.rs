@@ -1,8 +1,10 @@
 //! PathGlobs for paths in the workspace.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 
 /// Why a glob cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -18,24 +20,59 @@ pub struct GlobError {
 /// that matches a folder stands for all beneath it.
 #[derive(Debug)]
 pub(super) struct PathGlobs {
-    /// All of them.
+    /// Those that are no patterns, and whether each speaks of `.git`. There may be thousands.
+    plain: HashMap<PathBuf, bool>,
+    /// All others.
     all: GlobSet,
     /// Those that speak of `.git` by name.
     git: GlobSet,
-    /// The leading names of each that are no patterns, and whether it speaks of `.git`.
-    heads: Vec<(Vec<String>, bool)>,
+    /// The leading parts of each, and whether it speaks of `.git`.
+    heads: Vec<(Vec<Head>, bool)>,
+}
+
+/// A part of a glob that stands for one name.
+#[derive(Debug)]
+enum Head {
+    Name(String),
+    Pattern(GlobMatcher),
+}
+
+impl Head {
+    /// Returns nothing for a part that may stand for more than one name.
+    fn new(part: &str) -> Option<Self> {
+        if is_plain(part) {
+            return Some(Self::Name(part.to_owned()));
+        }
+        // A negated class may stand for a separator.
+        let is_one = !["**", "[!", "[^"].iter().any(|sign| part.contains(sign));
+        let glob = is_one.then(|| GlobBuilder::new(part).literal_separator(true).build().ok());
+        glob.flatten().map(|glob| Self::Pattern(glob.compile_matcher()))
+    }
+
+    fn matches(&self, name: &OsStr) -> bool {
+        match self {
+            Self::Name(wanted) => name == wanted.as_str(),
+            Self::Pattern(pattern) => pattern.is_match(Path::new(name)),
+        }
+    }
 }
 
 impl PathGlobs {
     pub(super) fn new(globs: &[String]) -> Result<Self, GlobError> {
         let mut all = GlobSetBuilder::new();
         let mut git = GlobSetBuilder::new();
+        let mut plains = HashMap::new();
         let mut heads = Vec::new();
         for glob in globs {
             let fail = |reason: String| GlobError { glob: glob.clone(), reason };
             let parts = parts(glob).map_err(fail)?;
             let names_git = parts.contains(&".git");
+            heads.push((parts.iter().map_while(|part| Head::new(part)).collect(), names_git));
             let plain = parts.join("/");
+            if is_plain(&plain) {
+                plains.insert(PathBuf::from(plain), names_git);
+                continue;
+            }
             for text in [plain.clone(), format!("{plain}/**")] {
                 let compiled = GlobBuilder::new(&text)
                     .literal_separator(true)
@@ -47,8 +84,6 @@ impl PathGlobs {
                 }
                 all.add(compiled);
             }
-            let head = parts.iter().take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
-            heads.push((head.map(|part| (*part).to_owned()).collect(), names_git));
         }
         let together = |error: globset::Error| GlobError {
             glob: globs.join(", "),
@@ -56,7 +91,7 @@ impl PathGlobs {
         };
         let all = all.build().map_err(together)?;
         let git = git.build().map_err(together)?;
-        Ok(Self { all, git, heads })
+        Ok(Self { plain: plains, all, git, heads })
     }
 
     /// Whether there is none at all.
@@ -66,7 +101,11 @@ impl PathGlobs {
 
     /// Whether one matches this path, or a folder it lies in.
     pub(super) fn matches(&self, path: &Path) -> bool {
-        if in_git(path) { self.git.is_match(path) } else { self.all.is_match(path) }
+        let is_in_git = in_git(path);
+        let is_named =
+            |path: &Path| self.plain.get(path).is_some_and(|names_git| *names_git || !is_in_git);
+        path.ancestors().any(is_named)
+            || if is_in_git { self.git.is_match(path) } else { self.all.is_match(path) }
     }
 
     /// Whether one may match something beneath this folder.
@@ -77,9 +116,14 @@ impl PathGlobs {
                 && folder
                     .components()
                     .zip(head)
-                    .all(|(name, wanted)| name.as_os_str() == wanted.as_str())
+                    .all(|(name, wanted)| wanted.matches(name.as_os_str()))
         })
     }
+}
+
+/// Whether a glob, or a part of one, stands for itself only.
+fn is_plain(text: &str) -> bool {
+    !text.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
 fn in_git(path: &Path) -> bool {
@@ -140,6 +184,13 @@ mod tests {
             assert_eq!(globs.may_match_beneath(Path::new(folder)), enter, "{folder}");
         }
         for folder in ["src", "tests/integration", "node_modules"] {
+            assert!(!globs.may_match_beneath(Path::new(folder)), "{folder}");
+        }
+        let globs = self::globs(&["*.dist-info/x", "a\\[1\\]/b", "c/{d,e}/f", "g/**/h"]);
+        for folder in ["a.dist-info", "a.dist-info/x/y", "a[1]", "c/e", "g/x/y"] {
+            assert!(globs.may_match_beneath(Path::new(folder)), "{folder}");
+        }
+        for folder in ["node_modules", "a.dist-info/y", "a1", "c/g", "h"] {
             assert!(!globs.may_match_beneath(Path::new(folder)), "{folder}");
         }
     }
