@@ -133,7 +133,12 @@ impl Invocations {
                 words.iter().for_each(|word| place.assign(word));
                 true
             }
-            _ if words.first().is_some_and(|word| !word.is_plain) => false,
+            // Whatever it is, it leaves the shell where it is.
+            _ if name != "[" && words.first().is_some_and(|word| !word.is_plain) => {
+                let text: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+                self.unread.push(text.join(" "));
+                true
+            }
             _ => {
                 self.add(words, place, depth + 1);
                 true
@@ -366,7 +371,8 @@ mod tests {
             ("cd /tmp && p; cd /w && q", &[": q"], true),
             ("cd \"$A\" && p", &[], false),
             ("cd - && p", &[], false),
-            ("p; $A q; r", &[": p"], false),
+            ("p; $A q; r", &[": p", ": r"], false),
+            ("[ -e a ] && p", &[": [ -e a ]", ": p"], true),
             ("p \"$A\"", &[": p $A"], true),
             ("bash -c 'cd a && p'", &["a: p"], true),
             ("timeout 5 sh -ec 'env -C a p'", &["a: p"], true),
