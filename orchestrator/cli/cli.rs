@@ -1,6 +1,7 @@
 //! The program: its builder, its arguments, and which command they are for.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -213,6 +214,21 @@ fn with_task(
     }
 }
 
+/// Finds the configuration of a command where no workspace is named.
+fn find_config(
+    command: &Command,
+    config: Option<PathBuf>,
+    task: Option<String>,
+) -> Result<ConfigFile, CommandError> {
+    let is_schema = matches!(command, Command::Config(commands::config::ConfigCommand::Schema));
+    match config {
+        config if command.uses_config() => Ok(ConfigFile::find(config)?.with_task(task)),
+        // That of no configuration in particular.
+        None if is_schema => ConfigFile::without_file(),
+        config => Ok(ConfigFile::named(config.unwrap_or_else(|| discovery::NAME.into()))),
+    }
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = with_task(command, task)?;
@@ -222,14 +238,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
     let config = match workspace {
         Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
-        None if command.uses_config() => ConfigFile::find(config)?.with_task(task),
-        // That of no configuration in particular.
-        None if config.is_none()
-            && matches!(command, Command::Config(commands::config::ConfigCommand::Schema)) =>
-        {
-            ConfigFile::without_file()?
-        }
-        None => ConfigFile::named(named.clone()),
+        None => find_config(&command, config, task)?,
     };
     if let Some(notice) = config.place.notice() {
         output::info(&notice);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_contract::{
-    Agent, AgentError, CancelReason, CancelSignal, Description, Event, EventSink, Iteration,
-    Launch, Report, ValidationPreview, async_trait,
+    Agent, AgentError, CancelReason, CancelSignal, Description, Event, EventSink, Guidance,
+    Iteration, Launch, Report, ValidationPreview, async_trait,
 };
 use serde_json::{Value, json};
 
@@ -143,6 +143,10 @@ impl EventSink for TranscribedSink<'_> {
         let preview = self.events.preview(final_text).await;
         self.log.push(&json!({"preview": preview, "final_text": final_text}));
         preview
+    }
+
+    fn take_guidance(&self) -> Vec<Guidance> {
+        self.events.take_guidance()
     }
 
     async fn is_write_refused(&self, path: &Path) -> bool {

@@ -73,9 +73,9 @@ impl Invocations {
         let all = text(words);
         if let Some(line) = shell_line::find(&all).and_then(|index| words.get(index)) {
             return if line.is_plain {
-                self.add_line(&line.text, &place, depth + 1)
+                self.add_line(&line.text, &place, depth + 1);
             } else {
-                self.unread.push(line.text.clone())
+                self.unread.push(line.text.clone());
             };
         }
         let Some(folder) = chosen_folder(name, words, &place.folder) else {

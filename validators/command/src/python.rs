@@ -204,6 +204,7 @@ mod tests {
 
     /// What the Python of this system has, and what running tests has it look for in the workspace.
     #[test]
+    #[allow(clippy::disallowed_methods)] // No process of an agent or a check.
     fn knows_the_modules_of_the_installed_python() {
         let script = "import sys\n\
             seen = set()\n\

@@ -250,12 +250,11 @@ impl BuiltRun {
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
-        let (dry_run, once) = (request.dry_run, request.once);
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
             processes,
-            once,
+            once: request.once,
             attached: request.attached,
             store,
             policy,
@@ -274,7 +273,7 @@ impl BuiltRun {
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline, new_run, dry_run),
+            None => builder.begin(loaded, baseline, new_run, request.dry_run),
         }
     }
 }

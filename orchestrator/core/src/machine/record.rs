@@ -279,8 +279,7 @@ pub enum Record {
         /// The same without artefacts, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         work: Option<String>,
-        /// What was written into the evidence folders since they were last observed: digests of the
-        /// contents by the stamps of their files.
+        /// What was written into the evidence folders since: digests of contents by stamps of files.
         #[serde(default)]
         evidence_written: BTreeMap<String, String>,
         /// All files in the evidence folders are listed.

@@ -105,6 +105,9 @@ pub(crate) async fn listen(mut running: CallHandle) -> All {
                 let reasons = vec![format!("no, {final_text:?}")];
                 running.send_preview(request, ValidationPreview::Rejected { reasons });
             }
+            CallEvent::WriteCheckRequested { request, .. } => {
+                running.send_write_check(request, false);
+            }
             CallEvent::Ended(outcome) => {
                 all.outcome = Some(outcome);
                 return all;
