@@ -74,6 +74,7 @@ fn record(key: &TrialKey, attempt: u32, fault: Option<Fault>) -> TrialRecord {
         reused: None,
         regraded: None,
         contention: None,
+        resources: BTreeMap::new(),
         agent_version: None,
         model: None,
         usage: Usage::default(),

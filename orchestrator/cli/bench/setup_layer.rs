@@ -1,6 +1,6 @@
 //! The files of a task whose Dockerfile has RUN lines that have to be run: made once, and copied for each trial.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::TaskSetup;
 use ralph_orchestrator_supervisor::KillSwitch;
 
+use super::file_lock::take_lock;
 use super::job_setup::JobSetup;
 use super::runner::fault;
 use super::snapshots::copy_tree;
@@ -20,8 +21,6 @@ use super::trial_environment::{CommandEnd, TrialEnvironment};
 const ENVIRONMENT: &str = "environment";
 /// What of it trials get: the files of the task, and what its lines left in the home folder.
 const COPIED: [&str; 2] = ["root", "home"];
-/// How long somebody waits before trying again whether another process has made the layer.
-const LOCK_POLL: Duration = Duration::from_millis(100);
 /// The most that a layer may have.
 const MAX_BYTES: u64 = 64 << 30;
 const MAX_DEPTH: usize = 128;
@@ -62,7 +61,7 @@ impl SetupLayers<'_> {
             return Ok(layer);
         }
         fs::create_dir_all(&layers).map_err(failed)?;
-        let _lock = self.take_lock(&layers.join(format!("{name}.lock"))).await?;
+        let _lock = take_lock(&layers.join(format!("{name}.lock")), self.switch).await?;
         if layer.is_dir() {
             return Ok(layer);
         }
@@ -144,23 +143,6 @@ impl SetupLayers<'_> {
         // What is no package was refused before the job.
         let texts = self.job.loaded.config.bench.provided.iter();
         texts.filter_map(|text| text.parse().ok()).collect()
-    }
-
-    /// Waits until no other trial or job makes this layer.
-    async fn take_lock(&self, path: &Path) -> Result<File, Fault> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(failed)?;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if self.switch.is_pulled() => {
-                    let message = "the wait for the setup of the task was ended on request";
-                    return Err(fault(Cause::Cancelled, "CancelledError", message.to_owned()));
-                }
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-        }
     }
 }
 
