@@ -72,8 +72,8 @@ impl Runner<'_> {
             .map_err(|error| text(&error))?;
         let (time, name) = (Timestamp::now(), "0".to_owned());
         let (staged, environment) = (&staged, &environment);
-        let containers = None;
-        let verifier = Verifier { vars, task, step, staged, environment, name, containers };
+        let (layers, containers) = (self.layers(), None);
+        let verifier = Verifier { vars, task, step, staged, environment, name, layers, containers };
         let found = verifier.verify().await;
         let found = found.map_err(|fault| format!("{}: {}", fault.kind, fault.message))?;
         let rewards = reward::combine_rewards(task.reward_strategy, &[Some(found)]);

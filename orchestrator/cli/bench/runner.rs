@@ -86,6 +86,11 @@ impl<'a> Runner<'a> {
         Self { containers, ..self }
     }
 
+    /// Returns what runs RUN lines of tasks.
+    pub(super) const fn layers(&self) -> SetupLayers<'_> {
+        SetupLayers { job: self.setup, switch: &self.signals.switch }
+    }
+
     /// Returns what makes the containers of separate verifiers, for an attempt of this name.
     pub(super) fn verifier_containers(
         &self,
@@ -199,9 +204,9 @@ impl<'a> Runner<'a> {
     /// Makes the files of the task's environment.
     async fn stage(&self, task: &Task, order: &TrialOrder) -> Result<StagedEnvironment, Fault> {
         let (into, vars) = (order.dir.join("environment"), self.variables(&order.key));
-        let layers = SetupLayers { job: self.setup, switch: &self.signals.switch };
-        let staged = if layers.is_needed(task) {
-            layers.copy_into(task, &into).await?;
+        let (layers, environment) = (self.layers(), task.agent_environment());
+        let staged = if layers.is_needed(environment) {
+            layers.copy_into(environment, &into, &into).await?;
             task.adopt_files(&into, &vars)
         } else {
             task.stage(&into, &vars)

@@ -222,6 +222,7 @@ impl StepTrial<'_> {
             staged,
             environment,
             name: format!("{}{name}", self.index),
+            layers: self.runner.layers(),
             containers: self.runner.verifier_containers(&self.order.name, self.order.attempt),
         }
     }
@@ -272,6 +273,7 @@ impl StepTrial<'_> {
         self.require_program(&loaded).await?;
         if let Some(container) = self.environment.container() {
             container.show(&sight.mounts)?;
+            container.start_ahead().await;
         }
         let prompt = self.write_prompt(&loaded).map_err(CommandError::from)?;
         let environment = self.environment.with_network(self.step.agent.network.as_ref());

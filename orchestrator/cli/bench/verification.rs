@@ -15,6 +15,7 @@ use ralph_orchestrator_supervisor::{KillSwitch, Mount, MountAccess};
 
 use super::container::{ContainerSetup, JobContainers, find_folders};
 use super::runner::fault;
+use super::setup_layer::SetupLayers;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 
 /// The kind of fault of work that cannot be verified for what the agent left in the place of files.
@@ -33,6 +34,8 @@ pub(super) struct Verifier<'a> {
     pub(super) environment: &'a TrialEnvironment,
     /// What tells its folders from those of other verifications of the attempt.
     pub(super) name: String,
+    /// What runs RUN lines of the verifier's own environment.
+    pub(super) layers: SetupLayers<'a>,
     /// What makes a container of the verifier's own, if trials are performed in containers.
     pub(super) containers: Option<VerifierContainers<'a>>,
 }
@@ -80,7 +83,13 @@ impl Verifier<'_> {
         }
         // Its own environment gets nothing of the agent's but the artifacts.
         let folder = self.environment.dir.join(format!("verifier-{}", self.name));
-        let staged = self.task.stage_verifier(own, &folder, &self.vars);
+        let of_verifier = self.task.verifier_environment(own);
+        let staged = if self.layers.is_needed(of_verifier) {
+            self.layers.copy_into(of_verifier, &folder, &folder.join("environment")).await?;
+            of_verifier.adopt_files(&folder, &self.vars)
+        } else {
+            self.task.stage_verifier(own, &folder, &self.vars)
+        };
         let mut staged =
             staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
         add_logs(&mut staged, &folder).map_err(no_tests)?;

@@ -223,6 +223,7 @@ impl Process {
         };
         if self.stop_rank.fetch_max(rank, Ordering::Relaxed) < rank {
             debug!(pid = self.leader, ?how, "stopping process tree");
+            self.lease.stop();
             self.control.order(how);
         }
     }

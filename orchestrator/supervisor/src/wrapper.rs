@@ -24,6 +24,10 @@ pub trait Wrapper: fmt::Debug + Send + Sync {
     /// It cannot be started there. Nothing of it is left, and [`release`](Self::release) is not called.
     fn wrap(&self, spec: Spec) -> WrapperFuture<'_, io::Result<Spec>>;
 
+    /// Stops the process elsewhere, without waiting. Called before the supervised process is stopped, which need not reach
+    /// it; [`release`](Self::release) follows in any case.
+    fn stop(&self) {}
+
     /// Ends what the process left elsewhere, once for each start. `ending` is that of the supervised process; none if
     /// it did not start, or nobody waited for its end. The exit is reported only afterwards.
     fn release(&self, ending: Option<Ending>) -> WrapperFuture<'_, ()>;
@@ -39,6 +43,13 @@ pub(crate) struct Lease {
 impl Lease {
     pub(crate) fn new(wrapper: Arc<dyn Wrapper>) -> Self {
         Self { wrapper: Some(wrapper), releasing: None }
+    }
+
+    /// Stops what was started.
+    pub(crate) fn stop(&self) {
+        if let Some(wrapper) = &self.wrapper {
+            wrapper.stop();
+        }
     }
 
     /// Releases it, and waits for that. Cancel safe: what has begun goes on, and the next call waits for it.

@@ -269,9 +269,7 @@ impl Search<'_> {
                 FileAction::Run(command) if command.is_covered(&self.capabilities.provided) => {
                     self.check_run_effects(command.line, dockerfile, command, is_verifier);
                 }
-                FileAction::Run(command)
-                    if is_verifier || !self.capabilities.has(Feature::Setup) =>
-                {
+                FileAction::Run(command) if !self.capabilities.has(Feature::Setup) => {
                     let message = self.explain_run(command);
                     self.add_at(at(command.line), message);
                 }
@@ -305,7 +303,7 @@ impl Search<'_> {
             Ok(packages) => packages,
             Err(reason) => {
                 return format!(
-                    "RUN: {reason}, so it would have to be run, and RUN lines are run only by `--setup`, and only those of the agent's environment: put what it makes into files that are copied"
+                    "RUN: {reason}, so it would have to be run, and RUN lines are run only by `--setup`: put what it makes into files that are copied"
                 );
             }
         };

@@ -199,22 +199,24 @@ impl Engine {
     async fn info(&self) -> Result<EngineInfo, EngineError> {
         let args = self.commands.info();
         let command = self.name_command(&args);
-        let text = self.run(args, COMMAND_TIME).await?;
+        let text = self.run(args, COMMAND_TIME).await.map_err(leave_out_json)?;
         let answer = |reason: String| EngineError::Answer { command: command.clone(), reason };
         let info: Value = serde_json::from_str(&text).map_err(|error| answer(error.to_string()))?;
         self.commands.read_info(&info).map_err(answer)
     }
 
-    /// Returns an image that is on this machine.
+    /// Returns an image that is on this machine; none if it is not.
     ///
     /// # Errors
-    /// What the engine printed cannot be read.
+    /// The engine does not answer, or what it printed cannot be read.
     pub(super) async fn find_image(&self, image: &str) -> Result<Option<Image>, EngineError> {
         let args = self.commands.inspect_image(image);
         let command = self.name_command(&args);
         let text = match self.run(args, COMMAND_TIME).await {
             Ok(text) => text,
-            Err(EngineError::Failed { .. }) => return Ok(None),
+            Err(EngineError::Failed { output, .. }) if is_unknown_image(&output) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let answer = |reason: &str| EngineError::Answer { command, reason: reason.to_owned() };
@@ -339,10 +341,25 @@ impl Engine {
     }
 }
 
+/// Leaves out what an engine says of itself although it does not answer.
+fn leave_out_json(error: EngineError) -> EngineError {
+    let EngineError::Failed { command, status, output } = error else { return error };
+    let lines: Vec<&str> = output.lines().filter(|line| !line.starts_with('{')).collect();
+    EngineError::Failed { command, status, output: lines.join("\n") }
+}
+
 /// Whether an engine failed because a container does not exist.
 fn is_gone(output: &str) -> bool {
     let output = output.to_lowercase();
     ["no such container", "no container with", "does not exist"]
+        .iter()
+        .any(|words| output.contains(words))
+}
+
+/// Whether an engine failed because an image is not on this machine.
+fn is_unknown_image(output: &str) -> bool {
+    let output = output.to_lowercase();
+    ["no such image", "no such object", "image not known"]
         .iter()
         .any(|words| output.contains(words))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
@@ -39,17 +40,13 @@ pub(crate) struct Container {
     pub(super) folders: PathBuf,
     /// Kills the client, and with it everything in the container.
     switch: KillSwitch,
-    state: Mutex<Running>,
-    defect: SyncMutex<Option<String>>,
-}
-
-/// The processes in a container.
-#[derive(Debug, Default)]
-struct Running {
-    /// The client that the container ends with.
-    client: Option<(Process, Input)>,
+    /// The client that the container ends with, while it runs.
+    client: Mutex<Option<Process>>,
+    /// What the first process reads: the container ends when it is closed.
+    input: SyncMutex<Option<Input>>,
     /// How many processes were started in it and have not ended.
-    users: usize,
+    users: AtomicUsize,
+    defect: SyncMutex<Option<String>>,
 }
 
 impl Container {
@@ -69,7 +66,9 @@ impl Container {
             owner: None,
             folders,
             switch,
-            state: Mutex::default(),
+            client: Mutex::default(),
+            input: SyncMutex::default(),
+            users: AtomicUsize::new(0),
             defect: SyncMutex::default(),
         }
     }
@@ -112,16 +111,50 @@ impl Container {
 
     /// Ends the container and removes it. Returns what is still there, for people.
     pub(crate) async fn remove(&self) -> Result<(), String> {
-        let mut state = self.state.lock().await;
-        if let Some((process, input)) = state.client.take() {
-            drop(input);
+        if let Some(process) = self.client.lock().await.take() {
+            self.close_input();
             process.stop(Stop::Kill);
         }
-        drop(state);
         self.engine
             .remove(&self.name)
             .await
             .map_err(|error| format!("the container {} could not be removed: {error}", self.name))
+    }
+
+    /// Has the first process read the end of its input, so that the container ends.
+    fn close_input(&self) {
+        drop(self.input.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn has_input(&self) -> bool {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Starts the container ahead of a process, whose time does not pay for it. Failures are reported by the start of that
+    /// process.
+    pub(crate) async fn start_ahead(&self) {
+        let mut client = self.client.lock().await;
+        drop(self.require_running(&mut client).await);
+    }
+
+    /// Starts the container unless it runs.
+    async fn require_running(&self, client: &mut Option<Process>) -> io::Result<()> {
+        if let Some(defect) = self.find_defect() {
+            return Err(io::Error::other(defect));
+        }
+        if !self.has_input()
+            && let Some(process) = client.take()
+        {
+            // A stop is in progress.
+            self.end(process).await;
+        }
+        if client.is_none() {
+            let started = self.start().await;
+            let (process, input) = started.map_err(|message| self.set_defect(message))?;
+            *self.input.lock().unwrap_or_else(PoisonError::into_inner) = Some(input);
+            *client = Some(process);
+        }
+        Ok(())
     }
 
     /// Starts the container, and returns its client once the first process runs.
@@ -175,9 +208,8 @@ impl Container {
     }
 
     /// Ends the container with everything that runs in it.
-    async fn end(&self, mut process: Process, input: Input) {
-        // The first process reads the end of its input.
-        drop(input);
+    async fn end(&self, mut process: Process) {
+        self.close_input();
         if let Ok(exit) = timeout(END_TIME, process.wait()).await {
             if exit.ending != Ending::Exited(0) {
                 self.set_defect(format!(
@@ -224,30 +256,30 @@ impl Container {
 impl Wrapper for Container {
     fn wrap(&self, spec: Spec) -> WrapperFuture<'_, io::Result<Spec>> {
         Box::pin(async move {
-            let mut state = self.state.lock().await;
-            if let Some(defect) = self.find_defect() {
-                return Err(io::Error::other(defect));
-            }
-            if state.client.is_none() {
-                let client = self.start().await.map_err(|message| self.set_defect(message))?;
-                state.client = Some(client);
-            }
+            let mut client = self.client.lock().await;
+            self.require_running(&mut client).await?;
             let wrapped = self.exec(spec)?;
-            state.users += 1;
+            self.users.fetch_add(1, Ordering::SeqCst);
             Ok(wrapped)
         })
     }
 
+    /// Ends the container if the process is the only one in it: the signals that its client gets do not reach it.
+    fn stop(&self) {
+        if self.owner.is_none() && self.users.load(Ordering::SeqCst) == 1 {
+            self.close_input();
+        }
+    }
+
     fn release(&self, _ending: Option<Ending>) -> WrapperFuture<'_, ()> {
         Box::pin(async move {
-            let mut state = self.state.lock().await;
-            state.users = state.users.saturating_sub(1);
-            if state.users > 0 {
+            let mut client = self.client.lock().await;
+            if self.users.fetch_sub(1, Ordering::SeqCst) > 1 {
                 return;
             }
-            if let Some((process, input)) = state.client.take() {
+            if let Some(process) = client.take() {
                 self.take_ownership().await;
-                self.end(process, input).await;
+                self.end(process).await;
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ralph_orchestrator_supervisor::{
@@ -19,13 +20,19 @@ struct RecordingWrapper {
     /// Where programs are started that do not exist.
     program: Option<PathBuf>,
     released: Mutex<Vec<Option<Ending>>>,
+    stops: AtomicU32,
     permits: Semaphore,
 }
 
 impl RecordingWrapper {
     fn new(permits: usize) -> Self {
-        let (refuses, program) = (false, None);
-        Self { refuses, program, released: Mutex::default(), permits: Semaphore::new(permits) }
+        Self {
+            refuses: false,
+            program: None,
+            released: Mutex::default(),
+            stops: AtomicU32::new(0),
+            permits: Semaphore::new(permits),
+        }
     }
 
     fn released(&self) -> Vec<Option<Ending>> {
@@ -45,6 +52,10 @@ impl Wrapper for RecordingWrapper {
             }
             Ok(spec)
         })
+    }
+
+    fn stop(&self) {
+        self.stops.fetch_add(1, Ordering::SeqCst);
     }
 
     fn release(&self, ending: Option<Ending>) -> WrapperFuture<'_, ()> {
@@ -107,6 +118,9 @@ async fn a_process_that_is_dropped_or_killed_is_released() {
     eventually("the release", || wrapper.released() == [None]).await;
     let mut process = bounded("the start", supervisor.spawn(sh("sleep 1000"))).await.unwrap();
     process.stop(Stop::Kill);
+    // A weaker stop has no effect.
+    process.stop(Stop::Terminate);
+    assert_eq!(wrapper.stops.load(Ordering::SeqCst), 1);
     let exit = bounded("the end", process.wait()).await;
     assert_eq!(exit.ending, Ending::Signaled { signal: 9, core: false });
     assert_eq!(wrapper.released(), [None, Some(exit.ending)]);

@@ -18,6 +18,10 @@ use super::{FAILS, SOLVES, add_task, append, environment, trial_files, trial_of}
 const CLAIM: &str = "echo '<promise>COMPLETE</promise>'\n";
 const PODMAN: [&str; 2] = ["--isolation", "podman"];
 
+/// What a task wants of the machine at most.
+const LIMITED: &str =
+    "[environment]\ncpus = 1\nmemory_mb = 512\nstorage_mb = 64\nnetwork_mode = \"no-network\"\n";
+
 /// The engine: a daemon, and its client in the search path of the environment.
 struct StandIn {
     daemon: Child,
@@ -134,8 +138,7 @@ fn agents_and_verifiers_see_their_container_and_no_more() {
     append(&env, "[env]\npass = [\"AGENT_KEY\"]\n");
     add_task(&env, "one", 600);
     add_lines(&env, "one", "RUN echo made-by-run > built.txt\n");
-    let more = "[environment]\ncpus = 1\nmemory_mb = 512\nstorage_mb = 64\nnetwork_mode = \"no-network\"\n";
-    env.write("tasks/one/task.toml", format!("{}{more}", env.read("tasks/one/task.toml")));
+    env.write("tasks/one/task.toml", format!("{}{LIMITED}", env.read("tasks/one/task.toml")));
     let names = agents.map(|(name, _)| name).join(",");
     run(&env, &format!("{names},oracle,nop"), &[]).expect(0);
     assert!(of_run(&env.root()).is_empty());
