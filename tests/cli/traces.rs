@@ -60,7 +60,7 @@ fn a_trace_has_the_run_its_iterations_tools_and_verdicts() {
     env.ralph(&["export", "--otlp", "all.json", "--content"]).expect(0);
     assert!(env.read("all.json").contains("touch done"));
     // Both kinds of files at once, and no kind at all.
-    env.ralph(&["export", "out", "--otlp", "trace.json"]).expect(0).says("1 trajectories");
+    env.ralph(&["export", "out", "--otlp", "trace.json"]).expect(0).says("wrote 1 trajectory to ");
     env.ralph(&["export"]).expect(64);
     env.ralph(&["export", "--otlp", "missing/trace.json"]).expect(64).says("missing/trace.json");
     assert!(!env.path("missing").exists());

@@ -339,8 +339,8 @@ async fn examine_one(
             Ok(Err(NotPassed::Failed(why))) => (Outcome::Failed(why), None),
             Ok(Err(NotPassed::Unsupported(why))) => (Outcome::Skipped(why), None),
             Err(_) => {
-                let is_told = log.has_events() || scenario == Scenario::Check;
-                let why = if is_told { "" } else { "; it sent no event" };
+                let is_reported = log.has_events() || scenario == Scenario::Check;
+                let why = if is_reported { "" } else { "; it sent no event" };
                 (Outcome::Failed(format!("not within {} s{why}", limit.as_secs_f64())), None)
             }
         }

@@ -52,8 +52,8 @@ pub(super) async fn call(
         return Err(NotPassed::Failed(why.to_owned()));
     }
     // The model is told why its claim would be rejected.
-    let is_told = || requests.iter().any(|request| request.body.to_string().contains(REASON));
-    if scenario == Scenario::Preview && !requests.is_empty() && !is_told() {
+    let is_given = || requests.iter().any(|request| request.body.to_string().contains(REASON));
+    if scenario == Scenario::Preview && !requests.is_empty() && !is_given() {
         return Err(NotPassed::Failed(
             "its model is not told why the claim is rejected".to_owned(),
         ));

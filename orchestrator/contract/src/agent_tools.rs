@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_that_a_model_is_told_of_can_be_called() {
+    fn every_tool_that_a_model_is_offered_can_be_called() {
         for tool in definitions() {
             let required = tool.input_schema["required"].as_array().unwrap();
             let arguments =

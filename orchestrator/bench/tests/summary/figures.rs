@@ -178,7 +178,7 @@ fn without_the_work_of_each_iteration_nobody_knows_what_was_wasted() {
 }
 
 #[test]
-fn rewards_of_different_tests_in_one_task_are_told() {
+fn rewards_of_different_tests_in_one_task_are_reported() {
     let trial = |trial: u32, digest: &str, regraded: Option<&str>| {
         let mut record = record("a", "x", trial, Some(1.0));
         record.task_digest = digest.to_owned();
@@ -190,9 +190,9 @@ fn rewards_of_different_tests_in_one_task_are_told() {
     let all = [trial(1, "old", Some("new")), trial(2, "old", Some("new"))];
     assert_eq!(warnings(&all), ["verified again after the trial: 2, of which 2 changed"]);
     let some = [trial(1, "old", None), trial(2, "old", Some("new")), trial(3, "old", None)];
-    let told = warnings(&some);
-    assert!(told[1].starts_with("2 of 3 trials were not verified again"), "{told:?}");
-    assert!(told[1].ends_with("(x)"), "{told:?}");
+    let reported = warnings(&some);
+    assert!(reported[1].starts_with("2 of 3 trials were not verified again"), "{reported:?}");
+    assert!(reported[1].ends_with("(x)"), "{reported:?}");
     // The same tests once more are the same tests.
     let same = [trial(1, "old", None), trial(2, "old", Some("old"))];
     assert_eq!(warnings(&same).len(), 1);
