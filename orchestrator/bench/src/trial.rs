@@ -136,6 +136,15 @@ pub struct Durations {
     pub verifier_ms: u64,
 }
 
+/// What a task wants of the machine at most, in the unit of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResourceCeiling {
+    /// How much.
+    pub amount: f64,
+    /// Whether its processes could get no more.
+    pub enforced: bool,
+}
+
 /// Where the result of a trial comes from that was not performed again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReusedTrial {
@@ -228,6 +237,9 @@ pub struct TrialRecord {
     /// The share of the agent's time in which somebody on the machine waited for a processor, if that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
+    /// What the task wants of the machine at most: "cpus", "memory_mb", "storage_mb".
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, ResourceCeiling>,
     /// What may have disturbed the measurement, for people: a busy machine, a limit that could not be set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

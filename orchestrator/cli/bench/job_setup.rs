@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{LoadedConfig, Sources};
-use ralph_orchestrator_supervisor::find_program;
+use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;
 use crate::context::{Context, Overrides};
@@ -29,6 +29,25 @@ impl JobSetup {
     /// Returns the folder of what RUN lines of tasks have made.
     pub(crate) fn layers(&self) -> PathBuf {
         crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
+    }
+
+    /// Returns the folder of the locks of who builds images of tasks.
+    pub(crate) fn image_locks(&self) -> PathBuf {
+        crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-images")
+    }
+
+    /// Returns what trials see of this machine, as `[sandbox]` has it.
+    pub(crate) fn shared_mounts(&self) -> Vec<Mount> {
+        let sandbox = &self.loaded.config.sandbox;
+        let mut shared = Vec::new();
+        for (paths, access) in
+            [(&sandbox.read, MountAccess::ReadOnly), (&sandbox.write, MountAccess::Writable)]
+        {
+            let mount =
+                |path: &PathBuf| Mount { source: path.clone(), target: path.clone(), access };
+            shared.extend(paths.iter().map(mount));
+        }
+        shared
     }
 
     /// Returns the program of bubblewrap.

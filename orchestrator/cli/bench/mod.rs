@@ -2,9 +2,11 @@
 
 pub(crate) mod adversary;
 mod agent_run;
+pub(crate) mod container;
 mod contention;
 mod decoys;
 mod faults;
+mod file_lock;
 pub(crate) mod imported_task;
 pub(crate) mod job_line;
 pub(crate) mod job_setup;
@@ -13,6 +15,7 @@ pub(crate) mod observer;
 mod opener;
 pub(crate) mod planning;
 mod regrading;
+mod resources;
 mod run_facts;
 mod runner;
 mod setup_layer;

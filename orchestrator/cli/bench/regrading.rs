@@ -32,6 +32,11 @@ impl Runner<'_> {
         if task.form == TaskForm::Own {
             return Err("its validators decided within the run".to_owned());
         }
+        if self.setup.loaded.config.bench.isolation.is_container() {
+            return Err(
+                "its container was removed, and with it what it had beside the work".to_owned()
+            );
+        }
         let [step] = task.steps.as_slice() else {
             return Err("of a task with several steps only the last work is kept".to_owned());
         };
@@ -71,7 +76,8 @@ impl Runner<'_> {
             .map_err(|error| text(&error))?;
         let (time, name) = (Timestamp::now(), "0".to_owned());
         let (staged, environment) = (&staged, &environment);
-        let verifier = Verifier { vars, task, step, staged, environment, name };
+        let (layers, containers) = (self.layers(), None);
+        let verifier = Verifier { vars, task, step, staged, environment, name, layers, containers };
         let found = verifier.verify().await;
         let found = found.map_err(|fault| format!("{}: {}", fault.kind, fault.message))?;
         let rewards = reward::combine_rewards(task.reward_strategy, &[Some(found)]);

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
-    Cause, CheatFinding, Durations, Fault, IterationReward, TrialKey, TrialRecord, reduce_rewards,
+    Cause, CheatFinding, Durations, Fault, IterationReward, ResourceCeiling, TrialKey, TrialRecord,
+    reduce_rewards,
 };
 use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
@@ -17,14 +18,16 @@ use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_supervisor::Supervisor;
 
+use super::container::{ContainerSetup, JobContainers};
 use super::contention::THRESHOLD;
 use super::job_setup::JobSetup;
+use super::resources::list_ceilings;
 use super::run_facts::RunFacts;
 use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
 use super::trial_config::is_reserved;
 use super::trial_environment::{TrialEnvironment, add_logs};
-use super::verification::Rewards;
+use super::verification::{Rewards, VerifierContainers};
 use crate::registry;
 use crate::signals::Signals;
 
@@ -45,6 +48,8 @@ pub(crate) struct Runner<'a> {
     pub(super) signals: &'a Signals,
     /// Its fork server serves all trials.
     pub(super) supervisor: Supervisor,
+    /// What makes containers, if trials are performed in them.
+    containers: Option<JobContainers>,
 }
 
 /// What an attempt has come to so far.
@@ -78,7 +83,36 @@ impl<'a> Runner<'a> {
     pub(crate) fn new(setup: &'a JobSetup, tasks: Vec<Task>, signals: &'a Signals) -> Self {
         let tasks = tasks.into_iter().map(|task| (task.name.clone(), task)).collect();
         let supervisor = registry::supervisor_of_one(signals.switch.clone());
-        Self { setup, tasks, signals, supervisor }
+        Self { setup, tasks, signals, supervisor, containers: None }
+    }
+
+    /// Performs trials in containers.
+    pub(crate) fn with_containers(self, containers: Option<JobContainers>) -> Self {
+        Self { containers, ..self }
+    }
+
+    /// Returns what runs RUN lines of tasks.
+    pub(super) const fn layers(&self) -> SetupLayers<'_> {
+        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
+        SetupLayers { job: self.setup, switch, supervisor }
+    }
+
+    /// Returns what makes the containers of separate verifiers, for an attempt of this name.
+    pub(super) fn verifier_containers(
+        &self,
+        name: &str,
+        attempt: u32,
+    ) -> Option<VerifierContainers<'_>> {
+        let containers = self.containers.as_ref()?;
+        Some(VerifierContainers {
+            containers,
+            name: format!("{}-verifier", containers.name(name, attempt)),
+            shared: self.setup.shared_mounts(),
+            isolation: self.setup.loaded.config.bench.isolation,
+            cache: self.setup.image_locks(),
+            switch: &self.signals.switch,
+            supervisor: &self.supervisor,
+        })
     }
 
     /// Returns the task of this name.
@@ -100,21 +134,65 @@ impl<'a> Runner<'a> {
             fault(Cause::Infrastructure, "TaskNotFoundError", "the task is gone".to_owned())
         })?;
         let started = Instant::now();
-        let mut staged = self.stage(task, order).await?;
+        let (staged, environment) = self.prepare(task, order).await?;
+        progress.durations.setup_ms = millis(started);
+        let ended = self.perform_steps(task, order, (&staged, &environment), progress).await;
+        progress.warnings.extend(environment.remove().await);
+        ended
+    }
+
+    /// Makes the environment of an attempt.
+    async fn prepare(
+        &self,
+        task: &Task,
+        order: &TrialOrder,
+    ) -> Result<(StagedEnvironment, TrialEnvironment), Fault> {
         let failed = |error: std::io::Error| {
             fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
         };
-        add_logs(&mut staged, &order.dir).map_err(failed)?;
-        let (dir, supervisor) = (&order.dir, &self.supervisor);
+        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
+        let Some(containers) = &self.containers else {
+            let mut staged = self.stage(task, order).await?;
+            add_logs(&mut staged, &order.dir).map_err(failed)?;
+            let environment =
+                TrialEnvironment::create(task, &staged, &order.dir, self.setup, supervisor);
+            return environment.map_err(failed).map(|environment| (staged, environment));
+        };
+        let setup = ContainerSetup {
+            task,
+            source: &task.source,
+            settings: &task.environment,
+            dir: &order.dir,
+            name: containers.name(&order.name, order.attempt),
+            shared: self.setup.shared_mounts(),
+            vars: &self.variables(&order.key),
+            shown: Vec::new(),
+            has_bundled_tests: false,
+            network: &task.environment.network,
+            cache: self.setup.image_locks(),
+            switch,
+        };
+        let (staged, image) = containers.stage(&setup).await?;
+        let container = containers.create(&setup, &image, &staged).await?;
+        let isolation = self.setup.loaded.config.bench.isolation;
         let environment =
-            TrialEnvironment::create(task, &staged, dir, self.setup, supervisor).map_err(failed)?;
-        progress.durations.setup_ms = millis(started);
+            TrialEnvironment::from_container(container, &staged, &order.dir, isolation, supervisor);
+        Ok((staged, environment))
+    }
+
+    /// Performs the steps of a task in its environment.
+    async fn perform_steps(
+        &self,
+        task: &Task,
+        order: &TrialOrder,
+        (staged, environment): (&StagedEnvironment, &TrialEnvironment),
+        progress: &mut Progress,
+    ) -> Result<(), Fault> {
         if let Some(check) = &task.environment.healthcheck {
             environment.wait_until_healthy(check).await?;
         }
         let mut rewards = Vec::new();
         for (index, step) in task.steps.iter().enumerate() {
-            let (staged, environment) = (&staged, &environment);
             let trial = StepTrial { runner: self, order, task, step, index, staged, environment };
             let found = Box::pin(trial.perform(progress)).await?;
             let failure = reward::find_gate_failure(step.min_reward.as_ref(), Some(&found));
@@ -133,10 +211,9 @@ impl<'a> Runner<'a> {
     /// Makes the files of the task's environment.
     async fn stage(&self, task: &Task, order: &TrialOrder) -> Result<StagedEnvironment, Fault> {
         let (into, vars) = (order.dir.join("environment"), self.variables(&order.key));
-        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
-        let layers = SetupLayers { job: self.setup, switch, supervisor };
-        let staged = if layers.is_needed(task) {
-            layers.copy_into(task, &into).await?;
+        let (layers, environment) = (self.layers(), task.agent_environment());
+        let staged = if layers.is_needed(environment) {
+            layers.copy_into(environment, &into, &into).await?;
             task.adopt_files(&into, &vars)
         } else {
             task.stage(&into, &vars)
@@ -205,7 +282,16 @@ impl<'a> Runner<'a> {
             curve: progress.curve,
             cheating: progress.cheating,
             contention: progress.contention,
+            resources: task.map(|task| self.list_resources(task)).unwrap_or_default(),
             warnings: progress.warnings,
+        }
+    }
+
+    /// Returns what a task wants of the machine at most, and whether it got no more.
+    fn list_resources(&self, task: &Task) -> BTreeMap<String, ResourceCeiling> {
+        match &self.containers {
+            Some(containers) => containers.list_ceilings(&task.environment),
+            None => list_ceilings(&task.environment, &[]),
         }
     }
 

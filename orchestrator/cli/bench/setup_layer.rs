@@ -1,16 +1,19 @@
 //! The files of a task whose Dockerfile has RUN lines that have to be run: made once, and copied for each trial.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_orchestrator_bench::job::TASK_SETUP_ERROR;
-use ralph_orchestrator_bench::task::{NetworkPolicy, Package, SetupCommand, SetupStage, Task};
+use ralph_orchestrator_bench::task::{
+    EnvironmentSource, NetworkPolicy, Package, SetupCommand, SetupStage, TaskEnvironment,
+};
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::TaskSetup;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
+use super::file_lock::take_lock;
 use super::job_setup::JobSetup;
 use super::runner::fault;
 use super::snapshots::copy_tree;
@@ -18,10 +21,9 @@ use super::trial_environment::{CommandEnd, TrialEnvironment};
 
 /// The folder of what an environment consists of, in a layer as in an attempt.
 const ENVIRONMENT: &str = "environment";
-/// What of it trials get: the files of the task, and what its lines left in the home folder.
-const COPIED: [&str; 2] = ["root", "home"];
-/// How long somebody waits before trying again whether another process has made the layer.
-const LOCK_POLL: Duration = Duration::from_millis(100);
+/// What of it trials get: the files of the environment, and what its lines left in the home folder.
+const ROOT: &str = "root";
+const HOME: &str = "home";
 /// The most that a layer may have.
 const MAX_BYTES: u64 = 64 << 30;
 const MAX_DEPTH: usize = 128;
@@ -29,6 +31,7 @@ const MAX_DEPTH: usize = 128;
 const LAST_LINES: usize = 20;
 
 /// Makes layers.
+#[derive(Clone, Copy)]
 pub(super) struct SetupLayers<'a> {
     pub(super) job: &'a JobSetup,
     pub(super) switch: &'a KillSwitch,
@@ -36,34 +39,41 @@ pub(super) struct SetupLayers<'a> {
 }
 
 impl SetupLayers<'_> {
-    /// Whether the files of a task come from a layer.
-    pub(super) fn is_needed(&self, task: &Task) -> bool {
-        self.job.loaded.config.bench.setup != TaskSetup::Off && task.needs_setup(&self.provided())
+    /// Whether the files of an environment come from a layer.
+    pub(super) fn is_needed(&self, environment: TaskEnvironment<'_>) -> bool {
+        let is_on = self.job.loaded.config.bench.setup != TaskSetup::Off;
+        is_on && environment.needs_setup(&self.provided())
     }
 
-    /// Copies the files of a task into the folder of an attempt's environment, and makes them first if nobody has.
+    /// Copies the files of an environment to `into/root`, and those of its home folder to `homes/home`. Makes them first if
+    /// nobody has.
     ///
     /// # Errors
     /// A RUN line fails, or a file cannot be made.
-    pub(super) async fn copy_into(&self, task: &Task, into: &Path) -> Result<(), Fault> {
-        let layer = self.require(task).await?;
-        for name in COPIED {
+    pub(super) async fn copy_into(
+        &self,
+        environment: TaskEnvironment<'_>,
+        into: &Path,
+        homes: &Path,
+    ) -> Result<(), Fault> {
+        let layer = self.require(environment).await?;
+        for (name, into) in [(ROOT, into), (HOME, homes)] {
             let from = layer.join(ENVIRONMENT).join(name);
             copy_tree(&from, &into.join(name), MAX_DEPTH, &mut { MAX_BYTES }).map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Returns the folder of a task's layer. A folder under its final name is complete.
-    async fn require(&self, task: &Task) -> Result<PathBuf, Fault> {
+    /// Returns the folder of an environment's layer. A folder under its final name is complete.
+    async fn require(&self, environment: TaskEnvironment<'_>) -> Result<PathBuf, Fault> {
         let layers = self.job.layers();
-        let name = self.name(task);
+        let name = self.name(environment);
         let (layer, part) = (layers.join(&name), layers.join(format!("{name}.part")));
         if layer.is_dir() {
             return Ok(layer);
         }
         fs::create_dir_all(&layers).map_err(failed)?;
-        let _lock = self.take_lock(&layers.join(format!("{name}.lock"))).await?;
+        let _lock = take_lock(&layers.join(format!("{name}.lock")), self.switch).await?;
         if layer.is_dir() {
             return Ok(layer);
         }
@@ -71,7 +81,7 @@ impl SetupLayers<'_> {
             // Of a setup that was killed.
             fs::remove_dir_all(&part).map_err(failed)?;
         }
-        let made = self.make(task, &part).await;
+        let made = self.make(environment, &part).await;
         if let Err(fault) = made {
             drop(fs::remove_dir_all(&part));
             return Err(fault);
@@ -80,27 +90,27 @@ impl SetupLayers<'_> {
         Ok(layer)
     }
 
-    async fn make(&self, task: &Task, part: &Path) -> Result<(), Fault> {
+    async fn make(&self, environment: TaskEnvironment<'_>, part: &Path) -> Result<(), Fault> {
         let into = part.join(ENVIRONMENT);
         fs::create_dir_all(&into).map_err(failed)?;
         let provided = self.provided();
-        let mut stage = task.begin_setup(&into).map_err(failed)?;
+        let mut stage = environment.begin_setup(&into).map_err(failed)?;
         while let Some(command) = stage.advance(&provided).map_err(failed)? {
-            self.run(task, &stage, &command, part).await?;
+            self.run(environment, &stage, &command, part).await?;
         }
         // There may have been no line that needed it.
-        fs::create_dir_all(into.join("home")).map_err(failed)
+        fs::create_dir_all(into.join(HOME)).map_err(failed)
     }
 
     async fn run(
         &self,
-        task: &Task,
+        of_task: TaskEnvironment<'_>,
         stage: &SetupStage<'_>,
         command: &SetupCommand,
         part: &Path,
     ) -> Result<(), Fault> {
         let staged = stage.staged();
-        let settings = &task.environment;
+        let (task, settings) = (of_task.task, of_task.settings);
         let environment = TrialEnvironment::create(task, staged, part, self.job, self.supervisor)
             // What agents share is nothing that a task may write to.
             .and_then(|environment| environment.for_verifier(part, staged, settings))
@@ -125,12 +135,13 @@ impl SetupLayers<'_> {
     }
 
     /// Returns the name of a layer: everything that decides what is in it.
-    fn name(&self, task: &Task) -> String {
+    fn name(&self, environment: TaskEnvironment<'_>) -> String {
         let bench = &self.job.loaded.config.bench;
         let mut hasher = blake3::Hasher::new();
         let parts = [
             env!("CARGO_PKG_VERSION").to_owned(),
-            task.digest.clone(),
+            environment.task.digest.clone(),
+            find_file(environment),
             format!("{:?}", bench.setup),
             bench.provided.join("\n"),
         ];
@@ -146,23 +157,15 @@ impl SetupLayers<'_> {
         let texts = self.job.loaded.config.bench.provided.iter();
         texts.filter_map(|text| text.parse().ok()).collect()
     }
+}
 
-    /// Waits until no other trial or job makes this layer.
-    async fn take_lock(&self, path: &Path) -> Result<File, Fault> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(failed)?;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if self.switch.is_pulled() => {
-                    let message = "the wait for the setup of the task was ended on request";
-                    return Err(fault(Cause::Cancelled, "CancelledError", message.to_owned()));
-                }
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-        }
-    }
+/// Returns the path of the Dockerfile, relative to the task.
+fn find_file(environment: TaskEnvironment<'_>) -> String {
+    let EnvironmentSource::Dockerfile(dockerfile) = environment.source else {
+        return String::new();
+    };
+    let path = dockerfile.path.strip_prefix(&environment.task.folder);
+    path.unwrap_or(&dockerfile.path).display().to_string()
 }
 
 fn describe_end(end: &CommandEnd, timeout: Duration) -> String {

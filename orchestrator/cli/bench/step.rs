@@ -79,6 +79,14 @@ impl StepTrial<'_> {
         let waited = pressure.measure_since();
         progress.contention = progress.contention.into_iter().chain(waited).reduce(f64::max);
         let runs = progress.add_runs(&Layout::new(state));
+        let is_cancelled = |end: &AgentEnd| {
+            end.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Cancelled)
+        };
+        if let Some(fault) = self.environment.find_defect()
+            && !ended.as_ref().is_ok_and(is_cancelled)
+        {
+            return Err(fault);
+        }
         let AgentEnd { reason, fault: found, warnings } =
             ended.map_err(|error| self.explain(run_fault(&error)))?;
         progress.stop_reason = reason;
@@ -161,7 +169,14 @@ impl StepTrial<'_> {
             return Ok(sight);
         }
         if self.environment.has_root() {
-            let folder = self.order.dir.join(format!("decoys-{}", self.index));
+            let folder = match self.environment.container() {
+                // It shows these folders only.
+                Some(container) => {
+                    container.show(&[]).map_err(failed)?;
+                    container.folders().to_owned()
+                }
+                None => self.order.dir.join(format!("decoys-{}", self.index)),
+            };
             let decoys = Decoys::create(&folder).map_err(failed)?;
             sight.mounts.extend(decoys.mounts());
             sight.decoys = Some(decoys);
@@ -207,6 +222,8 @@ impl StepTrial<'_> {
             staged,
             environment,
             name: format!("{}{name}", self.index),
+            layers: self.runner.layers(),
+            containers: self.runner.verifier_containers(&self.order.name, self.order.attempt),
         }
     }
 
@@ -254,6 +271,10 @@ impl StepTrial<'_> {
         let column = &self.order.key.column;
         let loaded = self.configure(state, sight)?;
         self.require_program(&loaded).await?;
+        if let Some(container) = self.environment.container() {
+            container.show(&sight.mounts)?;
+            container.start_ahead().await;
+        }
         let prompt = self.write_prompt(&loaded).map_err(CommandError::from)?;
         let environment = self.environment.with_network(self.step.agent.network.as_ref());
         let opener = TrialOpener {
@@ -276,20 +297,17 @@ impl StepTrial<'_> {
     /// Checks that the agent's program is in the environment, where its start would not say so.
     async fn require_program(&self, loaded: &LoadedConfig) -> Result<(), CommandError> {
         let column = &self.order.key.column;
-        if !self.environment.hides_missing_programs() {
+        if !self.environment.hides_missing_programs() || is_reserved(&column.agent) {
             return Ok(());
         }
         let agent = trial_config::build_agent(self.runner.setup, loaded, column).await?;
-        match agent.agent().describe().program {
-            Some(program) if !self.environment.sees(&program) => {
-                let message = format!(
-                    "the program of {column} is not in the environment: {}",
-                    program.display()
-                );
-                Err(CommandError::unavailable(message))
-            }
-            _ => Ok(()),
+        let Some(program) = agent.agent().describe().program else { return Ok(()) };
+        if self.environment.sees(&program).await {
+            return Ok(());
         }
+        let message =
+            format!("the program of {column} is not in the environment: {}", program.display());
+        Err(CommandError::unavailable(message))
     }
 
     /// Writes the instruction into the prompt file, if the agent is to claim there. Returns that file.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_bench::task::{
@@ -13,9 +14,10 @@ use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, Mount, MountAccess, Network, Root, RootUser, Spec, Supervisor,
-    find_program,
+    Wrapper, find_program,
 };
 
+use super::container::Container;
 use super::job_setup::JobSetup;
 use super::runner::fault;
 
@@ -25,12 +27,18 @@ const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 1 << 20 };
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How long the script `setup.sh` of a step may take.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
+/// Finds a program in the search path of a container.
+const FIND_PROGRAM: &str = r#"command -v "$1" >/dev/null"#;
+/// How long that may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Where the logs of agent, verifier and artifacts are.
-const LOGS: &str = "/logs";
+pub(super) const LOGS: &str = "/logs";
 /// Where the verifier's tests come to, once the agent has ended.
 pub(super) const TESTS: &str = "/tests";
 /// Where a task's own solution is, for the agent that performs it.
 pub(super) const SOLUTION: &str = "/solution";
+/// The kind of fault of a container that ended or cannot be started.
+const CONTAINER_ERROR: &str = "ContainerError";
 /// The home folder if the environment names none.
 const HOME: &str = "/root";
 
@@ -62,6 +70,8 @@ pub(super) struct TrialEnvironment {
     network: Network,
     /// What makes its root, if it is not the shim.
     bubblewrap: Option<PathBuf>,
+    /// The container that its processes run in, if it is one.
+    container: Option<Arc<Container>>,
     /// Starts the commands of the task.
     supervisor: Supervisor,
 }
@@ -80,15 +90,7 @@ impl TrialEnvironment {
         supervisor: &Supervisor,
     ) -> io::Result<Self> {
         let home = job.vars.get("HOME").filter(|home| home.starts_with('/'));
-        let sandbox = &job.loaded.config.sandbox;
-        let mut shared = Vec::new();
-        for (paths, access) in
-            [(&sandbox.read, MountAccess::ReadOnly), (&sandbox.write, MountAccess::Writable)]
-        {
-            let mount =
-                |path: &PathBuf| Mount { source: path.clone(), target: path.clone(), access };
-            shared.extend(paths.iter().map(mount));
-        }
+        let shared = job.shared_mounts();
         let isolation = job.loaded.config.bench.isolation;
         let set = &job.loaded.config.env.set;
         let path = set.get("PATH").or_else(|| job.vars.get("PATH"));
@@ -107,6 +109,31 @@ impl TrialEnvironment {
         Ok(environment)
     }
 
+    /// Returns the environment of a container that was made for these files.
+    pub(super) fn from_container(
+        container: Container,
+        staged: &StagedEnvironment,
+        dir: &Path,
+        isolation: Isolation,
+        supervisor: &Supervisor,
+    ) -> Self {
+        Self {
+            isolation,
+            dir: dir.to_owned(),
+            workspace: staged.host_path(".").unwrap_or_else(|| staged.root.clone()),
+            env: staged.env.clone(),
+            home: HOME.to_owned(),
+            shared: Vec::new(),
+            path: container.path().to_owned(),
+            mounts: Vec::new(),
+            // Its container has the network that it has.
+            network: Network::Host,
+            bubblewrap: None,
+            container: Some(Arc::new(container)),
+            supervisor: supervisor.with_own_shims(),
+        }
+    }
+
     fn new(
         folders: &Folders<'_>,
         network: &NetworkPolicy,
@@ -117,7 +144,7 @@ impl TrialEnvironment {
         let Folders { dir, staged, home, path } = folders;
         let mounts = match isolation {
             // Its processes see the machine as it is.
-            Isolation::None => Vec::new(),
+            Isolation::None | Isolation::Docker | Isolation::Podman => Vec::new(),
             Isolation::Namespace | Isolation::Bubblewrap => make_mounts(folders, &shared)?,
         };
         Ok(Self {
@@ -131,6 +158,7 @@ impl TrialEnvironment {
             mounts,
             network: network_of(network),
             bubblewrap: None,
+            container: None,
             supervisor: supervisor.with_own_shims(),
         })
     }
@@ -142,6 +170,9 @@ impl TrialEnvironment {
     }
 
     fn with_root(&self, supervisor: Supervisor, extra: &[Mount]) -> Supervisor {
+        if let Some(container) = &self.container {
+            return supervisor.with_wrapper(Arc::clone(container) as Arc<dyn Wrapper>);
+        }
         if self.isolation == Isolation::None {
             return supervisor;
         }
@@ -189,13 +220,39 @@ impl TrialEnvironment {
         self.isolation != Isolation::None
     }
 
+    /// Returns the container that its processes run in, if it is one.
+    pub(super) fn container(&self) -> Option<&Container> {
+        self.container.as_deref()
+    }
+
+    /// Returns the fault of a container that did not stay as it was made: what its processes did says nothing.
+    pub(super) fn find_defect(&self) -> Option<Fault> {
+        let defect = self.container()?.find_defect()?;
+        Some(fault(Cause::Sandbox, CONTAINER_ERROR, defect))
+    }
+
+    /// Removes what no folder of the attempt has. Returns what is still there, for people.
+    pub(super) async fn remove(&self) -> Option<String> {
+        self.container()?.remove().await.err()
+    }
+
     /// Whether the start of a program that does not exist in it looks like one that failed.
     pub(super) fn hides_missing_programs(&self) -> bool {
-        self.isolation == Isolation::Bubblewrap
+        self.isolation == Isolation::Bubblewrap || self.container.is_some()
+    }
+
+    /// Whether its processes can start a program that has this path on the machine.
+    pub(super) async fn sees(&self, program: &Path) -> bool {
+        let Some(container) = self.container() else { return self.shows(program) };
+        let program = container.program_inside(program).display().to_string();
+        let words = ["sh", "-c", FIND_PROGRAM, "sh", &program].map(str::to_owned);
+        let env = BTreeMap::from([("PATH".to_owned(), container.path().to_owned())]);
+        // What is wrong with the container itself is the fault of the agent's start.
+        self.run(&words, &env, PROBE_TIMEOUT, &[]).await.map_or(true, |end| end.is_success)
     }
 
     /// Whether its processes can see what has this path on the machine.
-    pub(super) fn sees(&self, path: &Path) -> bool {
+    fn shows(&self, path: &Path) -> bool {
         let system = Root::default().system;
         let folders = system.iter().chain(self.mounts.iter().map(|mount| &mount.source));
         let folders: Vec<PathBuf> = folders
@@ -237,7 +294,7 @@ impl TrialEnvironment {
     }
 
     fn visible_path(&self, is_taken: impl Fn(&Mount) -> bool) -> String {
-        if self.isolation == Isolation::None {
+        if self.isolation == Isolation::None || self.container.is_some() {
             return self.path.clone();
         }
         let system = Root::default().system;
@@ -253,7 +310,10 @@ impl TrialEnvironment {
     pub(super) fn inside(&self, target: &str, host: &Path) -> PathBuf {
         match self.isolation {
             Isolation::None => host.to_owned(),
-            Isolation::Namespace | Isolation::Bubblewrap => PathBuf::from(target),
+            Isolation::Namespace
+            | Isolation::Bubblewrap
+            | Isolation::Docker
+            | Isolation::Podman => PathBuf::from(target),
         }
     }
 }
@@ -288,11 +348,22 @@ impl TrialEnvironment {
         })?;
         let mut all = self.env.clone();
         all.extend(env.clone());
-        all.entry("PATH".to_owned()).or_insert_with(|| self.trusted_path());
-        all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
-        let path = all.get("PATH").cloned().unwrap_or_default();
-        let program = find_program(name, &path, &self.workspace)
-            .map_err(|error| failed(error.to_string()))?;
+        let program = match self.container() {
+            // Programs, and where they are searched, are those of its image.
+            Some(container) => {
+                if !extra.is_empty() {
+                    container.show(extra).map_err(|error| failed(error.to_string()))?;
+                }
+                PathBuf::from(name)
+            }
+            None => {
+                all.entry("PATH".to_owned()).or_insert_with(|| self.trusted_path());
+                all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
+                let path = all.get("PATH").cloned().unwrap_or_default();
+                find_program(name, &path, &self.workspace)
+                    .map_err(|error| failed(error.to_string()))?
+            }
+        };
         let spec = Spec {
             program,
             args: args.iter().map(Into::into).collect(),
@@ -304,6 +375,9 @@ impl TrialEnvironment {
         let stop = tokio::time::sleep(timeout);
         let supervisor = self.with_root(self.supervisor.clone(), extra);
         let output = supervisor.output(spec, OUTPUT, stop).await;
+        if let Some(fault) = self.find_defect() {
+            return Err(fault);
+        }
         let output = output.map_err(|error| failed(error.to_string()))?;
         Ok(CommandEnd {
             is_success: output.exit.ending == Ending::Exited(0),

@@ -1,18 +1,21 @@
 //! Runs a task's verifier on what the agent made, and reads the reward.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_orchestrator_bench::task::{
-    MAIN_SERVICE, StagedEnvironment, Step, Task, TreeError, Verification, copy_artifacts,
-    resolve_env, reward,
+    MAIN_SERVICE, StagedEnvironment, Step, Task, TreeError, Verification, VerifierEnvironment,
+    copy_artifacts, resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
+use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_safe_fs::replace_file;
-use ralph_orchestrator_supervisor::{Mount, MountAccess};
+use ralph_orchestrator_supervisor::{KillSwitch, Mount, MountAccess, Supervisor};
 
+use super::container::{ContainerSetup, JobContainers, find_folders};
 use super::runner::fault;
+use super::setup_layer::SetupLayers;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 
 /// The kind of fault of work that cannot be verified for what the agent left in the place of files.
@@ -31,6 +34,23 @@ pub(super) struct Verifier<'a> {
     pub(super) environment: &'a TrialEnvironment,
     /// What tells its folders from those of other verifications of the attempt.
     pub(super) name: String,
+    /// What runs RUN lines of the verifier's own environment.
+    pub(super) layers: SetupLayers<'a>,
+    /// What makes a container of the verifier's own, if trials are performed in containers.
+    pub(super) containers: Option<VerifierContainers<'a>>,
+}
+
+/// What makes the containers of verifiers with an environment of their own.
+pub(super) struct VerifierContainers<'a> {
+    pub(super) containers: &'a JobContainers,
+    /// What the names of these containers begin with.
+    pub(super) name: String,
+    /// What agents see of this machine.
+    pub(super) shared: Vec<Mount>,
+    pub(super) isolation: Isolation,
+    pub(super) cache: PathBuf,
+    pub(super) switch: &'a KillSwitch,
+    pub(super) supervisor: &'a Supervisor,
 }
 
 impl Verifier<'_> {
@@ -47,24 +67,77 @@ impl Verifier<'_> {
             }
         }
         let kept = self.environment.dir.join("artifacts").join(&self.name);
+        let of_agent = match self.environment.container() {
+            Some(container) => {
+                container.copy_artifacts_out(&self.step.artifacts, self.staged, &self.name).await?
+            }
+            None => self.staged.clone(),
+        };
         let Some(own) = &self.step.verifier.environment else {
-            copy_artifacts(&self.step.artifacts, self.staged, &kept, None)
+            copy_artifacts(&self.step.artifacts, &of_agent, &kept, None)
                 .map_err(|error| unusable_work(self.task, error))?;
             let environment = self.environment.with_network(self.step.verifier.network.as_ref());
             return self.run_tests(self.staged, &environment).await;
         };
+        if let Some(containers) = &self.containers {
+            return self.verify_in_container(containers, own, &of_agent, &kept).await;
+        }
         // Its own environment gets nothing of the agent's but the artifacts.
         let folder = self.environment.dir.join(format!("verifier-{}", self.name));
-        let staged = self.task.stage_verifier(own, &folder, &self.vars);
+        let of_verifier = self.task.verifier_environment(own);
+        let staged = if self.layers.is_needed(of_verifier) {
+            self.layers.copy_into(of_verifier, &folder, &folder.join("environment")).await?;
+            of_verifier.adopt_files(&folder, &self.vars)
+        } else {
+            self.task.stage_verifier(own, &folder, &self.vars)
+        };
         let mut staged =
             staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
         add_logs(&mut staged, &folder).map_err(no_tests)?;
-        copy_artifacts(&self.step.artifacts, self.staged, &kept, Some(&mut staged))
+        copy_artifacts(&self.step.artifacts, &of_agent, &kept, Some(&mut staged))
             .map_err(|error| unusable_work(self.task, error))?;
         let environment =
             self.environment.for_verifier(&folder, &staged, &own.settings).map_err(no_tests)?;
         let environment = environment.with_network(self.step.verifier.network.as_ref());
         self.run_tests(&staged, &environment).await
+    }
+
+    /// Verifies the artifacts in a container of the verifier's own.
+    async fn verify_in_container(
+        &self,
+        of_job: &VerifierContainers<'_>,
+        own: &VerifierEnvironment,
+        of_agent: &StagedEnvironment,
+        kept: &Path,
+    ) -> Result<Rewards, Fault> {
+        let folder = self.environment.dir.join(format!("verifier-{}", self.name));
+        // What the agent could write to would carry more than artifacts.
+        let is_read_only = |mount: &&Mount| mount.access == MountAccess::ReadOnly;
+        let setup = ContainerSetup {
+            task: self.task,
+            source: &own.source,
+            settings: &own.settings,
+            dir: &folder,
+            name: format!("{}-{}", of_job.name, self.name),
+            shared: of_job.shared.iter().filter(is_read_only).cloned().collect(),
+            vars: &self.vars,
+            shown: find_folders(&self.step.artifacts, &of_agent.workdir),
+            has_bundled_tests: own.has_bundled_tests,
+            network: self.step.verifier.network.as_ref().unwrap_or(&own.settings.network),
+            cache: of_job.cache.clone(),
+            switch: of_job.switch,
+        };
+        let (mut staged, image) = of_job.containers.stage(&setup).await?;
+        copy_artifacts(&self.step.artifacts, of_agent, kept, Some(&mut staged))
+            .map_err(|error| unusable_work(self.task, error))?;
+        let container = of_job.containers.create(&setup, &image, &staged).await?;
+        let (isolation, supervisor) = (of_job.isolation, of_job.supervisor);
+        let environment =
+            TrialEnvironment::from_container(container, &staged, &folder, isolation, supervisor);
+        let rewards = self.run_tests(&staged, &environment).await;
+        // What is left of it is removed with the job's.
+        drop(environment.remove().await);
+        rewards
     }
 
     async fn run_tests(

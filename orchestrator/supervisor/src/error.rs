@@ -111,6 +111,14 @@ pub enum SpawnError {
         /// What is wrong with the root.
         reason: RootError,
     },
+    /// It cannot be started elsewhere, where it is to run.
+    #[error("cannot start `{}`: {reason}", program.display())]
+    Wrapper {
+        /// The program.
+        program: PathBuf,
+        /// What went wrong there.
+        reason: io::Error,
+    },
     /// The process that should supervise it did not come up.
     #[error("cannot start `{}`: the process `{}` that should supervise it failed: {reason}; see that it is ralph-orchestrator itself, and that /proc is mounted", program.display(), shim.display())]
     Shim {

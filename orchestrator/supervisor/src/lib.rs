@@ -23,7 +23,8 @@
 //! it slows the tree down.
 //!
 //! A [`Sandbox`] confines the tree, but not its shim. With a [`Root`] the tree has a file system and processes
-//! of its own; its shim stays outside.
+//! of its own; its shim stays outside. A [`Wrapper`] starts processes elsewhere, such as in a container: its client is
+//! the tree, and the wrapper ends what it started.
 //!
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
@@ -53,6 +54,7 @@ mod supervisor;
 mod survivor;
 mod turn;
 mod wire;
+mod wrapper;
 
 pub use activity::{are_busy, iteration_processes};
 pub use ancestors::{Ancestor, ProcessId, ancestors};
@@ -74,3 +76,4 @@ pub use streams::{Chunk, Stream};
 pub use supervisor::Supervisor;
 pub use survivor::{Survivor, end_iteration};
 pub use turn::TurnBudget;
+pub use wrapper::{Wrapper, WrapperFuture};

@@ -18,6 +18,7 @@ use crate::streams::{Chunk, Streams};
 use crate::survivor::Survivor;
 use crate::turn::TurnBudget;
 use crate::wire::{Report, Status};
+use crate::wrapper::Lease;
 
 /// The time that the streams may stay open when the tree is gone; then a process outside of it holds them.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -52,6 +53,17 @@ pub struct Process {
     leaked: bool,
     exit: Option<Exit>,
     turn: TurnBudget,
+    /// What it started elsewhere.
+    lease: Lease,
+}
+
+impl From<Status> for Ending {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Exited(code) => Self::Exited(code),
+            Status::Signaled { signal, core } => Self::Signaled { signal, core },
+        }
+    }
 }
 
 /// Keeps a shim for the next job when its tree is gone.
@@ -112,7 +124,14 @@ impl Process {
             leaked: false,
             exit: None,
             turn: TurnBudget::default(),
+            lease: Lease::default(),
         }
+    }
+
+    /// Sets what the process started elsewhere, which is released at its end.
+    pub(crate) fn with_lease(mut self, lease: Lease) -> Self {
+        self.lease = lease;
+        self
     }
 
     /// The leader's pid, which is its group's and session's id too; `None` once it is known to have
@@ -204,6 +223,7 @@ impl Process {
         };
         if self.stop_rank.fetch_max(rank, Ordering::Relaxed) < rank {
             debug!(pid = self.leader, ?how, "stopping process tree");
+            self.lease.stop();
             self.control.order(how);
         }
     }
@@ -219,6 +239,8 @@ impl Process {
             let report = self.control.next().await;
             self.handle_report(report);
         }
+        let ended = self.leader_exit.map_or(Ending::Lost, |ended| Ending::from(ended.status));
+        self.lease.release(ended).await;
         let exit = match self.tree_end.take() {
             Some(end) => {
                 // A shim with survivors is not reused.
@@ -246,10 +268,7 @@ impl Process {
     }
 
     fn exit_of(&self, end: TreeEnd) -> Exit {
-        let ending = self.leader_exit.map_or(Ending::Lost, |ended| match ended.status {
-            Status::Exited(code) => Ending::Exited(code),
-            Status::Signaled { signal, core } => Ending::Signaled { signal, core },
-        });
+        let ending = self.leader_exit.map_or(Ending::Lost, |ended| Ending::from(ended.status));
         let asked = self.stop_rank.load(Ordering::Relaxed) > 0;
         Exit {
             ending,
@@ -284,7 +303,7 @@ impl Drop for Process {
         if let Some(stdin) = &self.stdin {
             stdin.abort();
         }
-        // Closing the control socket makes the shim end the tree.
+        // Closing the control socket makes the shim end the tree, and the lease ends what is elsewhere.
     }
 }
 

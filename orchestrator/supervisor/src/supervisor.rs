@@ -35,6 +35,7 @@ use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
 use crate::streams::Streams;
 use crate::wire::{Job, Report};
+use crate::wrapper::{Lease, Wrapper};
 
 /// How long a shim may take until its leader runs. It is a matter of milliseconds, unless the program
 /// comes from a file system that has gone.
@@ -52,6 +53,7 @@ pub struct Supervisor {
     root: Option<MakeRoot>,
     /// The program `bwrap`, if that makes the roots.
     bubblewrap: Option<PathBuf>,
+    wrapper: Option<Arc<dyn Wrapper>>,
 }
 
 /// Creates the sandbox of a process that is about to start.
@@ -105,6 +107,7 @@ impl Supervisor {
             sandbox: None,
             root: None,
             bubblewrap: None,
+            wrapper: None,
         }
     }
 
@@ -178,6 +181,13 @@ impl Supervisor {
         self
     }
 
+    /// Has `wrapper` start each process elsewhere. What is supervised is the program that it starts on this machine.
+    #[must_use]
+    pub fn with_wrapper(mut self, wrapper: Arc<dyn Wrapper>) -> Self {
+        self.wrapper = Some(wrapper);
+        self
+    }
+
     /// Whether each tree gets a root of its own.
     #[must_use]
     pub const fn has_root(&self) -> bool {
@@ -228,7 +238,23 @@ impl Supervisor {
         Ok((process, input))
     }
 
-    async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
+    async fn begin(&self, spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
+        let Some(wrapper) = &self.wrapper else {
+            return self.begin_here(spec, stdin, Lease::default()).await;
+        };
+        let program = spec.program.clone();
+        let wrapped = wrapper.wrap(spec).await;
+        let spec = wrapped.map_err(|reason| SpawnError::Wrapper { program, reason })?;
+        // If it does not start, dropping the lease releases it.
+        self.begin_here(spec, stdin, Lease::new(Arc::clone(wrapper))).await
+    }
+
+    async fn begin_here(
+        &self,
+        mut spec: Spec,
+        stdin: Stdin,
+        lease: Lease,
+    ) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         let root = self.plan_root(&mut spec).await?;
         if root.is_none() {
@@ -272,7 +298,9 @@ impl Supervisor {
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
         let marks = orphans::marks(&spec.env);
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        Ok(Process::new(leader, marks, control, self.shim_return(), pipes.streams, stdin))
+        let process =
+            Process::new(leader, marks, control, self.shim_return(), pipes.streams, stdin);
+        Ok(process.with_lease(lease))
     }
 
     fn shim_return(&self) -> ShimReturn {

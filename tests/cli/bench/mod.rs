@@ -5,6 +5,7 @@ mod budget;
 mod cheat;
 mod commands;
 mod crash;
+mod engine;
 mod import;
 mod isolations;
 mod killed;

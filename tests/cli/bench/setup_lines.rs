@@ -154,3 +154,30 @@ fn a_link_that_a_line_makes_leads_no_later_line_out() {
         assert_ne!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o777, "{last}");
     }
 }
+
+#[test]
+fn lines_of_a_verifiers_own_environment_are_run_once_and_the_agent_sees_nothing_of_them() {
+    let own = "FROM debian:12\nWORKDIR /check\nCOPY . /tests\nRUN echo made > made.txt; echo kept > \"$HOME/of-home\"\n";
+    let tests = "if [ \"$(cat made.txt)\" = made ] && [ -e \"$HOME/of-home\" ] && [ \"$(cat /app/out.txt)\" = hello ]; \
+                 then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n";
+    // Without a Dockerfile of its own it is the agent's environment once more.
+    for (of_agent, of_verifier) in
+        [("", Some(own)), ("RUN echo made > made.txt; echo kept > \"$HOME/of-home\"\n", None)]
+    {
+        let env = with_lines(of_agent);
+        let text = env.read("tasks/one/task.toml");
+        let text = text.replace("[verifier]\n", "[verifier]\nenvironment_mode = \"separate\"\n");
+        env.write("tasks/one/task.toml", format!("artifacts = [\"/app/out.txt\"]\n{text}"))
+            .write("tasks/one/tests/test.sh", tests);
+        if let Some(dockerfile) = of_verifier {
+            env.write("tasks/one/tests/Dockerfile", dockerfile);
+        }
+        env.ralph(&["bench", "check", "--agents", "solves"]).expect(78).says("--setup");
+        run(&env, "job", "2", &["-n", "2"]).expect(0);
+        let trials = trial_files(&env, "job");
+        assert!(trials.iter().all(|trial| trial["rewards"]["reward"] == 1.0), "{trials:#?}");
+        assert_eq!(layers(&env).len(), 1);
+        let seen = in_work(&env, "job", "made.txt").len();
+        assert_eq!(seen, if of_verifier.is_some() { 0 } else { 2 });
+    }
+}

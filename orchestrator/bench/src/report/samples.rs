@@ -216,6 +216,7 @@ fn build_record(key: &TrialKey, seed: usize, task: usize) -> TrialRecord {
         curve,
         cheating: cheating.into_iter().collect(),
         contention: None,
+        resources: BTreeMap::new(),
         warnings: Vec::new(),
     }
 }

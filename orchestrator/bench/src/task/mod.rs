@@ -53,7 +53,7 @@ pub use self::settings::{
     EnvironmentSettings, Healthcheck, MAIN_SERVICE, McpServer, McpTransport, NetworkPolicy,
     OperatingSystem, RewardGate, RewardStrategy, Tpu, User,
 };
-pub use self::setup_stage::SetupStage;
+pub use self::setup_stage::{SetupStage, TaskEnvironment};
 pub use self::sparse::copy_sparse;
 pub use self::stage::{Mount, StageError, StagedEnvironment};
 pub use self::template::{MissingVariable, resolve_env};

@@ -18,16 +18,20 @@ pub enum Isolation {
     None,
     /// Namespaces of the kernel, with the machine's own system read-only.
     Namespace,
-    /// A container engine.
-    Docker,
+    /// Containers of an engine.
+    Container,
 }
+
+/// Why a task without an image is not for containers.
+const NO_IMAGE: &str =
+    "it names no image that a container could be made of: use the isolation `namespace`";
 
 impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "none",
             Self::Namespace => "namespace",
-            Self::Docker => "docker",
+            Self::Container => "container",
         })
     }
 }
@@ -77,9 +81,7 @@ impl Capabilities {
         let features: &[Feature] = match isolation {
             Isolation::None => &[],
             Isolation::Namespace => &[Feature::CutNetwork],
-            Isolation::Docker => {
-                &[Feature::CutNetwork, Feature::Setup, Feature::Images, Feature::Users]
-            }
+            Isolation::Container => &[Feature::CutNetwork, Feature::Setup, Feature::Images],
         };
         Self {
             isolation,
@@ -117,6 +119,9 @@ impl Task {
     pub fn find_obstacles(&self, capabilities: &Capabilities) -> Vec<Obstacle> {
         let mut search = Search { task: self, capabilities, found: Vec::new() };
         if self.form == TaskForm::Own {
+            if capabilities.isolation == Isolation::Container {
+                search.add(NO_IMAGE);
+            }
             return search.found;
         }
         if capabilities.isolation == Isolation::None {
@@ -130,6 +135,9 @@ impl Task {
         search.check_variables(&self.solution_env);
         for step in &self.steps {
             search.check_step(step);
+            if capabilities.isolation == Isolation::Container {
+                search.check_container(step);
+            }
         }
         search.found.dedup();
         search.found
@@ -205,6 +213,7 @@ impl Search<'_> {
             EnvironmentSource::Image(image) if !self.capabilities.has(Feature::Images) => self.add(format!(
                 "it runs in the container image {image} and brings no environment/Dockerfile, and images cannot be started here"
             )),
+            EnvironmentSource::Files(_) if self.capabilities.isolation == Isolation::Container => self.add(NO_IMAGE),
             EnvironmentSource::Compose(file) if !self.capabilities.has(Feature::Compose) => self.add_at(
                 TextLocation::from_file(file),
                 "it runs in several services, which are not started here: only tasks with one Dockerfile can be run",
@@ -214,7 +223,7 @@ impl Search<'_> {
                 "there is nothing to make the environment from: write a Dockerfile with FROM, WORKDIR and COPY there",
             ),
             EnvironmentSource::Dockerfile(dockerfile)
-                if self.capabilities.isolation != Isolation::Docker =>
+                if self.capabilities.isolation != Isolation::Container =>
             {
                 self.check_dockerfile(dockerfile, is_verifier);
                 if find_workdir(settings, source).is_none() {
@@ -260,9 +269,7 @@ impl Search<'_> {
                 FileAction::Run(command) if command.is_covered(&self.capabilities.provided) => {
                     self.check_run_effects(command.line, dockerfile, command, is_verifier);
                 }
-                FileAction::Run(command)
-                    if is_verifier || !self.capabilities.has(Feature::Setup) =>
-                {
+                FileAction::Run(command) if !self.capabilities.has(Feature::Setup) => {
                     let message = self.explain_run(command);
                     self.add_at(at(command.line), message);
                 }
@@ -296,7 +303,7 @@ impl Search<'_> {
             Ok(packages) => packages,
             Err(reason) => {
                 return format!(
-                    "RUN: {reason}, so it would have to be run, and RUN lines are run only by `--setup`, and only those of the agent's environment: put what it makes into files that are copied"
+                    "RUN: {reason}, so it would have to be run, and RUN lines are run only by `--setup`: put what it makes into files that are copied"
                 );
             }
         };
@@ -383,6 +390,18 @@ impl Search<'_> {
                 ));
             }
             _ => {}
+        }
+    }
+
+    /// Looks for what a container that is made once cannot change between agent and verifier.
+    fn check_container(&mut self, step: &Step) {
+        let own = &self.task.environment.network;
+        let of_verifier =
+            step.verifier.network.as_ref().filter(|_| step.verifier.environment.is_none());
+        if step.agent.network.iter().chain(of_verifier).any(|policy| policy != own) {
+            self.add(
+                "agent and verifier have different networks, and a container has one: use the isolation `namespace`",
+            );
         }
     }
 

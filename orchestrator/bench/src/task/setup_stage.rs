@@ -7,24 +7,69 @@ use ralph_orchestrator_safe_fs::real_path;
 
 use super::copy::create_folder;
 use super::dockerfile::{Dockerfile, FileAction, SetupCommand};
-use super::model::{EnvironmentSource, Task};
+use super::model::{EnvironmentSource, Task, VerifierEnvironment};
 use super::provided::Package;
+use super::settings::EnvironmentSettings;
 use super::stage::{DockerfileStager, StageError, StagedEnvironment, list_mounts};
 
 /// The files of an environment while they are made.
 pub struct SetupStage<'t> {
     dockerfile: &'t Dockerfile,
+    has_bundled_tests: bool,
     /// How many lines were followed.
     done: usize,
     staged: StagedEnvironment,
 }
 
+/// An environment of a task: the agent's, or a verifier's own.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskEnvironment<'t> {
+    /// The task.
+    pub task: &'t Task,
+    /// What it is made from.
+    pub source: &'t EnvironmentSource,
+    /// What it asks for.
+    pub settings: &'t EnvironmentSettings,
+    /// It brings its own `/tests`.
+    pub has_bundled_tests: bool,
+}
+
 impl Task {
-    /// Whether the environment has RUN lines that have to be run, since what they do cannot be told, or is not
-    /// provided.
+    /// Returns the environment of the agent.
+    #[must_use]
+    pub const fn agent_environment(&self) -> TaskEnvironment<'_> {
+        let (source, settings) = (&self.source, &self.environment);
+        TaskEnvironment { task: self, source, settings, has_bundled_tests: false }
+    }
+
+    /// Returns the environment of a verifier that has one of its own.
+    #[must_use]
+    pub const fn verifier_environment<'t>(
+        &'t self,
+        own: &'t VerifierEnvironment,
+    ) -> TaskEnvironment<'t> {
+        let VerifierEnvironment { settings, source, has_bundled_tests } = own;
+        TaskEnvironment { task: self, source, settings, has_bundled_tests: *has_bundled_tests }
+    }
+
+    /// Returns the agent's environment, whose files are below `into/root` already: see [`TaskEnvironment::adopt_files`].
+    ///
+    /// # Errors
+    /// A variable is missing, or the files cannot be read.
+    pub fn adopt_files(
+        &self,
+        into: &Path,
+        host: &BTreeMap<String, String>,
+    ) -> Result<StagedEnvironment, StageError> {
+        self.agent_environment().adopt_files(into, host)
+    }
+}
+
+impl<'t> TaskEnvironment<'t> {
+    /// Whether it has RUN lines that have to be run, since what they do cannot be told, or is not provided.
     #[must_use]
     pub fn needs_setup(&self, provided: &[Package]) -> bool {
-        let EnvironmentSource::Dockerfile(dockerfile) = &self.source else { return false };
+        let EnvironmentSource::Dockerfile(dockerfile) = self.source else { return false };
         dockerfile.setup_commands().any(|command| !command.is_covered(provided))
     }
 
@@ -32,13 +77,15 @@ impl Task {
     ///
     /// # Errors
     /// It is not made from a Dockerfile, or a line of that cannot be followed.
-    pub fn begin_setup(&self, into: &Path) -> Result<SetupStage<'_>, StageError> {
-        let EnvironmentSource::Dockerfile(dockerfile) = &self.source else {
-            return Err(self.not_files());
+    pub fn begin_setup(&self, into: &Path) -> Result<SetupStage<'t>, StageError> {
+        let EnvironmentSource::Dockerfile(dockerfile) = self.source else {
+            return Err(self.task.not_files());
         };
         let root = real_path(into).join("root");
         create_folder(&root)?;
-        let stage = SetupStage { dockerfile, done: 0, staged: StagedEnvironment::empty(root) };
+        let staged = StagedEnvironment::empty(root);
+        let has_bundled_tests = self.has_bundled_tests;
+        let stage = SetupStage { dockerfile, has_bundled_tests, done: 0, staged };
         stage.stager().require_supported()?;
         Ok(stage)
     }
@@ -54,7 +101,8 @@ impl Task {
         host: &BTreeMap<String, String>,
     ) -> Result<StagedEnvironment, StageError> {
         let staged = StagedEnvironment::empty(real_path(into).join("root"));
-        self.describe_staged(staged, &self.source, &self.environment, host, false)
+        let Self { task, source, settings, has_bundled_tests } = *self;
+        task.describe_staged(staged, source, settings, host, has_bundled_tests)
     }
 }
 
@@ -63,7 +111,7 @@ impl SetupStage<'_> {
         DockerfileStager {
             dockerfile: self.dockerfile,
             root: &self.staged.root,
-            has_bundled_tests: false,
+            has_bundled_tests: self.has_bundled_tests,
         }
     }
 

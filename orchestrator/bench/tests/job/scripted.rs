@@ -64,6 +64,7 @@ pub(crate) fn record(key: &TrialKey, attempt: u32, fault: Option<Fault>) -> Tria
         reused: None,
         regraded: None,
         contention: None,
+        resources: BTreeMap::new(),
         agent_version: None,
         model: None,
         usage: Usage::default(),

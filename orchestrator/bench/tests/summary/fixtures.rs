@@ -35,6 +35,7 @@ pub(crate) fn record(agent: &str, task: &str, trial: u32, reward: Option<f64>) -
         reused: None,
         regraded: None,
         contention: None,
+        resources: BTreeMap::new(),
         agent_version: None,
         model: None,
         usage: Usage::default(),

@@ -102,7 +102,7 @@ fn images_and_services_need_a_container_engine() {
         obstacles[0].contains("container image org/image:1 and brings no environment/Dockerfile"),
         "{obstacles:?}"
     );
-    assert_eq!(scratch.obstacles(&Capabilities::new(Isolation::Docker)), Vec::<String>::new());
+    assert_eq!(scratch.obstacles(&Capabilities::new(Isolation::Container)), Vec::<String>::new());
     assert!(scratch.stage().unwrap_err().to_string().contains("find_obstacles"));
 
     let scratch = Scratch::harbor("");
@@ -115,7 +115,7 @@ fn images_and_services_need_a_container_engine() {
 
     let scratch = Scratch::harbor("");
     fs::remove_dir_all(scratch.path("task/environment")).unwrap();
-    let obstacles = scratch.obstacles(&Capabilities::new(Isolation::Docker));
+    let obstacles = scratch.obstacles(&Capabilities::new(Isolation::Container));
     assert!(
         obstacles[0].starts_with("environment: there is nothing to make the environment from"),
         "{obstacles:?}"
@@ -184,4 +184,26 @@ fn a_trajectory_and_tests_for_windows_are_obstacles() {
         scratch.obstacles(&namespace())[0]
             .contains("its tests have no test.sh, only one for Windows")
     );
+}
+
+#[test]
+fn a_container_has_one_network_and_an_image() {
+    let container = Capabilities::new(Isolation::Container);
+    let scratch = Scratch::harbor("[environment]\nnetwork_mode = \"no-network\"\n");
+    assert_eq!(scratch.obstacles(&container), Vec::<String>::new());
+    for table in ["agent", "verifier"] {
+        let scratch = Scratch::harbor(&format!("[{table}]\nnetwork_mode = \"no-network\"\n"));
+        let obstacles = scratch.obstacles(&container);
+        assert!(obstacles[0].contains("a container has one"), "{obstacles:?}");
+    }
+    // A verifier with a container of its own has a network of its own.
+    let separate = "[verifier]\nenvironment_mode = \"separate\"\nnetwork_mode = \"no-network\"\n";
+    assert_eq!(Scratch::harbor(separate).obstacles(&container), Vec::<String>::new());
+    // Lines that need the machine, or that nobody can follow, are the image's.
+    let scratch = Scratch::harbor("");
+    scratch.write(
+        "task/environment/Dockerfile",
+        "FROM debian:12\nRUN make install\nADD http://a/b /usr/\n",
+    );
+    assert_eq!(scratch.obstacles(&container), Vec::<String>::new());
 }

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::MatrixArgs;
 use crate::bench::JobSetup;
+use crate::bench::container::Engine;
 use crate::bench::planning::{columns, load_tasks};
 use crate::bench::trial_config::{self, CheckedColumn, ORACLE, is_reserved};
 use crate::bench::visibility::find_hidden_program;
@@ -40,6 +41,8 @@ pub(crate) struct CheckArgs {
 pub(super) struct Problems {
     pub(super) warnings: Vec<String>,
     pub(super) refusals: Vec<Refusal>,
+    /// The container engine and its version, if trials are performed in containers.
+    pub(super) engine: Option<String>,
 }
 
 /// Why a task cannot be performed here.
@@ -66,7 +69,9 @@ impl Problems {
     /// Warns of an agent that every trial of a column would find missing, once for all its tasks.
     fn add_hidden_program(&mut self, setup: &JobSetup, column: &Column, checked: &CheckedColumn) {
         let config = &setup.loaded.config;
-        if config.bench.isolation == Isolation::None || is_reserved(&column.agent) {
+        let isolation = config.bench.isolation;
+        // What an image has is known when there is one.
+        if isolation == Isolation::None || isolation.is_container() || is_reserved(&column.agent) {
             return;
         }
         let Some(program) = &checked.program else { return };
@@ -96,8 +101,9 @@ pub(super) async fn find_problems(
     if bench.isolation != Isolation::None {
         check_shared_paths(&setup.loaded)?;
     }
+    check_curve(&setup.loaded)?;
     let supervisor = Supervisor::this_binary();
-    check_isolation(setup, &supervisor).await?;
+    problems.engine = check_isolation(setup, &supervisor).await?;
     let mut provided = Vec::new();
     for (index, text) in bench.provided.iter().enumerate() {
         let package: Package = text.parse().map_err(|error| {
@@ -106,7 +112,10 @@ pub(super) async fn find_problems(
             let error = setup.loaded.error_at(&key, None, &message);
             CommandError::from(ConfigErrors::from(error))
         })?;
-        if let Err(missing) = look_for(&package, &supervisor, setup).await? {
+        // Containers have what their images install.
+        if !bench.isolation.is_container()
+            && let Err(missing) = look_for(&package, &supervisor, setup).await?
+        {
             problems.warnings.push(missing);
         }
         provided.push(package);
@@ -114,6 +123,7 @@ pub(super) async fn find_problems(
     let isolation = match bench.isolation {
         Isolation::None => TaskIsolation::None,
         Isolation::Namespace | Isolation::Bubblewrap => TaskIsolation::Namespace,
+        Isolation::Docker | Isolation::Podman => TaskIsolation::Container,
     };
     let mut capabilities =
         Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(isolation) };
@@ -133,23 +143,32 @@ pub(super) async fn find_problems(
     Ok(problems)
 }
 
-/// Checks that trials can be kept apart from this machine as the configuration says.
+/// Checks that trials can be kept apart from this machine as the configuration says. Returns the container engine with its
+/// version, if it takes one.
 ///
 /// # Errors
 /// They cannot.
-async fn check_isolation(setup: &JobSetup, supervisor: &Supervisor) -> Result<(), CommandError> {
+async fn check_isolation(
+    setup: &JobSetup,
+    supervisor: &Supervisor,
+) -> Result<Option<String>, CommandError> {
     let hint =
         "nothing was started; tasks of the own form can be performed with `--isolation none`";
     let unavailable = |error: SpawnError| CommandError::unavailable(error).hinted(hint);
-    match setup.loaded.config.bench.isolation {
-        Isolation::None => Ok(()),
-        Isolation::Namespace => supervisor.check_root_support().await.map_err(unavailable),
+    let isolation = setup.loaded.config.bench.isolation;
+    match isolation {
+        Isolation::None => {}
+        Isolation::Namespace => supervisor.check_root_support().await.map_err(unavailable)?,
         Isolation::Bubblewrap => {
             let bwrap = setup.find_bubblewrap()?;
             let supervisor = supervisor.clone().with_bubblewrap(bwrap);
-            supervisor.check_root_support().await.map_err(unavailable)
+            supervisor.check_root_support().await.map_err(unavailable)?;
+        }
+        Isolation::Docker | Isolation::Podman => {
+            return Engine::find(isolation, &setup.vars)?.describe().await.map(Some);
         }
     }
+    Ok(None)
 }
 
 /// Returns what a task wants more of than this machine has.
@@ -210,6 +229,20 @@ async fn check_configurations(
         problems.warnings.extend(without.map(warning));
     }
     Ok(())
+}
+
+/// Checks that the work of each iteration can be verified, if that is asked for.
+///
+/// # Errors
+/// It cannot: a copy of the work is not what its container was.
+fn check_curve(loaded: &LoadedConfig) -> Result<(), CommandError> {
+    let bench = &loaded.config.bench;
+    if !bench.curve || !bench.isolation.is_container() {
+        return Ok(());
+    }
+    let key = ["bench".to_owned(), "curve".to_owned()];
+    let message = "a container cannot be verified as an iteration left it, since only the work directory is copied;                    leave this out, or use the isolation `namespace`";
+    Err(ConfigErrors::from(loaded.error_at(&key, None, message)).into())
 }
 
 /// Checks that what trials are to see of this machine is there.
@@ -289,6 +322,7 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
             "tasks": tasks.iter().map(|task| &task.name).collect::<Vec<_>>(),
             "trials": trials,
             "isolation": bench.isolation.word(),
+            "engine": problems.engine,
             "warnings": problems.warnings,
             "refused": problems
                 .refusals
@@ -302,6 +336,9 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
         output::result(&format!("tasks      {}", tasks.len()));
         output::result(&format!("trials     {trials}"));
         output::result(&format!("isolation  {}", bench.isolation.word()));
+        if let Some(engine) = &problems.engine {
+            output::result(&format!("engine     {engine}"));
+        }
         for warning in &problems.warnings {
             output::info(&format!("warning: {}", one_line(warning, 400)));
         }

@@ -83,7 +83,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// What a trial sees of this machine
-    #[arg(long, value_name = "KIND", value_parser = ["namespace", "bubblewrap", "none"])]
+    #[arg(long, value_name = "KIND", value_parser = ["namespace", "bubblewrap", "docker", "podman", "none"])]
     isolation: Option<String>,
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]

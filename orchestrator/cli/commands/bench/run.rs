@@ -14,6 +14,7 @@ use ralph_orchestrator_bench::trial::TrialRecord;
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
 use crate::bench::adversary::{can_be_deceived, set_goal};
+use crate::bench::container::JobContainers;
 use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
@@ -206,7 +207,8 @@ fn perform(
         output::info(&format!("job {}", folder.display()));
     }
     let signals = signals::listen()?;
-    let runner = Runner::new(setup, tasks, &signals);
+    let containers = block_on(connect_engine(setup, &store.plan().id))?;
+    let runner = Runner::new(setup, tasks, &signals).with_containers(containers);
     let (end, interrupted) = std::thread::scope(|scope| {
         block_on(async {
             let reporter = JobReporter {
@@ -241,6 +243,25 @@ fn perform(
         report::print_summary(&contents);
     }
     Ok(finish(end, &folder, &contents, going.json, interrupted))
+}
+
+/// Returns what makes the containers of a job, if its trials are performed in containers. What an earlier start of it
+/// left of them is removed.
+async fn connect_engine(
+    setup: &JobSetup,
+    job: &str,
+) -> Result<Option<JobContainers>, CommandError> {
+    let isolation = setup.loaded.config.bench.isolation;
+    if !isolation.is_container() {
+        return Ok(None);
+    }
+    let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;
+    for name in removed {
+        output::info(&format!(
+            "removed the container {name}, which an earlier start of this job left"
+        ));
+    }
+    Ok(Some(containers))
 }
 
 /// Returns the line that shows how far the job is; none where nobody sees it move.

@@ -41,8 +41,8 @@ pub struct Bench {
     #[schemars(extend("minLength" = 1))]
     pub out: PathBuf,
     /// What a trial sees of this machine: "namespace" is a file system of its own over the system's, read-only;
-    /// "bubblewrap" is the same, made by the program `bwrap`; "none" is the machine as it is, for tasks without absolute
-    /// paths.
+    /// "bubblewrap" is the same, made by the program `bwrap`; "docker" and "podman" are containers of the task's image;
+    /// "none" is the machine as it is, for tasks without absolute paths.
     #[serde(deserialize_with = "strict::enumeration")]
     pub isolation: Isolation,
     /// What this machine has of what tasks install, such as "pip:pytest" or "apt:bats".
@@ -190,6 +190,10 @@ pub enum Isolation {
     Namespace,
     /// The same, made by `bwrap`.
     Bubblewrap,
+    /// A container of Docker.
+    Docker,
+    /// A container of Podman.
+    Podman,
 }
 
 impl Isolation {
@@ -200,11 +204,20 @@ impl Isolation {
             Self::None => "none",
             Self::Namespace => "namespace",
             Self::Bubblewrap => "bubblewrap",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
         }
+    }
+
+    /// Whether trials are performed in containers of an image.
+    #[must_use]
+    pub const fn is_container(self) -> bool {
+        matches!(self, Self::Docker | Self::Podman)
     }
 }
 
 impl StrictEnum for Isolation {
-    const WORDS: &'static [&'static str] = &["none", "namespace", "bubblewrap"];
-    const VALUES: &'static [Self] = &[Self::None, Self::Namespace, Self::Bubblewrap];
+    const WORDS: &'static [&'static str] = &["none", "namespace", "bubblewrap", "docker", "podman"];
+    const VALUES: &'static [Self] =
+        &[Self::None, Self::Namespace, Self::Bubblewrap, Self::Docker, Self::Podman];
 }

@@ -16,3 +16,4 @@ mod spawn;
 mod stop;
 mod text;
 mod tree;
+mod wrapper;
