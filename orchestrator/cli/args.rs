@@ -148,7 +148,7 @@ pub(crate) enum Command {
 /// What people ask of a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControlCommand {
-    /// Give the agent guidance, at the top of its next prompt
+    /// Give the agent guidance, at once or in its next prompt
     Steer(SteerArgs),
     /// Answer the agent's question, or give it guidance
     Answer(AnswerArgs),

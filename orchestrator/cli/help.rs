@@ -11,8 +11,8 @@ use crate::help_examples::EXAMPLES;
 use crate::render::terminal::{fold, stdout_width};
 
 /// The commands as people look for them.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run", &["run", "new", "go", "verify", "hook"]),
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Run", &["run", "new", "go", "verify", "hook", "bench"]),
     (
         "Look",
         &[
@@ -24,7 +24,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Steer",
         &["steer", "answer", "pause", "resume", "limits", "add", "stop", "rollback", "reset"],
     ),
-    ("Measure", &["bench"]),
     (
         "Set up",
         &["init", "doctor", "notify", "config", "prompts", "agents", "plugin", "completions"],

@@ -11,7 +11,7 @@ pub enum Scenario {
     Start,
     /// The session comes before what happens in it; each result follows its call, once.
     Order,
-    /// A prompt of [`Options::prompt_max`] bytes arrives as it is.
+    /// A prompt of [`Options::prompt_max`](crate::Options::prompt_max) bytes arrives as it is.
     LongPrompt,
     /// A prompt that is no UTF-8 is worked on or refused.
     BadPrompt,
