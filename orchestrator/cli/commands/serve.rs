@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::block_on;
 use crate::error::{CommandError, exit};
@@ -61,9 +62,16 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, CommandError> {
          ends it"
     ));
     let served = async {
-        serve_runs(listener, access, args.control, Arc::new(UserRuns::default()))
-            .await
-            .map_err(CommandError::internal)
+        // Also where whoever started it had it ignore them.
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        tokio::select! {
+            served = serve_runs(listener, access, args.control, Arc::new(UserRuns::default())) => {
+                served.map_err(CommandError::internal)
+            }
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        }
     };
     block_on(served)?;
     Ok(exit::OK)

@@ -182,6 +182,7 @@ fn the_complete_file_has_every_key() {
         "Initializer" => complete["initializer"].clone(),
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
+        "Telemetry" => complete["telemetry"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),
     };
     for (name, definition) in schema["definitions"].as_object().unwrap() {

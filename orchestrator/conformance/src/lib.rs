@@ -42,6 +42,7 @@
 //! // It has no tools, asks no model, and is never so slow that it could be ended.
 //! for (scenarios, why) in [
 //!     (&Scenario::WITH_TOOLS[..], "it has no tools"),
+//!     (&Scenario::WITH_OWN_TOOLS[..], "it is not given the orchestrator's tools"),
 //!     (&Scenario::WITH_MODEL[..], "it asks no model"),
 //!     (&Scenario::WHEN_SLOW[..], "it is done at once"),
 //! ] {
