@@ -36,7 +36,7 @@ impl LocatedRun {
     }
 
     /// Returns a run of a state directory.
-    pub(crate) fn of_state(state_dir: &StateDir, run: &str) -> Self {
+    pub(crate) fn from_state_dir(state_dir: &StateDir, run: &str) -> Self {
         let is_current = state_dir.run().is_some_and(|own| own == run);
         Self { state_dir: state_dir.clone(), run: run.to_owned(), is_current }
     }

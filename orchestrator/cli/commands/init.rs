@@ -241,11 +241,17 @@ fn add_to_gitignore(folder: &Path) -> Result<u8, CommandError> {
     let missing = ignore::missing(folder, &checks.artefacts());
     if missing.is_empty() {
         output::result(".gitignore lacks nothing that the checks of this folder leave behind");
-        return Ok(exit::OK);
+    } else {
+        add_ignored(folder, &missing)?;
     }
-    ignore::add(folder, &missing)?;
-    say(&format!("added to .gitignore: {}", missing.join(", ")));
     Ok(exit::OK)
+}
+
+/// Adds lines to `.gitignore`, and says so.
+fn add_ignored(folder: &Path, missing: &[&str]) -> Result<(), CommandError> {
+    ignore::add(folder, missing)?;
+    say(&format!("added to .gitignore: {}", missing.join(", ")));
+    Ok(())
 }
 
 /// Adds what the checks leave behind to `.gitignore` on request; suggests it otherwise.
@@ -255,8 +261,7 @@ fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<
         return Ok(());
     }
     if args.gitignore {
-        ignore::add(folder, &missing)?;
-        say(&format!("added to .gitignore: {}", missing.join(", ")));
+        add_ignored(folder, &missing)?;
     } else {
         let them = if missing.len() == 1 { "it" } else { "them" };
         say(&format!("  .gitignore lacks {} (`init --gitignore` adds {them})", missing.join(", ")));

@@ -1,8 +1,8 @@
-//! A collector, and how often something is sent to it.
+//! A collector, and what is sent to it.
 
 use std::time::Duration;
 
-use ralph_orchestrator_notices::{SendError, SupervisedTransport};
+use ralph_orchestrator_notices::{Retries, Retry, SendError, SupervisedTransport};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace};
 use tokio::sync::watch;
@@ -16,13 +16,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const TRACES: &str = "/v1/traces";
 /// The variable with headers, as the OpenTelemetry project has it: `name=value`, separated by commas.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-/// The pause after the first failure; it doubles with each one.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// How often something is sent once the run has ended.
-const MOST_LAST_ATTEMPTS: u32 = 2;
-/// How often something is sent that is refused.
-const MOST_REFUSALS: u32 = 3;
 
 /// Takes traces by HTTP.
 pub(crate) struct Collector {
@@ -68,43 +61,36 @@ impl Collector {
         trace: &Trace,
         closing: &mut watch::Receiver<bool>,
     ) -> Delivered {
-        let (mut refusals, mut pause, mut last_attempts) = (0_u32, FIRST_PAUSE, 0_u32);
-        let mut has_failed = false;
+        let mut retries = Retries::default();
         loop {
-            let is_closing = *closing.borrow();
-            last_attempts = last_attempts.saturating_add(u32::from(is_closing));
+            retries.begin(closing);
             let SendError { message, is_refusal } = match self.send(trace).await {
                 Ok(()) => {
-                    if has_failed {
+                    if retries.failures() > 0 {
                         output::info("telemetry: the collector takes spans again");
                     }
                     return Delivered::Taken;
                 }
                 Err(error) => error,
             };
-            refusals = refusals.saturating_add(u32::from(is_refusal));
-            if refusals >= MOST_REFUSALS {
+            let retry = retries.fail(is_refusal);
+            if retry == Retry::Never {
                 let url = &self.url;
                 output::info(&format!(
                     "telemetry: {url}: {message}; these spans are not sent again"
                 ));
                 return Delivered::Taken;
             }
-            if !has_failed {
+            if retries.failures() == 1 {
                 let url = &self.url;
                 output::info(&format!(
                     "telemetry: {url}: {message}; the spans are sent again later"
                 ));
             }
-            has_failed = true;
-            if last_attempts >= MOST_LAST_ATTEMPTS {
+            if retry == Retry::Later {
                 return Delivered::NotYet;
             }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = closing.wait_for(|closing| *closing), if !is_closing => {}
-            }
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            retries.wait(closing).await;
         }
     }
 }

@@ -159,7 +159,7 @@ impl Supply {
         let Some(state) = self.states.get(key) else {
             return self.send(Update::Outcome(Err("the run is gone".to_owned())));
         };
-        let located = LocatedRun::of_state(state, run);
+        let located = LocatedRun::from_state_dir(state, run);
         let updates = self.updates.clone();
         // A view that has ended does not want to know any more.
         let started = std::thread::Builder::new()
@@ -176,7 +176,7 @@ impl Supply {
         let state = self.states.get(key);
         self.chosen = state
             .zip(item)
-            .map(|(state, item)| ChosenRun::new(key, LocatedRun::of_state(state, &item.run)));
+            .map(|(state, item)| ChosenRun::new(key, LocatedRun::from_state_dir(state, &item.run)));
     }
 
     /// Reads what is new of the chosen run; all of another one, if its workspace has another one now.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_config::NoticeTopic;
@@ -14,15 +13,8 @@ use tokio::task::JoinHandle;
 use crate::deliveries::Deliveries;
 use crate::notice::Notice;
 use crate::receiver::Receiver;
+use crate::retries::{Retries, Retry};
 use crate::transport::{SendError, Transport};
-
-/// The pause after the first failure; it doubles with each one.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// How often a notice is sent once the run has ended.
-const MOST_LAST_ATTEMPTS: u32 = 2;
-/// How often a notice is sent that is refused.
-const MOST_REFUSALS: u32 = 3;
 
 /// A notice on its way, with the record of its run.
 pub(crate) struct Queued {
@@ -119,15 +111,13 @@ impl Worker {
     /// Sends a notice until it is answered. Returns whether it was; only when the run ends it may not be.
     async fn deliver(&mut self, Queued { notice, deliveries }: &Queued) -> bool {
         let name = self.receiver.name.clone();
-        let (mut failures, mut refusals, mut pause) = (0_u32, 0_u32, FIRST_PAUSE);
-        let mut last_attempts = 0_u32;
+        let mut retries = Retries::default();
         loop {
-            let is_closing = *self.closing.borrow();
-            last_attempts = last_attempts.saturating_add(u32::from(is_closing));
+            retries.begin(&self.closing);
             let failure = match self.transport.send(&self.receiver, notice).await {
                 Ok(delivery) => {
                     self.record(deliveries.end(&name, &notice.id, &delivery.answer, true));
-                    if failures > 0 {
+                    if retries.failures() > 0 {
                         (self.say)(&format!("notify {name}: delivered again"));
                     }
                     return true;
@@ -135,9 +125,8 @@ impl Worker {
                 Err(failure) => failure,
             };
             let SendError { message, is_refusal } = failure;
-            failures = failures.saturating_add(1);
-            refusals = refusals.saturating_add(u32::from(is_refusal));
-            if refusals >= MOST_REFUSALS {
+            let retry = retries.fail(is_refusal);
+            if retry == Retry::Never {
                 (self.say)(&format!(
                     "notify {name}: {message}; the notice on {} is not sent again",
                     notice.topic.word()
@@ -145,17 +134,13 @@ impl Worker {
                 self.record(deliveries.end(&name, &notice.id, &message, false));
                 return true;
             }
-            if failures == 1 {
+            if retries.failures() == 1 {
                 (self.say)(&format!("notify {name}: {message}; it is sent again later"));
             }
-            if last_attempts >= MOST_LAST_ATTEMPTS {
+            if retry == Retry::Later {
                 return false;
             }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = self.closing.wait_for(|closing| *closing), if !is_closing => {}
-            }
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            retries.wait(&mut self.closing).await;
         }
     }
 

@@ -11,6 +11,7 @@ mod message;
 mod notice;
 mod notifier;
 mod receiver;
+mod retries;
 mod signature;
 mod transport;
 
@@ -18,4 +19,5 @@ pub use backlog_progress::{BacklogProgress, ProgressCache};
 pub use notice::Notice;
 pub use notifier::{Notifier, NotifierSetup, Undelivered};
 pub use receiver::{Receiver, Target};
+pub use retries::{Retries, Retry};
 pub use transport::{Delivery, SendError, SupervisedTransport, Transport};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::environment::of_run;
 
-use super::{FAILS, SOLVES, add_task, environment, trial_files, trial_of};
+use super::{FAILS, SOLVES, add_task, environment, expect_trial, trial_files, trial_of};
 
 const CLAIM: &str = "echo '<promise>COMPLETE</promise>'\n";
 const BUBBLEWRAP: [&str; 2] = ["--isolation", "bubblewrap"];
@@ -37,12 +37,7 @@ fn bubblewrap_shows_agents_and_verifiers_what_a_namespace_shows() {
     env.ralph(&[&run[..], &BUBBLEWRAP].concat()).expect(0);
     assert!(of_run(&env.root()).is_empty());
     let expect = |agent: &str, reward: f64, fault: Value, cheating: &[&str]| {
-        let trial = trial_of(&env, "job", agent);
-        assert_eq!(trial["rewards"]["reward"], json!(reward), "{trial:#}");
-        assert_eq!(trial["fault"]["kind"], fault, "{trial:#}");
-        let findings = trial["cheating"].as_array().into_iter().flatten();
-        let paths: Vec<&Value> = findings.map(|finding| &finding["path"]).collect();
-        assert_eq!(paths, cheating, "{trial:#}");
+        expect_trial(&trial_of(&env, "job", agent), reward, &fault, cheating);
     };
     expect("solves", 1.0, Value::Null, &[]);
     expect("fails", 0.0, json!("MaxIterationsError"), &[]);

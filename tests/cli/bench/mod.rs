@@ -23,7 +23,7 @@ mod variants;
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::environment::TestEnvironment;
 
@@ -162,6 +162,16 @@ fn trial_of(env: &TestEnvironment, job: &str, agent: &str) -> Value {
     files.retain(|trial| trial["agent"] == agent);
     assert_eq!(files.len(), 1, "{files:#?}");
     files.remove(0)
+}
+
+/// Fails unless a trial has this reward, this fault, and findings of cheating at these paths.
+#[track_caller]
+fn expect_trial(trial: &Value, reward: f64, fault: &Value, cheating: &[&str]) {
+    assert_eq!(trial["rewards"]["reward"], json!(reward), "{trial:#}");
+    assert_eq!(&trial["fault"]["kind"], fault, "{trial:#}");
+    let findings = trial["cheating"].as_array().into_iter().flatten();
+    let paths: Vec<&Value> = findings.map(|finding| &finding["path"]).collect();
+    assert_eq!(paths, cheating, "{trial:#}");
 }
 
 /// `bench status --json`

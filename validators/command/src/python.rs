@@ -68,7 +68,7 @@ pub(crate) fn paths(invocation: &Invocation) -> Vec<PathBuf> {
         let (folders, module) = searched(command, invocation);
         let top = module.map(|module| module.split('.').next().unwrap_or(module));
         for folder in folders {
-            paths.extend(top.into_iter().flat_map(|top| of_run_module(&folder, top)));
+            paths.extend(top.into_iter().flat_map(|top| list_run_module_paths(&folder, top)));
             let more: &[&str] = if top == Some("pytest") { &PYTEST } else { &[] };
             let names = STANDARD.split(' ').chain(more.iter().copied());
             paths.extend(names.flat_map(|name| sources(&folder, name)));
@@ -130,7 +130,7 @@ fn discovered(command: &[String]) -> impl Iterator<Item = &str> {
 }
 
 /// Where Python looks for the module that it is to run.
-fn of_run_module(folder: &Path, name: &str) -> Vec<PathBuf> {
+fn list_run_module_paths(folder: &Path, name: &str) -> Vec<PathBuf> {
     let machine = std::env::consts::ARCH;
     let mut paths = vec![folder.join(name)];
     paths.extend(["py", "pyc", "so", "abi3.so"].map(|end| folder.join(format!("{name}.{end}"))));

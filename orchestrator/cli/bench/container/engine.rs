@@ -12,6 +12,7 @@ use ralph_orchestrator_supervisor::{
 use serde_json::Value;
 
 use super::command_line::{CreateOrder, Docker, EngineCommands, Podman};
+use super::variables::{OF_CLIENT, matches};
 use crate::error::CommandError;
 
 /// How long an engine may take for what it has at hand.
@@ -20,27 +21,16 @@ const COMMAND_TIME: Duration = Duration::from_secs(120);
 const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 64 << 10 };
 /// The last lines of a command that failed, in its message.
 const LAST_LINES: usize = 20;
-/// What the client of an engine is given of the orchestrator's environment. A trailing `*` matches any rest.
-const CLIENT_VARIABLES: [&str; 19] = [
+/// What the client of an engine is given of the orchestrator's environment, beside [`OF_CLIENT`].
+const CLIENT_VARIABLES: [&str; 8] = [
     "PATH",
     "HOME",
     "USER",
     "LOGNAME",
     "TMPDIR",
     "XDG_*",
-    "DOCKER_*",
-    "CONTAINER_*",
-    "CONTAINERS_*",
-    "REGISTRY_AUTH_FILE",
-    "SSH_AUTH_SOCK",
     "DBUS_SESSION_BUS_ADDRESS",
     "BUILDAH_ISOLATION",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
 ];
 
 /// Something of the machine that an engine can put a ceiling on.
@@ -127,12 +117,8 @@ impl Engine {
         let program = find_program(commands.program(), path, Path::new("/"));
         let program = program
             .map_err(|error| CommandError::unavailable(error).hinted(commands.installation()))?;
-        let is_of_client = |name: &str| {
-            let matches = |pattern: &&str| {
-                pattern.strip_suffix('*').map_or(*pattern == name, |rest| name.starts_with(rest))
-            };
-            CLIENT_VARIABLES.iter().any(matches)
-        };
+        let is_of_client =
+            |name: &str| matches(&CLIENT_VARIABLES, name) || matches(&OF_CLIENT, name);
         let env = vars.iter().filter(|(name, _)| is_of_client(name));
         let env = env.map(|(name, value)| (name.clone(), value.clone())).collect();
         Ok(Self { commands, program, env, supervisor: Supervisor::this_binary() })

@@ -49,7 +49,7 @@ const AS_ARGUMENTS: [&str; 21] = [
     "LISTEN_*",
 ];
 /// Variables that would change what the client does, and may be secrets: a process has the client's values or none.
-const OF_CLIENT: [&str; 11] = [
+pub(super) const OF_CLIENT: [&str; 11] = [
     "DOCKER_*",
     "CONTAINER_*",
     "CONTAINERS_*",
@@ -113,7 +113,7 @@ impl ContainerVariables {
 }
 
 /// Whether a name is in a list. A trailing `*` matches any rest.
-fn matches(patterns: &[&str], name: &str) -> bool {
+pub(super) fn matches(patterns: &[&str], name: &str) -> bool {
     patterns.iter().any(|pattern| {
         pattern.strip_suffix('*').map_or(*pattern == name, |rest| name.starts_with(rest))
     })

@@ -125,7 +125,7 @@ impl RunSetup<'_> {
     /// Returns what becomes of the run before those of a person's sessions. A new one begins if there is none.
     async fn pass_over(self, session: StoredRun) -> ExistingRun {
         let kept = format!("run {}, of a session that was checked, is kept as it is", session.run);
-        let earlier = match self.find_before(&session.run, |found| !found.state.process.attached) {
+        let earlier = match self.find_before_sessions(&session.run) {
             Some(earlier) => self.classify(earlier, None).await,
             None => {
                 let note = Some(format!("this is a new run; {kept}"));
@@ -144,22 +144,21 @@ impl RunSetup<'_> {
         }
     }
 
-    /// Returns the newest sound run before this one that is wanted.
-    fn find_before(
-        self,
-        current: &str,
-        is_wanted: impl Fn(&StoredRun) -> bool,
-    ) -> Option<StoredRun> {
-        let workspace = real_path(&self.loaded.config.run.workspace);
+    /// Returns the newest sound run before this one that is of no person's session.
+    fn find_before_sessions(self, current: &str) -> Option<StoredRun> {
         let runs = list_runs(self.layout).ok()?;
         let earlier = runs.into_iter().skip_while(|run| run != current).skip(1);
-        let mut sound = earlier.filter_map(|run| {
-            let stored = read_run(self.layout, &run, |_| {}).ok()?;
-            let is_sound = stored.damage.is_none()
-                && verify_workspace(&stored.found, &workspace, self.layout).is_ok();
-            is_sound.then_some(stored.found)
-        });
-        sound.find(is_wanted)
+        let mut sound = earlier.filter_map(|run| self.read_sound(&run));
+        sound.find(|found| !found.state.process.attached)
+    }
+
+    /// Returns a run of this workspace that is not damaged.
+    fn read_sound(self, run: &str) -> Option<StoredRun> {
+        let stored = read_run(self.layout, run, |_| {}).ok()?;
+        let workspace = real_path(&self.loaded.config.run.workspace);
+        let is_sound = stored.damage.is_none()
+            && verify_workspace(&stored.found, &workspace, self.layout).is_ok();
+        is_sound.then_some(stored.found)
     }
 
     /// Returns what becomes of a run whose task is another one: the newest earlier run that has this task goes
@@ -191,11 +190,7 @@ impl RunSetup<'_> {
         };
         let runs = list_runs(self.layout).ok()?;
         let run = runs.into_iter().filter(|run| run != current).find(has_task)?;
-        let stored = read_run(self.layout, &run, |_| {}).ok()?;
-        let workspace = real_path(&self.loaded.config.run.workspace);
-        let is_sound = stored.damage.is_none()
-            && verify_workspace(&stored.found, &workspace, self.layout).is_ok();
-        is_sound.then_some(stored.found)
+        self.read_sound(&run)
     }
 
     /// Builds the policy that was frozen when the run began. `None` if its configuration is gone or

@@ -1,7 +1,7 @@
 //! The prompt file: located once, read whole or not at all, restored if it is gone.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
@@ -136,7 +136,7 @@ impl PromptPlace {
     /// opened it to write it.
     pub fn accept_as_whole(&self) {
         if let Ok((_, Attempt::Whole(bytes))) = self.read_once() {
-            self.set_whole(&bytes);
+            *self.whole() = Some(blake3::hash(&bytes));
         }
     }
 
@@ -253,23 +253,18 @@ impl PromptPlace {
             (_, other) => return Ok(other),
         };
         // Whoever changed it before it was read, and may go on, has it open still.
-        let is_whole = is_older(&before, RECENT) || self.is_whole(&bytes);
+        let digest = blake3::hash(&bytes);
+        let is_whole = is_older(&before, RECENT) || *self.whole() == Some(digest);
         let attempt = if is_whole { Attempt::Whole(bytes) } else { self.confirm(before, &bytes)? };
-        if let Attempt::Whole(bytes) = &attempt {
-            self.set_whole(bytes);
+        // What was confirmed is the same content.
+        if matches!(attempt, Attempt::Whole(_)) {
+            *self.whole() = Some(digest);
         }
         Ok(attempt)
     }
 
-    /// Whether this was whole before.
-    fn is_whole(&self, bytes: &[u8]) -> bool {
-        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        whole.is_some_and(|whole| whole == blake3::hash(bytes))
-    }
-
-    fn set_whole(&self, bytes: &[u8]) {
-        let digest = blake3::hash(bytes);
-        *self.whole.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+    fn whole(&self) -> MutexGuard<'_, Option<blake3::Hash>> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what was read of a file that changed a moment ago, if nobody is writing it.

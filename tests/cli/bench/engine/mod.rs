@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::environment::{TestEnvironment, of_run};
 
-use super::{FAILS, SOLVES, add_task, append, environment, trial_files, trial_of};
+use super::{FAILS, SOLVES, add_task, append, environment, expect_trial, trial_files, trial_of};
 
 const CLAIM: &str = "echo '<promise>COMPLETE</promise>'\n";
 const PODMAN: [&str; 2] = ["--isolation", "podman"];
@@ -145,12 +145,7 @@ fn agents_and_verifiers_see_their_container_and_no_more() {
     assert_eq!(engine.containers(), Vec::<String>::new());
 
     let expect = |agent: &str, reward: f64, fault: Value, cheating: &[&str]| {
-        let trial = trial_of(&env, "job", agent);
-        assert_eq!(trial["rewards"]["reward"], json!(reward), "{trial:#}");
-        assert_eq!(trial["fault"]["kind"], fault, "{trial:#}");
-        let findings = trial["cheating"].as_array().into_iter().flatten();
-        let paths: Vec<&Value> = findings.map(|finding| &finding["path"]).collect();
-        assert_eq!(paths, cheating, "{trial:#}");
+        expect_trial(&trial_of(&env, "job", agent), reward, &fault, cheating);
     };
     expect("solves", 1.0, Value::Null, &[]);
     expect("fails", 0.0, json!("MaxIterationsError"), &[]);
