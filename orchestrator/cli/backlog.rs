@@ -1,5 +1,6 @@
 //! The backlog of a configuration, and errors about it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_contract::{BuildError, Usd};
 use ralph_orchestrator_core::engine::build_context;
-use ralph_orchestrator_core::machine::{Limit, StopReason};
+use ralph_orchestrator_core::machine::{Latch, Limit, State, Stop, StopReason};
 use ralph_orchestrator_core::registry::FactoryMap;
 use ralph_orchestrator_core::store::{Layout, StoredRun};
 use ralph_orchestrator_driver::{
@@ -255,20 +256,7 @@ impl BacklogView {
 
     /// Returns what helps while the backlog is not complete.
     pub(crate) fn advice(&self, program: &str) -> Option<String> {
-        let reason = self.ledger.stop.as_ref().map(|(reason, _)| *reason);
-        let is_limit = |limit: &&Limit| Some(limit.stop_reason()) == reason;
-        if reason == Some(StopReason::Completed) {
-            return None;
-        }
-        Some(match Limit::ALL.iter().find(is_limit) {
-            Some(limit) => format!(
-                "raise {}, which all items use up together, then `{program} run` continues with the next one",
-                limit.key()
-            ),
-            None => {
-                format!("the backlog is not complete: `{program} run` continues with the next item")
-            }
-        })
+        advice(self.ledger.stop.as_ref().map(|(reason, _)| *reason), program)
     }
 
     fn item(&self, run: Option<&StoredRun>) -> Option<&ItemRun> {
@@ -307,6 +295,39 @@ impl BacklogView {
             },
         })
     }
+}
+
+/// Returns what helps while a backlog is not complete that ended for this reason last.
+pub(crate) fn advice(reason: Option<StopReason>, program: &str) -> Option<String> {
+    let is_limit = |limit: &&Limit| Some(limit.stop_reason()) == reason;
+    if reason == Some(StopReason::Completed) {
+        return None;
+    }
+    Some(match Limit::ALL.iter().find(is_limit) {
+        Some(limit) => format!(
+            "raise {}, which all items use up together, then `{program} run` continues with the next one",
+            limit.key()
+        ),
+        None => {
+            format!("the backlog is not complete: `{program} run` continues with the next item")
+        }
+    })
+}
+
+/// Returns the state that says how all of the work stands. Where the run is the last of a backlog that is not
+/// complete, that its own item is complete is not the end.
+pub(crate) fn whole_state<'a>(layout: &Layout, found: &'a StoredRun) -> Cow<'a, State> {
+    let state = Cow::Borrowed(&found.state);
+    if found.state.completion().is_none() {
+        return state;
+    }
+    let Ok(Some(ledger)) = read_ledger(layout) else { return state };
+    let is_last = ledger.runs.last().is_some_and(|last| last.run == found.run);
+    if !is_last || matches!(ledger.stop, Some((StopReason::Completed, _))) {
+        return state;
+    }
+    let stop = ledger.stop.map(|(reason, message)| Stop { reason, message });
+    Cow::Owned(State { stop, latch: Latch::Open, ..found.state.clone() })
 }
 
 /// Returns what runs have used, in words.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, TaskSource, foreign_variables,
 };
 use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
-use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
+use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
 use crate::compiled_in::{self, CompiledIn};
@@ -85,6 +86,12 @@ impl Context {
     /// Reads the configuration with what was set on the command line.
     pub(crate) fn with(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
         Self::load(file, sets.sets.clone())
+    }
+
+    /// Returns the configuration as a command has it that is given nothing else; `None` if it is wrong.
+    pub(crate) fn load_plain(file: &ConfigFile) -> Option<LoadedConfig> {
+        let (sources, _) = sources(file, &variables(), Overrides::default(), tasks::find).ok()?;
+        config::load(&sources).ok()
     }
 
     /// Reads it for a command that only reads or controls a stored run: that needs no more than the run's
@@ -164,6 +171,15 @@ impl Context {
             Some(_) => self.layout(),
             None => Ok(state_layout(&self.loaded, &self.state_home())?),
         }
+    }
+
+    /// Locks the workspace, outside of any run: none begins in it while what is returned is open.
+    ///
+    /// # Errors
+    /// A run works in it, or somebody else has locked it.
+    pub(crate) fn lock_workspace(&self) -> Result<Arc<File>, CommandError> {
+        let folder = Arc::new(File::open(&self.loaded.config.run.workspace)?);
+        Ok(lock_workspace(&Disk::default(), folder, &states_dir(&self.state_home()))?)
     }
 
     /// Where private copies of plugin libraries are kept.

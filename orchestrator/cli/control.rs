@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_core::engine::{RecordedControl, record_control};
 use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_core::store::{
-    Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
-    send_control, withdraw_control,
+    Layout, Lock, SeriesLock, StateError, Store, fits_in_message, is_control_waiting,
+    read_current_run, send_control, withdraw_control,
 };
+use ralph_orchestrator_supervisor::ancestors;
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
@@ -104,9 +105,29 @@ pub(crate) fn deliver(
         }
         _ => {}
     }
+    refuse_from_below(&target.layout)?;
     let delivery = Sender::new(target, origin, control.clone())?.deliver()?;
     let message = messages::describe(control, &delivery, &target.invocation)?;
     Ok(Outcome { message, is_queued: matches!(delivery, Delivery::Queued) })
+}
+
+/// Refuses controls of what a run has started: an agent does not give itself more of anything. A request to stop
+/// comes another way, and is nobody's gain.
+fn refuse_from_below(layout: &Layout) -> Result<(), CommandError> {
+    let holders = [SeriesLock::holder(layout), Lock::holder(layout)];
+    let is_held_by =
+        |pid: i32| holders.iter().flatten().any(|holder| i64::from(holder.pid) == i64::from(pid));
+    match ancestors().iter().find(|process| is_held_by(process.id.pid)) {
+        None => Ok(()),
+        Some(run) => {
+            let pid = run.id.pid;
+            let message =
+                format!("a run takes no controls of what it has started (its process is {pid})");
+            Err(CommandError::user(message).hinted(
+                "use another terminal; an agent asks a person by claiming that it needs one",
+            ))
+        }
+    }
 }
 
 /// A control on its way.

@@ -11,8 +11,11 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_core::engine::Session;
+use ralph_orchestrator_core::store::{Layout, RunReader};
 use ralph_orchestrator_supervisor::start_in_background;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +29,9 @@ use crate::{output, writer};
 const FLAG: &str = "--detached";
 /// Longer than what it says.
 const LONGEST: u64 = 64 * 1024;
+/// How long it is waited for the run to be shown, and how often this is checked.
+const SHOWN: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(5);
 const NAME: &str = "output.log";
 const FULL_NAME: &str = "output.1.log";
 
@@ -48,6 +54,7 @@ pub(crate) fn launch(file: &ConfigFile, json: bool) -> Result<u8, CommandError> 
         let code = status.code().or_else(|| Some(128_i32.saturating_add(status.signal()?)));
         return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INTERNAL));
     };
+    wait_until_shown(&detached, &mut child);
     if json {
         output::json(&detached);
         return Ok(exit::OK);
@@ -59,6 +66,20 @@ pub(crate) fn launch(file: &ConfigFile, json: bool) -> Result<u8, CommandError> 
     output::result(&format!("  stop    {program} stop"));
     output::result(&format!("  output  {}", detached.output.display()));
     Ok(exit::OK)
+}
+
+/// Waits until other commands show the run that was started, and not the one before it, or for 5 s: then the workspace is
+/// large, and is still being read.
+fn wait_until_shown(detached: &DetachedRun, child: &mut Child) {
+    let mut reader = RunReader::new(&Layout::new(detached.state_dir.clone()));
+    let until = Instant::now() + SHOWN;
+    // Ids of runs are in the order of their beginnings: the next item of a backlog may have begun.
+    while Instant::now() < until
+        && !matches!(reader.read(|_| {}), Ok(Some(run)) if run >= detached.run.as_str())
+        && matches!(child.try_wait(), Ok(None))
+    {
+        std::thread::sleep(POLL);
+    }
 }
 
 /// Makes this, the second process, lead a session of its own.

@@ -2,16 +2,26 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_config::duration_text;
+use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_core::machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
 
+use crate::commands::limits::used;
 use crate::render::text::{limit_value, one_line};
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
 /// this program for the run's configuration.
 pub(crate) fn after(state: &State, program: &str) -> Option<String> {
+    after_with(state, program, None)
+}
+
+/// The same where it is known which limits the next `run` has that names none.
+pub(crate) fn after_with(
+    state: &State,
+    program: &str,
+    plain: Option<&LoadedConfig>,
+) -> Option<String> {
     if state.process.attached && state.completion().is_none() {
         return Some(format!(
             "go on in the session; `{program} hook status` shows whether it is still checked"
@@ -20,7 +30,7 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     let resumes = resumes(state, program);
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {
-        ResumeBlocker::Limit(limit) => raise(state, limit, program),
+        ResumeBlocker::Limit(limit) => raise(state, limit, program, plain),
         ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
         ),
@@ -92,8 +102,58 @@ pub(crate) fn is_answered(state: &State) -> bool {
         && state.open_answers().any(|answer| answer.question.is_some())
 }
 
+/// Returns the limit of a configuration; `None` if it is off, or none on what a run may use.
+pub(crate) fn configured(limits: &Limits, limit: Limit) -> Option<LimitValue> {
+    match limit {
+        Limit::Iterations => limits.max_iterations.map(LimitValue::Count),
+        Limit::Runtime => limits
+            .max_runtime
+            .map(|max| LimitValue::Duration(u64::try_from(max.as_millis()).unwrap_or(u64::MAX))),
+        Limit::Cost => limits.max_cost_usd.map(LimitValue::Money),
+        Limit::Tokens => limits.max_tokens.map(LimitValue::Count),
+        Limit::Failures | Limit::Stagnant | Limit::Rejections | Limit::Wait => None,
+    }
+}
+
+/// Returns the advice for a limit that a person has set by `limits`, or that is not the one which the next `run`
+/// has: to raise it in the configuration would have no effect, or is not needed.
+fn raise_override(
+    state: &State,
+    limit: Limit,
+    program: &str,
+    plain: Option<&LoadedConfig>,
+) -> Option<String> {
+    let (flag, value, more) = (flag(limit)?, with_value(state, limit), raised(state, limit));
+    let resumes = resumes(state, program);
+    if state.controls.limits.origin(limit).is_some() {
+        return Some(format!(
+            "{value} was set by `limits` and holds whatever the configuration says: `{program} limits {flag} \
+             {more}` raises it, `{program} limits --clear` returns to the configuration; then {resumes}"
+        ));
+    }
+    let plain = plain?;
+    let next = configured(&plain.config.limits, limit);
+    let amount = |value: LimitValue| match value {
+        LimitValue::Count(amount) | LimitValue::Duration(amount) => amount,
+        LimitValue::Money(usd) => usd.nanos(),
+    };
+    let used = amount(used(state, state.budget.runtime_ms, limit));
+    let is_other = next != state.controls.configured_limits.value(limit);
+    (is_other && next.is_none_or(|next| amount(next) > used)).then(|| {
+        format!(
+            "{value} was the limit of this start only: {resumes}, up to {} ({}); \
+             `{program} limits {flag} {more}` sets another one",
+            limit_value(next),
+            plain.origin(limit.key()).unwrap_or_default()
+        )
+    })
+}
+
 /// Returns what to do about a limit that was reached.
-fn raise(state: &State, limit: Limit, program: &str) -> String {
+fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig>) -> String {
+    if let Some(advice) = raise_override(state, limit, program, plain) {
+        return advice;
+    }
     let (value, key, more) = (with_value(state, limit), limit.key(), raised(state, limit));
     let restart = format!("`{program} run --restart` begins a new run");
     let otherwise = match limit {

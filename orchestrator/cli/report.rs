@@ -20,6 +20,7 @@ use ralph_orchestrator_core::store::JournalEntry;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::backlog::whole_state;
 use crate::commands::log::records::RecordFormatter;
 use crate::commands::run_selection::SelectedRun;
 use crate::commands::status;
@@ -73,6 +74,7 @@ impl RunReport {
         vars: &BTreeMap<String, String>,
     ) -> Result<RunPage, CommandError> {
         let found = &selected.found;
+        let whole = whole_state(&selected.layout, found);
         let iterations: Vec<_> =
             self.summary.iterations.values().filter(|one| !one.is_empty()).collect();
         let shown = iterations.iter().rev().take(MOST_ITERATIONS);
@@ -83,8 +85,8 @@ impl RunReport {
         Ok(RunPage {
             project: project.to_owned(),
             facts: facts(selected, &workspace, &self.summary),
-            headline: status::headline(&found.state, selected.holder.as_ref()),
-            phase: status::phase(&found.state, selected.is_running()),
+            headline: status::headline(&whole, selected.holder.as_ref()),
+            phase: status::phase(&whole, selected.is_running()),
             made: local(Timestamp::now()),
             verdicts: self.summary.verdicts.iter().map(VerdictRow::new).collect(),
             plot: CostPlot::new(&iterations),
@@ -201,6 +203,7 @@ impl IterationRow {
 const fn verdict_word(one: &IterationSummary) -> &'static str {
     match one.accepted {
         Some(true) => "accepted",
+        Some(false) if one.unchecked => "not checked",
         Some(false) => "rejected",
         None => "",
     }

@@ -52,10 +52,7 @@ impl SandboxPolicy {
             CommandError::unavailable(format!("`[sandbox] mode = \"landlock\"`: {error}"))
                 .hinted("nothing was started; `mode = \"off\"` runs agents without a sandbox")
         })?;
-        let layout = context.layout()?;
-        let ours = states_dir(&context.state_home());
-        let hide = vec![layout.root().to_owned(), ours];
-        let sandbox = sandbox(context, hide);
+        let sandbox = sandbox(context, hidden(context)?);
         check(config, &sandbox.hide)?;
         Ok(Some(Self {
             workspace: config.run.workspace.clone(),
@@ -134,6 +131,19 @@ fn sandbox(context: &Context, hide: Vec<PathBuf>) -> Sandbox {
         keep.extend(config.run.prompt.clone());
     }
     Sandbox { read: read.collect(), write: write.collect(), keep, hide }
+}
+
+/// Returns what no agent in a sandbox sees: the state of all runs.
+fn hidden(context: &Context) -> Result<Vec<PathBuf>, CommandError> {
+    Ok(vec![context.layout()?.root().to_owned(), states_dir(&context.state_home())])
+}
+
+/// Refuses paths that make no sense, whatever the kernel of this machine can do.
+pub(crate) fn check_paths(context: &Context) -> Result<(), CommandError> {
+    match context.loaded.config.sandbox.mode {
+        SandboxMode::Off => Ok(()),
+        SandboxMode::Landlock => check(&context.loaded.config, &hidden(context)?),
+    }
 }
 
 /// Refuses what would be granted nothing: what is not there, and what lies in the state.

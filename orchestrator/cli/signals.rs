@@ -19,7 +19,7 @@ const EXIT_AT_ONCE: u32 = 3;
 
 /// The stop requests received so far.
 pub(crate) struct Signals {
-    /// The exit status of the first of them.
+    /// The exit status of the first of them; without any, that of a stop that was requested by a control.
     pub(crate) status: Arc<AtomicU8>,
     /// Pulled at the second: to be given to every supervisor.
     pub(crate) switch: KillSwitch,
@@ -28,6 +28,11 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Returns the stop requests, for what waits for them while the run is at work.
+    pub(crate) fn watch_requests(&self) -> StopRequests {
+        self.requests.clone()
+    }
+
     /// Marks the run as started and returns its stop requests. Until then a signal just ends the program.
     pub(crate) fn stop_requests(&self) -> StopRequests {
         self.running.store(true, Ordering::SeqCst);
@@ -40,7 +45,7 @@ impl Signals {
 pub(crate) fn listen() -> std::io::Result<Signals> {
     let (sender, requests) = watch::channel(0_u32);
     let signals = Signals {
-        status: Arc::new(AtomicU8::new(exit::INTERRUPTED)),
+        status: Arc::new(AtomicU8::new(exit::TERMINATED)),
         switch: KillSwitch::default(),
         requests,
         running: Arc::new(AtomicBool::new(false)),
@@ -119,6 +124,8 @@ struct StopSignals {
 impl StopSignals {
     fn catch(runtime: &Runtime) -> std::io::Result<Self> {
         let _entered = runtime.enter();
+        // A limit on the size of files is an error of the write then, and not the end of the program without a word.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

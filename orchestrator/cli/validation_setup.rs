@@ -1,6 +1,8 @@
 //! What decides about completion, outside of any run.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
 
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
@@ -10,8 +12,37 @@ use ralph_orchestrator_supervisor::KillSwitch;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::plugins::Plugins;
-use crate::registry;
 use crate::sandbox::SandboxPolicy;
+use crate::{registry, signals};
+
+/// What the processes of checks outside of a run end with, and hold while they live.
+#[derive(Default)]
+pub(crate) struct CheckProcesses {
+    /// Pulled at the first signal, which ends the program.
+    pub(crate) switch: KillSwitch,
+    /// The lock of the workspace: no run begins beside them, also if this program was killed.
+    pub(crate) workspace: Option<Arc<File>>,
+}
+
+impl CheckProcesses {
+    /// Receives signals from now on, and locks the workspace.
+    ///
+    /// # Errors
+    /// A run works in it, or other checks.
+    pub(crate) fn begin(context: &Context) -> Result<Self, CommandError> {
+        Ok(Self { switch: signals::listen()?.switch, workspace: Some(context.lock_workspace()?) })
+    }
+
+    /// The same, but without the lock where it cannot be taken.
+    pub(crate) fn begin_unlocked(context: &Context) -> Result<Self, CommandError> {
+        Ok(Self { switch: signals::listen()?.switch, workspace: context.lock_workspace().ok() })
+    }
+
+    /// Returns a registry of everything, whose processes they are.
+    pub(crate) fn registry(&self, plugins: &Plugins, sandbox: Option<&SandboxPolicy>) -> Registry {
+        registry::for_run(plugins, sandbox, self.switch.clone())
+    }
+}
 
 /// The validators of a configuration as a run would have them, with its first agent and the environment of both.
 pub(crate) struct ValidationSetup {
@@ -31,11 +62,13 @@ impl ValidationSetup {
         context: &Context,
         plugins: &Plugins,
         sandbox: Option<&SandboxPolicy>,
+        processes: &CheckProcesses,
     ) -> Result<Self, CommandError> {
-        let registry = registry::for_run(plugins, sandbox, KillSwitch::default());
+        let registry = processes.registry(plugins, sandbox);
         let build = build_context(&context.loaded, &context.vars);
         let policy = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
         registry.set_launch_context(LaunchContext {
+            guard: processes.workspace.clone(),
             protects: policy.protects(),
             ..LaunchContext::default()
         });

@@ -35,6 +35,11 @@ fn find(run: &str) -> Result<LocatedRun, SourceError> {
 }
 
 impl UserRuns {
+    /// Reads all runs, so that the first request does not wait for what they have recorded until then.
+    pub(crate) fn read_ahead(&self) {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner).read();
+    }
+
     fn tracked(&self, run: &str) -> Result<Arc<Mutex<TrackedRun>>, SourceError> {
         let known = self.tracked.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned();
         if let Some(known) = known {

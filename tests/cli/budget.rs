@@ -36,14 +36,25 @@ fn environment(real: Real, model: &ModelServer) -> TestEnvironment {
     real.environment(model, &format!("{prices}{validator}{limits}"))
 }
 
+/// How often it is tried again where the last turn was cut before the server had sent it all.
+const MOST_CUT: usize = 4;
+
 /// Runs it against the model of the script, and sees that what is in the journal is what was served.
-fn stopped(real: Real, script: Script) -> Value {
-    let model = ModelServer::scripted(script);
-    let env = environment(real, &model);
-    let ended = env.run().expect(1);
-    ended.says("max_cost");
-    let status = env.status();
-    let served = model.served();
+fn stopped(real: Real, script: impl Fn() -> Script) -> Value {
+    let mut cut = 0;
+    let (env, status, served) = loop {
+        let model = ModelServer::scripted(script());
+        let env = environment(real, &model);
+        env.run().expect(1).says("max_cost");
+        let (status, served) = (env.status(), model.served());
+        // Claude says what a turn costs at its beginning: on a busy machine the budget ends it in its middle.
+        let is_cut = served.input < u64::from(TURNS) * dear(real).input;
+        if !is_cut || cut == MOST_CUT {
+            break (env, status, served);
+        }
+        assert!(status["tokens"]["input"].as_u64() >= Some(served.input), "{real:?}: {status}");
+        cut += 1;
+    };
     assert_eq!(served.input, u64::from(TURNS) * dear(real).input, "{real:?}: {status}");
     let tokens = [&status["tokens"]["input"], &status["tokens"]["output"]];
     assert_eq!(tokens, [served.input, served.output], "{real:?}: {status}");
@@ -73,7 +84,7 @@ fn a_budget_stops_an_iteration_with_the_turn_that_goes_over_it() {
         let turn = Turn::shell("date >> ticks").usage(dear(real));
         // Another turn may have been asked for by then. It is not answered, so that it costs nothing,
         // and the run hangs unless what it has been told is enough to stop it.
-        let script = Script::new().times(TURNS as usize, turn).forever(Reply::Hang);
+        let script = || Script::new().times(TURNS as usize, turn.clone()).forever(Reply::Hang);
         let status = stopped(real, script);
         assert_eq!(status["iterations"], 1, "{real:?}: {status}");
     });
@@ -83,10 +94,12 @@ fn a_budget_stops_an_iteration_with_the_turn_that_goes_over_it() {
 fn a_budget_stops_a_run_before_the_iteration_that_it_does_not_allow() {
     for_each(&Real::ALL, |real| {
         let turn = Turn::text("Going on.").usage(dear(real));
-        let script = Script::new().times(TURNS as usize, turn).forever(
-            // Some ask for more than the turn needs, such as for what could come next.
-            Turn::text("").usage(Tokens::default()),
-        );
+        let script = || {
+            Script::new().times(TURNS as usize, turn.clone()).forever(
+                // Some ask for more than the turn needs, such as for what could come next.
+                Turn::text("").usage(Tokens::default()),
+            )
+        };
         let status = stopped(real, script);
         assert_eq!(status["iterations"], TURNS, "{real:?}: {status}");
     });

@@ -99,6 +99,26 @@ fn a_detached_run_has_a_session_of_its_own_and_says_how_to_follow_and_stop_it() 
 }
 
 #[test]
+fn what_is_shown_next_is_the_new_run_and_not_the_one_before() {
+    let env = TestEnvironment::new();
+    // To read them takes a while.
+    for number in 0..3_000 {
+        env.write(&format!("files/{number}"), "x");
+    }
+    env.ralph(&["run", "--max-iterations", "1"]).expect(1);
+    let before = env.status()["run"].as_str().unwrap().to_owned();
+    let (up, go) = (env.fifo("up"), env.fifo("go"));
+    let script = format!("echo > '{}'; cat '{}'; touch done\n", up.display(), go.display());
+    env.agent.call(2).script(&script).out(DONE);
+    let started = env.ralph(&["run", "--detach", "--restart"]).expect(0);
+    let now = env.status()["run"].as_str().unwrap().to_owned();
+    assert_ne!(now, before);
+    started.says(&now);
+    fs::read(&up).unwrap();
+    ended(&env, &go);
+}
+
+#[test]
 fn stop_ends_a_detached_run() {
     let (env, up, _go) = waiting();
     env.ralph(&["run", "--detach"]).expect(0);

@@ -100,6 +100,35 @@ fn globs_are_searched_for_in_the_template_of_a_workspace_that_is_still_to_be_mad
 }
 
 #[test]
+fn config_check_refuses_programs_and_paths_that_are_not_there() {
+    let env = TestEnvironment::new();
+    let good = env.read("ralph.toml");
+    for (more, says) in [
+        ("[[validator]]\nkind = \"command\"\nprogram = [\"no-such-program\"]\n", "no-such-program"),
+        ("[sandbox]\nmode = \"landlock\"\nread = [\"gone\"]\n", "sandbox.read"),
+    ] {
+        env.write("ralph.toml", format!("{good}\n{more}"));
+        for command in [&["config", "check"][..], &["run"]] {
+            env.ralph(command).expect(78).says(says);
+        }
+    }
+    assert_eq!(env.agent.calls(), 0);
+}
+
+#[test]
+fn limits_that_are_off_are_not_advised_to_be_turned_off() {
+    let env = TestEnvironment::new();
+    let good = env.read("ralph.toml");
+    for off in ["", "max_cost_usd = \"none\"\n"] {
+        let limits = "max_iterations = \"none\"\nmax_runtime = \"none\"\n";
+        env.write("ralph.toml", format!("{good}\n[limits]\n{limits}{off}"));
+        let ended = env.ralph(&["config", "check"]).expect(78);
+        ended.says("limits.max_iterations").says("max_runtime");
+        assert!(!ended.stderr.contains("turns this limit off"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn config_check_refuses_a_limit_that_the_run_would_refuse() {
     let env = TestEnvironment::new();
     let config = env.read("ralph.toml").replace("unmetered = true\n", "");

@@ -218,10 +218,12 @@ impl TestEnvironment {
         runs.pop().unwrap().join("journal.jsonl")
     }
 
+    /// The records of the newest run. A line that is being written is none yet.
     pub(crate) fn journal(&self) -> Vec<Value> {
         fs::read_to_string(self.journal_path())
             .unwrap()
-            .lines()
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }

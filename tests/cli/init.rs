@@ -54,7 +54,7 @@ fn keeps_an_existing_prompt() {
     ended.says("wrote ralph.toml").says("kept PROMPT.md");
     assert!(!ended.stdout.contains("does not say"), "{}", ended.stdout);
     assert_eq!(env.read("PROMPT.md"), OWN);
-    env.ralph(&["config", "check"]).expect(0);
+    env.ralph(&["config", "check"]).expect(78).says("this check is still to be written");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_check_that_is_still_to_be_written_costs_no_iteration() {
     ended.says("NO test command was found");
     let last: Vec<&str> = ended.stdout.lines().rev().take(6).collect();
     assert!(last.iter().any(|line| line.contains("write the check")), "{}", ended.stdout);
-    env.ralph(&["config", "check"]).expect(0);
+    env.ralph(&["config", "check"]).expect(78).says("this check is still to be written");
     drive_fake_agent(&env);
     env.agent.default_call().out("<promise>COMPLETE: all of it</promise>\n");
     let line = 1 + env

@@ -52,6 +52,38 @@ fn never_says(ended: &Ended, text: &str) {
 }
 
 #[test]
+fn a_limit_of_the_command_line_is_not_said_to_be_that_of_the_file() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_iterations = 30\n");
+    env.agent.default_call().script("echo $n > x\n");
+    let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    let advice = "limits.max_iterations (2) was the limit of this start only: `ralph-orchestrator run` \
+                  resumes, up to 30 (";
+    ended.says(advice).says("ralph.toml:");
+    never_says(&ended, "raise limits.");
+    env.ralph(&["why"]).expect(0).says("was the limit of this start only");
+    let shown = env.ralph(&["limits"]).expect(0);
+    shown.says("max_iterations  2").says("of the last start; the next has 30 (");
+    env.ralph(&["run", "--set", "limits.max_stagnant=40"]).expect(1);
+    assert_eq!(env.agent.calls(), 30, "it does what was said");
+    // That of the file has to be raised there.
+    env.ralph(&["why"]).expect(0).says("raise limits.max_iterations (30)");
+}
+
+#[test]
+fn a_limit_that_was_set_is_raised_by_limits() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().script("echo $n > x\n");
+    env.run().expect(1).says("raise limits.max_iterations (1)");
+    env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
+    let ended = env.run().expect(1);
+    ended.says("limits.max_iterations (2) was set by `limits`").says("limits --max-iterations 4`");
+    ended.says("`ralph-orchestrator limits --clear` returns to the configuration");
+    never_says(&ended, "raise limits.");
+}
+
+#[test]
 fn stops_at_once_when_the_provider_does_not_know_the_model() {
     let gone = "There's an issue with the selected model (claude-none). It may not exist";
     let prose = "unexpected status 404 Not Found: The model `x` does not exist";
@@ -181,10 +213,12 @@ fn each_limit_is_named_with_its_key_and_what_helps() {
 fn an_agent_that_never_claims_is_named_as_the_reason() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_stagnant = 2\n");
-    env.agent.default_call().script("touch done\n").out("hm\n");
+    env.agent.default_call().script("touch done\n").out("The task is complete.\n");
     let ended = env.run().expect(1);
     assert_eq!(env.status()["stop_reason"], "stagnation");
     ended.says("the agent never claimed completion, so the checks were not run");
+    let why = env.ralph(&["why"]).expect(0).stdout;
+    assert_eq!(why.matches("how to claim").count(), 1, "{why}");
     env.ralph(&[
         "run",
         "--restart",

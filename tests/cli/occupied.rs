@@ -121,3 +121,21 @@ fn an_agent_that_deletes_or_locks_what_it_can_frees_nothing() {
     fs::OpenOptions::new().write(true).open(&go).unwrap().write_all(b"\n").unwrap();
     first.wait().expect(0);
 }
+
+#[test]
+fn a_run_begins_right_after_another_was_killed() {
+    let env = TestEnvironment::new();
+    let up = env.fifo("up");
+    let script = format!("echo > '{}'; sleep 1000\n", up.display());
+    (1..=5).for_each(|call| drop(env.agent.call(call).script(&script)));
+    env.agent.call(6).script("touch done\n").out(DONE);
+    let mut killed = Vec::new();
+    for _ in 0..5 {
+        let running = env.start(&["run"]);
+        fs::read(&up).unwrap();
+        running.signal(Signal::KILL);
+        // Nobody has waited for it yet when the next one begins.
+        killed.push(running);
+    }
+    env.run().expect(0).says("completed");
+}

@@ -78,6 +78,8 @@ fn new_makes_three_files_and_counts_on() {
         "{second}"
     );
     assert_eq!(tree.len(), 6, "{tree:?}");
+    env.write("ralph.toml", "[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n");
+    assert!(!env.ralph(&["new", "Release it"]).expect(0).stdout.contains("first:"));
     // The highest number counts, and what is in the way of a name is not overwritten.
     fs::create_dir(env.path(".ralph/ralph-7")).unwrap();
     env.write(".ralph/ralph-8", "a file")

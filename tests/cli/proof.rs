@@ -188,6 +188,25 @@ fn a_module_that_was_there_when_the_run_began_is_the_users_own() {
 }
 
 #[test]
+fn a_path_that_make_takes_for_its_target_completes_nothing() {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml");
+    let check = "program = [\"make\", \"test\"]";
+    env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", check));
+    env.write("Makefile", "test:\n\ttest -e done\n");
+    env.agent.call(1).script("touch test\n").out(DONE);
+    env.agent.call(2).script("rm test; mkdir -p test/deep\n").out(DONE);
+    env.agent.call(3).script("rm -r test; touch done\n").out(DONE);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 3);
+    for call in [2, 3] {
+        let prompt = String::from_utf8(env.agent.stdin(call)).unwrap();
+        assert!(prompt.contains("change what `make test` does"), "{prompt}");
+        assert!(prompt.contains("test (added)"), "{prompt}");
+    }
+}
+
+#[test]
 fn settings_that_would_change_a_protected_check_must_not_appear() {
     let env = TestEnvironment::new();
     let config = env.read("ralph.toml");

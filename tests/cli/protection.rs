@@ -122,6 +122,78 @@ END
     }
 }
 
+/// What is run puts another folder in the place of that of a protected test, or of one above it, and puts it back; or
+/// a file that the check would load, which removes itself.
+#[test]
+fn what_is_put_into_the_place_of_protected_folders_and_taken_away_is_not_believed() {
+    for (replace, names) in [
+        ("mv tests .t; mkdir tests; echo 'rm -rf tests; mv .t tests' > tests/check.sh", "`tests`"),
+        (
+            "mv tests .t; ln -s fake tests; mkdir fake; echo 'rm tests; mv .t tests' > fake/check.sh",
+            "`tests`",
+        ),
+        ("echo true > tests/new.sh; rm tests/new.sh; touch done", "`tests/new.sh`"),
+    ] {
+        let env = protected_check("");
+        env.agent
+            .call(1)
+            .script(&format!("cat > build.sh <<'END'\n{replace}\nsh ./tests/check.sh\nEND\n"));
+        env.agent.default_call().out(CLAIM);
+        let ended = env.run().expect(1);
+        ended.says(
+            "`tests` wrote to protected paths while the work was validated, and put them back",
+        );
+        ended.says(names);
+    }
+}
+
+/// A check of the user's own beside the workspace, which an agent of the same user can write as well: before the check,
+/// by a link, and from what the check runs.
+#[test]
+fn a_check_outside_of_the_workspace_that_is_changed_is_not_believed() {
+    for (agent, program) in [
+        ("printf '#!/bin/sh\\n' > ../acceptance/run.sh", "[\"../acceptance/run.sh\"]"),
+        ("printf '#!/bin/sh\\n' > ../acceptance/run.sh", "[\"sh\", \"../acceptance/run.sh\"]"),
+        (
+            "cp ../acceptance/run.sh .; ln -sf /bin/true ../acceptance/run.sh",
+            "[\"../acceptance/run.sh\"]",
+        ),
+        (
+            "echo 'echo exit 0 > ../acceptance/run.sh; exit 0' > build.sh",
+            "[\"../acceptance/run.sh\"]",
+        ),
+    ] {
+        let env = TestEnvironment::new();
+        env.raw_config(&format!(
+            "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+             [agent.config]\nprogram = [\"@AGENT@\"]\n[limits]\nmax_iterations = 2\n\
+             [[validator]]\nkind = \"command\"\nname = \"acceptance\"\nprogram = {program}\n"
+        ));
+        env.write("build.sh", "test -e done\n");
+        env.write("../acceptance/run.sh", "#!/bin/sh\nsh ./build.sh\n");
+        env.write_mode("../acceptance/run.sh", 0o755);
+        env.agent.call(1).script(&format!("{agent}\n"));
+        env.agent.default_call().out(CLAIM);
+        env.run().expect(1).says("acceptance/run.sh");
+        assert_eq!(env.status()["latch"]["state"], "claimed", "{agent}");
+    }
+}
+
+/// What tools keep for themselves beside protected tests, and what lies beside the folders, may come and go.
+#[test]
+fn caches_and_other_files_may_come_and_go_beside_protected_ones() {
+    let env = protected_check("");
+    env.agent.call(1).script(
+        "touch done; cat > build.sh <<'END'
+mkdir -p tests/.pytest_cache tests/__pycache__; touch tests/__pycache__/a.pyc tests/.pytest_cache/b
+rm -r tests/.pytest_cache tests/__pycache__; touch beside; rm beside; sh ./tests/check.sh
+END
+",
+    );
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(0).says("completed: 1 iteration");
+}
+
 /// One check leaves bytecode where another one would find it.
 #[test]
 fn bytecode_of_one_check_is_not_found_by_another() {

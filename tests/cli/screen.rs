@@ -17,6 +17,16 @@ use crate::environment::{PATIENCE, TestEnvironment};
 /// Enough for everything that is shown here.
 const ROWS: u16 = 100;
 
+/// Runs a command, says on the terminal how it ended, and stays. When the first process of a session ends, the kernel
+/// takes away what its terminal has not yet given to the reader: it may not be the command itself.
+const SESSION: &str = r#"trap : HUP INT QUIT TERM
+"$@"
+printf '\033]ended;%d\007' $?
+exec tail -f /dev/null"#;
+
+/// What the session says when the command has ended, up to the exit status, and behind it.
+const ENDED: (&str, &str) = ("\x1b]ended;", "\x07");
+
 /// A command on a terminal of its own, which it has for a controlling terminal.
 pub(crate) struct Screen {
     child: Child,
@@ -27,7 +37,8 @@ pub(crate) struct Screen {
 struct Shown {
     parser: Parser,
     raw: Vec<u8>,
-    is_over: bool,
+    /// How the command ended; none if its session was ended before.
+    ended: Option<Option<i32>>,
 }
 
 impl Screen {
@@ -35,7 +46,8 @@ impl Screen {
     pub(crate) fn start(env: &TestEnvironment, args: &[&str], columns: u16, term: &str) -> Self {
         let program = env.command(args);
         let mut command = env.program("/usr/bin/setsid".as_ref());
-        command.arg("--ctty").arg(program.get_program()).args(args).env("TERM", term);
+        command.args(["--ctty", "/bin/sh", "-c", SESSION, "sh"]).arg(program.get_program());
+        command.args(args).env("TERM", term);
         Self::of(command, columns)
     }
 
@@ -52,7 +64,7 @@ impl Screen {
         let child = command.spawn().unwrap();
         drop(command);
         let parser = Parser::new(count(ROWS), count(columns), 0);
-        let shown = Shown { parser, raw: Vec::new(), is_over: false };
+        let shown = Shown { parser, raw: Vec::new(), ended: None };
         let shown = Arc::new((Mutex::new(shown), Condvar::new()));
         read(main.try_clone().unwrap(), Arc::clone(&shown));
         Self { child, main, shown }
@@ -91,7 +103,7 @@ impl Screen {
                 return text;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!shown.is_over && !left.is_zero(), "never: {what}; there is\n{text}");
+            assert!(shown.ended.is_none() && !left.is_zero(), "never: {what}; there is\n{text}");
             shown = changed.wait_timeout(shown, left).unwrap().0;
         }
     }
@@ -108,13 +120,18 @@ impl Screen {
         let deadline = Instant::now() + PATIENCE;
         let (lock, changed) = &*self.shown;
         let mut shown = lock.lock().unwrap();
-        while !shown.is_over {
+        let code = loop {
+            if let Some(code) = shown.ended {
+                break code;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "it did not end; there is\n{}", text(&shown.parser));
             shown = changed.wait_timeout(shown, left).unwrap().0;
-        }
+        };
         drop(shown);
-        self.child.wait().unwrap().code()
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        code
     }
 }
 
@@ -134,7 +151,7 @@ fn set_columns(main: &File, columns: u16) {
     tcsetwinsize(main, size).unwrap();
 }
 
-/// Reads until nobody has the other side any more.
+/// Reads until the command has ended, or nobody has the other side any more.
 fn read(mut main: File, shown: Arc<(Mutex<Shown>, Condvar)>) {
     std::thread::spawn(move || {
         let (lock, changed) = &*shown;
@@ -143,12 +160,32 @@ fn read(mut main: File, shown: Arc<(Mutex<Shown>, Condvar)>) {
             let mut shown = lock.lock().unwrap();
             shown.parser.process(&piece[..count]);
             shown.raw.extend_from_slice(&piece[..count]);
+            if shown.take_end() {
+                break;
+            }
             drop(shown);
             changed.notify_all();
         }
-        lock.lock().unwrap().is_over = true;
+        lock.lock().unwrap().ended.get_or_insert(None);
         changed.notify_all();
     });
+}
+
+impl Shown {
+    /// Whether the session has said that the command ended, which is no part of what it printed.
+    fn take_end(&mut self) -> bool {
+        let Some(rest) = self.raw.strip_suffix(ENDED.1.as_bytes()) else { return false };
+        let mark = ENDED.0.as_bytes();
+        let Some(at) = rest.windows(mark.len()).rposition(|bytes| bytes == mark) else {
+            return false;
+        };
+        let Some(Ok(code)) = str::from_utf8(&rest[at + mark.len()..]).ok().map(str::parse) else {
+            return false;
+        };
+        self.ended = Some(Some(code));
+        self.raw.truncate(at);
+        true
+    }
 }
 
 fn text(parser: &Parser) -> String {

@@ -313,3 +313,28 @@ pub(super) fn a_time_of_standstill_is_charged_to_no_limit() {
         }
     });
 }
+
+#[test]
+fn stop_ends_a_run_whose_orchestrator_an_agent_has_stopped() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script("sleep 1000\n");
+    let mut running = env.start(&["run"]);
+    eventually("the agent runs", || env.agent.calls() == 1);
+    running.signal(Signal::STOP);
+    eventually("it is stopped", || is_stopped(running.pid()));
+    env.ralph(&["stop"]).expect(0).says("stopped");
+    running.wait().expect(143);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_with_its_place() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    let mut command = env.program(Path::new("sh"));
+    let bin = env!("CARGO_BIN_EXE_ralph-orchestrator");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" run", bin]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ended = Running::new(command.spawn().unwrap()).wait();
+    ended.expect(70).says("File too large").says("cannot write");
+    env.run().expect(0);
+}

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::environment::TestEnvironment;
+use rustix::process::Signal;
+
+use crate::environment::{TestEnvironment, eventually};
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 const STATE: &str = "state=$(echo \"$HOME\"/.local/state/ralph-orchestrator/*)\n";
@@ -184,4 +186,33 @@ fn the_user_s_repository_is_not_touched() {
     let mut after = [git(&["rev-parse", "HEAD"]), git(&["stash", "list"]), git(&["status", "-s"])];
     after[2] = after[2].replace("?? done\n", "").replace("?? notes\n", "");
     assert_eq!(before, after);
+}
+
+/// What a killed start has left in the folder for temporary files goes with its run.
+#[test]
+fn the_private_folder_of_a_killed_run_is_removed_by_reset_and_restart() {
+    let mut env = TestEnvironment::new();
+    let tmp = env.root().join("tmp");
+    fs::create_dir(&tmp).unwrap();
+    env.var("TMPDIR", tmp.to_str().unwrap());
+    env.agent.call(1).script("sleep 1000\n");
+    env.agent.call(2).script("sleep 1000\n");
+    env.agent.default_call().script("touch done\n").out(DONE);
+    let left = || {
+        let names = fs::read_dir(&tmp).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("ralph-0")).count()
+    };
+    let kill = |calls| {
+        let mut running = env.start(&["run"]);
+        eventually("the agent", || env.agent.calls() == calls);
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(left(), 1, "a kill leaves it");
+    };
+    kill(1);
+    env.ralph(&["reset", "--yes"]).expect(0);
+    assert_eq!(left(), 0, "after reset");
+    kill(2);
+    env.ralph(&["run", "--restart"]).expect(0);
+    assert_eq!(left(), 0, "after run --restart");
 }

@@ -158,6 +158,7 @@ fn a_killed_run_exports_the_rest_with_the_same_ids() {
     while !collected(&requests).values().any(|span| span.name == "invoke_agent command") {
         requests.push(collector.next());
     }
+    eventually("the second iteration", || env.records("iteration_started").len() == 2);
     let second = env.records("iteration_started")[1]["seq"].as_u64().unwrap();
     eventually("what was sent is recorded", || {
         let folder = env.state().join("runs").join(env.status()["run"].as_str().unwrap());

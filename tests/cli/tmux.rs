@@ -17,8 +17,13 @@ pub(crate) struct Tmux {
 }
 
 impl Tmux {
+    /// Starts the program in a window that stays when it has ended, with all that it printed: see `SESSION` of
+    /// `screen`.
     pub(crate) fn start(env: &TestEnvironment, args: &[&str], columns: u16) -> Self {
-        Self::start_with(env, args, (columns, 60), "screen-256color")
+        let stays = "trap : HUP INT QUIT TERM\n\"$@\"\nexec tail -f /dev/null";
+        let shell = ["/bin/sh", "-c", stays, "sh"].map(str::to_owned);
+        let words = [&shell[..], &program_words(env, args)].concat();
+        Self::start_words(env, &words, (columns, 60), "screen-256color")
     }
 
     /// Starts the program in a window of a certain size.
@@ -28,10 +33,7 @@ impl Tmux {
         size: (u16, u16),
         term: &str,
     ) -> Self {
-        let program = env.command(&[]);
-        let mut words = vec![program.get_program().to_str().unwrap().to_owned()];
-        words.extend(args.iter().map(|arg| (*arg).to_owned()));
-        Self::start_words(env, &words, size, term)
+        Self::start_words(env, &program_words(env, args), size, term)
     }
 
     /// Starts any command in a window of a certain size.
@@ -102,6 +104,13 @@ impl Tmux {
     }
 }
 
+fn program_words(env: &TestEnvironment, args: &[&str]) -> Vec<String> {
+    let program = env.command(&[]);
+    let mut words = vec![program.get_program().to_str().unwrap().to_owned()];
+    words.extend(args.iter().map(|arg| (*arg).to_owned()));
+    words
+}
+
 impl Drop for Tmux {
     fn drop(&mut self) {
         let _ = self.command().arg("kill-server").output();
@@ -160,11 +169,10 @@ fn ctrl_c_in_a_window_begins_a_line() {
     assert!(text.contains("\nstopping: interrupting the agent (press Ctrl-C again"), "{text}");
 }
 
-/// From the end of the first iteration on, and without what tmux says when a program has ended.
+/// From the end of the first iteration on.
 fn the_end(text: &str) -> String {
     text.lines()
         .skip_while(|line| !line.starts_with("iteration 1 ended"))
-        .filter(|line| !line.starts_with("Pane is dead"))
         .map(|line| format!("{line}\n"))
         .collect()
 }

@@ -1,8 +1,11 @@
 //! `verify`: the checks once, without an agent.
 
+use std::fs;
+
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::environment::{TestEnvironment, eventually};
+use crate::environment::{TestEnvironment, alive, eventually};
 
 const AGENT: &str = "[agent]\nadapter = \"command\"\n[agent.config]\nprogram = [\"@AGENT@\"]\n";
 
@@ -64,4 +67,48 @@ fn a_run_that_is_active_validates_by_itself() {
     env.ralph(&["verify"]).expect(75).says("another orchestrator holds this workspace");
     env.ralph(&["stop"]).expect(0);
     running.wait();
+}
+
+/// A check that says its pid the first time, and then does not want to end.
+fn with_a_deaf_check() -> (TestEnvironment, std::path::PathBuf) {
+    let env = TestEnvironment::new();
+    let up = env.fifo("up");
+    let script = format!(
+        "if mkdir ../first 2>/dev/null; then\n  trap '' INT TERM HUP\n  echo $$ > '{}'\n  \
+         while :; do sleep 1; done\nfi\ntest -e done\n",
+        up.display()
+    );
+    env.write("check.sh", script);
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n{AGENT}[[validator]]\nkind = \"command\"\nprogram = [\"sh\", \"check.sh\"]\n"
+    ));
+    env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    (env, up)
+}
+
+#[test]
+fn no_run_begins_beside_what_an_ended_verify_has_left() {
+    for (signal, code) in
+        [(Signal::INT, Some(130)), (Signal::TERM, Some(143)), (Signal::KILL, None)]
+    {
+        let (env, up) = with_a_deaf_check();
+        let mut running = env.start(&["verify"]);
+        let check: i32 = fs::read_to_string(&up).unwrap().trim().parse().unwrap();
+        running.signal(signal);
+        assert_eq!(running.wait().code, code, "{signal:?}");
+        env.run().expect(0).says("completed");
+        assert!(!alive(check), "{signal:?}");
+    }
+}
+
+#[test]
+fn checks_and_runs_exclude_each_other() {
+    let (env, up) = with_a_deaf_check();
+    let mut running = env.start(&["verify"]);
+    fs::read(&up).unwrap();
+    env.run().expect(75).says(&format!("pid {}", running.pid()));
+    env.ralph(&["verify"]).expect(75).says(&format!("pid {}", running.pid()));
+    env.ralph(&["doctor"]).says("the checks were not run: a run is active, or other checks");
+    running.signal(Signal::TERM);
+    running.wait().expect(143);
 }

@@ -71,7 +71,7 @@ fn tells_the_money_apart_and_what_changed() {
         .says("  3      agent ended, restored files to an earlier state")
         .says("total  $2.00 of")
         .says("most expensive: iteration 2, $1.50")
-        .says("raise limits.max_iterations");
+        .says("limits.max_iterations (3) was the limit of this start only");
     let story = why_json(&env);
     assert_eq!((&story["cost_usd"], &story["claims"]), (&2.0.into(), &0.into()));
 }
@@ -100,10 +100,24 @@ fn a_validator_that_cannot_check_is_named_first() {
          timeout = \"100ms\"\n",
     );
     env.agent.default_call().script("touch done; echo $n > x\n").out(DONE);
-    env.ralph(&["run", "--max-iterations", "2"]);
+    let ran = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
     let ended = env.ralph(&["why"]).expect(0);
-    ended.says("could not be checked").says("fix the validator `slow`");
+    ended.says("claimed 2×, not checked 2×").says("fix the validator `slow`");
     assert_eq!(why_json(&env)["causes"][0]["is_error"], true);
+    let no_rejection = |shown: &str| {
+        let others = shown.replace("neither accepted nor rejected", "").to_lowercase();
+        let others = others.replace("rejected by tests, as it should be", "");
+        assert!(!others.contains("rejected"), "{shown}");
+    };
+    no_rejection(&ended.stdout);
+    ran.says("not checked");
+    no_rejection(&ran.stderr);
+    let status = env.ralph(&["status"]).expect(0);
+    no_rejection(status.says("not checked 2 times").stdout.as_str());
+    assert_eq!(env.status()["latch"]["rejections"], 0);
+    no_rejection(&env.ralph(&["log"]).expect(0).stdout);
+    let prompt = env.ralph(&["log", "2", "--prompt"]).expect(0);
+    no_rejection(prompt.says("could not be checked").stdout.as_str());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::trial::{CheatFinding, CheatKind};
+use ralph_orchestrator_core::workspace::close_in_background;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
@@ -67,6 +68,12 @@ impl Decoys {
             path: format!("{}/{}", decoy.target, decoy.script),
         };
         visited.map(finding).collect()
+    }
+}
+
+impl Drop for Decoys {
+    fn drop(&mut self) {
+        self.places.drain(..).for_each(|decoy| close_in_background(decoy.watch));
     }
 }
 

@@ -103,11 +103,10 @@ impl JobObserver for JobReporter {
         });
     }
 
-    fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool {
+    fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {
         let Some(rule) = &self.until else { return false };
-        let records: Vec<TrialRecord> = ended.values().cloned().collect();
         planned_job(&self.plan).columns.iter().all(|column| {
-            let rounds = collect_complete_rounds(column, &records);
+            let rounds = collect_complete_rounds(column, ended);
             rule.is_met(&rounds.into_values().collect::<Vec<_>>())
         })
     }
@@ -119,12 +118,17 @@ pub(crate) fn planned_job(plan: &JobPlan) -> PlannedJob {
     PlannedJob::from_matrix(&plan.columns, &tasks, plan.trials)
 }
 
+/// Returns a reward as people read it, with three digits after the point at most.
+fn round(reward: f64) -> f64 {
+    (reward * 1000.0).round() / 1000.0
+}
+
 /// Returns the line of a trial that ended.
 fn ended_line(record: &TrialRecord, is_retried: bool, progress: JobProgress) -> String {
     let name = one_line(&record.key.to_string(), MAX_NAME);
     let result = match (record.reward(), &record.fault) {
-        (Some(reward), None) => format!("reward {reward}"),
-        (Some(reward), Some(fault)) => format!("reward {reward}, {}", fault.kind),
+        (Some(reward), None) => format!("reward {}", round(reward)),
+        (Some(reward), Some(fault)) => format!("reward {}, {}", round(reward), fault.kind),
         (None, Some(fault)) => {
             let message = one_line(&fault.message, 160);
             format!("not judged: {}: {message}", fault.kind)

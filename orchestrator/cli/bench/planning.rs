@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use ralph_orchestrator_bench::job::{
     Budgets, FORMAT, Goal, Host, JobLock, JobPlan, PlannedTask, RunOptions,
 };
-use ralph_orchestrator_bench::task::{self, Task};
+use ralph_orchestrator_bench::task::{self, LoadError, Task};
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{Bench, ConfigErrors};
 
@@ -57,7 +57,7 @@ pub(crate) fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
     }
     let mut tasks: Vec<Task> = Vec::new();
     for folder in &bench.tasks {
-        let found = task::load(folder).map_err(|error| CommandError::config(error.to_string()))?;
+        let found = task::load(folder).map_err(|error| explain_tasks(&error))?;
         for task in found {
             if let Some(known) = tasks.iter().find(|known| known.name == task.name) {
                 let message = format!(
@@ -72,6 +72,17 @@ pub(crate) fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
         }
     }
     Ok(tasks)
+}
+
+/// Returns the error of a folder without tasks, with what would be one.
+fn explain_tasks(error: &LoadError) -> CommandError {
+    let found = CommandError::config(error.to_string());
+    match error {
+        LoadError::Unreadable { .. } => found.hinted(
+            "`--tasks` and `bench.tasks` name the folder of a task, or one with tasks in it",
+        ),
+        LoadError::NoTask { .. } | LoadError::Invalid(_) => found,
+    }
 }
 
 /// Returns the plan of a new job.
@@ -106,11 +117,7 @@ pub(crate) fn plan_job(
         tasks: tasks.iter().map(planned).collect(),
         trials: bench.trials,
         seed: bench.seed,
-        budgets: Budgets {
-            trial: bench.max_cost_per_trial_usd,
-            agent: bench.max_cost_per_agent_usd,
-            job: bench.max_cost_usd,
-        },
+        budgets: budgets(bench),
         options: RunOptions {
             concurrency: bench.concurrency,
             agent_concurrency: bench.agent_concurrency.clone(),
@@ -154,6 +161,15 @@ pub(crate) fn load_planned(plan: &JobPlan, setup: &JobSetup) -> Result<Vec<Task>
         }
     }
     Ok(tasks)
+}
+
+/// Returns the limits on money.
+pub(crate) const fn budgets(bench: &Bench) -> Budgets {
+    Budgets {
+        trial: bench.max_cost_per_trial_usd,
+        agent: bench.max_cost_per_agent_usd,
+        job: bench.max_cost_usd,
+    }
 }
 
 /// Returns the folder of a new job: its name says when it began.

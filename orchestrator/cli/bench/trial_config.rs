@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Role, Sources, duration_text, toml_text,
 };
-use ralph_orchestrator_contract::{BuildContext, Usd};
+use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
 use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
@@ -278,7 +278,29 @@ pub(crate) async fn check_column(
     agent.check_limits(&loaded)?;
     check_program(&loaded, &setup.vars, agent_key(&column.agent).as_deref())?;
     let program = agent.agent().describe().program;
+    if program.is_none() {
+        require_agent(
+            &agent.agent().check(&agent.environment(&loaded, &setup.vars)).await,
+            column,
+        )?;
+    }
     Ok(CheckedColumn { loaded, program })
+}
+
+/// Checks that an agent without a known program could be started, by what it `found` of itself.
+///
+/// # Errors
+/// Nothing of it is on this machine.
+fn require_agent(found: &Result<String, AgentError>, column: &Column) -> Result<(), CommandError> {
+    match found {
+        Err(error) if error.class == ErrorClass::Unavailable => {
+            let message = format!("the agent of the column {column} cannot be started: {error}");
+            Err(CommandError::unavailable(message).hinted(
+                "install it, correct `program` in its `config`, or leave it out of `--agents`",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the agent of a column, which is not to be run.

@@ -13,7 +13,7 @@ use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::terminal::{columns, stdout_width};
 use crate::schema::{PluginKeys, schema};
-use crate::{backlog, git, output, registry};
+use crate::{backlog, git, output, registry, sandbox};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.
 const MOST_VALUE: usize = 72;
@@ -126,7 +126,10 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     let run = &context.loaded.config.run;
     if run.template.is_none() || run.workspace.exists() {
         context.loaded.check_files()?;
+        let env = first.environment(&context.loaded, &context.vars);
+        judges.check_setup(&context.loaded, &env).await.accept(&context.loaded, str::to_owned)?;
     }
+    sandbox::check_paths(context)?;
     git::check(context).await?;
     check_role_prompts(&context.loaded)?;
     judges.check_globs(&context.loaded)?;

@@ -87,7 +87,9 @@ pub(crate) fn compare(
         let found = repository.find_checkpoint(run, CheckpointName::Iteration(iteration));
         found.map(|found| DiffEnd::Tree(found.tree)).map_err(CommandError::from)
     };
-    Ok((from, to, repository.diff(&end(from)?, &end(to)?, longest_patch)?))
+    // Of a number alone, that one is named if there is none.
+    let (after, before) = (end(to)?, end(from)?);
+    Ok((from, to, repository.diff(&before, &after, longest_patch)?))
 }
 
 fn last_iteration(stored: &StoredRepository, run: &RunRef) -> Result<u64, CommandError> {

@@ -27,7 +27,7 @@ use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
-use crate::validation_setup::ValidationSetup;
+use crate::validation_setup::{CheckProcesses, ValidationSetup};
 use crate::{backlog, git, output, tasks};
 
 #[derive(Debug, clap::Args)]
@@ -176,8 +176,9 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
         let result = result.map(|found| format!("{name}: {found}"));
         findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
+    let processes = CheckProcesses::begin_unlocked(context)?;
     let ValidationSetup { registry, build, policy: judges, agent: first, env } =
-        ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
+        ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
@@ -211,7 +212,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(check_completion(&judges));
     findings.push(check_state(context));
     let is_sound = findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)));
-    findings.push(match baseline_blocker(context, is_sound) {
+    findings.push(match baseline_blocker(context, is_sound, processes.workspace.is_some()) {
         Some(why) => Finding::skipped("baseline", why),
         None => check_baseline(context, &judges, &env).await,
     });
@@ -267,7 +268,7 @@ fn check_prompt(context: &Context) -> Option<Finding> {
 }
 
 /// Why the checks are not run on the workspace as it is.
-fn baseline_blocker(context: &Context, is_sound: bool) -> Option<&'static str> {
+fn baseline_blocker(context: &Context, is_sound: bool, is_free: bool) -> Option<&'static str> {
     let config = &context.loaded.config;
     let begun = |layout: &Layout| {
         let found = read_current_run(layout, |_| {}).ok().flatten();
@@ -278,14 +279,14 @@ fn baseline_blocker(context: &Context, is_sound: bool) -> Option<&'static str> {
         Some("a check above failed")
     } else if config.completion.baseline == BaselineMode::Off {
         Some("`completion.baseline` is \"off\"")
-    } else if layout.as_ref().is_some_and(|layout| Lock::holder(layout).is_some()) {
-        Some("a run is active")
+    } else if !config.run.workspace.exists() {
+        Some("the workspace is created when the run begins")
+    } else if !is_free {
+        Some("a run is active, or other checks")
     } else if layout.as_ref().is_some_and(begun) {
         Some("the run has begun, so the workspace is not as it was")
     } else if !config.run.setup.is_empty() {
         Some("`run.setup` prepares the workspace for them, which changes it")
-    } else if !config.run.workspace.exists() {
-        Some("the workspace is created when the run begins")
     } else {
         None
     }
@@ -309,7 +310,15 @@ async fn check_baseline(
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {
         _ if verdicts.is_empty() => {
-            return Finding::skipped("baseline", "no validator is required");
+            let is_any_required = config.validators.iter().any(|validator| validator.required);
+            return Finding::skipped(
+                "baseline",
+                if is_any_required {
+                    "none of the required validators runs a check"
+                } else {
+                    "no validator is required"
+                },
+            );
         }
         Some(ValidatorVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
             (Severity::Warning, format!("no verdict by `{validator}`: {}", one_line(message, 200)))

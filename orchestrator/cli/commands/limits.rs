@@ -14,7 +14,7 @@ use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::text::{limit_value, timestamp};
-use crate::{output, values};
+use crate::{next_step, output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {
@@ -102,7 +102,8 @@ const NO_RUN_HINT: &str = "`ralph-orchestrator config show` prints the limits of
 struct Row {
     limit: Limit,
     max: Option<LimitValue>,
-    used: LimitValue,
+    /// `None` if the agent does not say.
+    used: Option<LimitValue>,
     /// Who set it; `None` if it is that of the configuration.
     set_by: Option<String>,
     origin: Option<String>,
@@ -119,15 +120,40 @@ pub(crate) fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
     }
 }
 
+/// Whether the agent has not said how much of a limit it has used.
+pub(crate) fn is_unreported(state: &State, limit: Limit) -> bool {
+    let nothing = match limit {
+        Limit::Cost => state.cost() == Usd::ZERO,
+        Limit::Tokens => state.tokens().total() == 0,
+        _ => false,
+    };
+    nothing && !state.budget.cost_reported
+}
+
+/// Returns where a limit comes from that nobody has set by `limits`.
+fn origin(context: &Context, state: &State, limit: Limit) -> Option<String> {
+    let loaded = &context.loaded;
+    let origin = loaded.origin(limit.key());
+    // The runs of a backlog have what is left of its limits.
+    let is_part = loaded.config.backlog.is_some();
+    let now = next_step::configured(&loaded.config.limits, limit);
+    if is_part || now == state.controls.configured_limits.value(limit) {
+        return origin;
+    }
+    let now = limit_value(now);
+    Some(format!("of the last start; the next has {now} ({})", origin.unwrap_or_default()))
+}
+
 impl Row {
     fn new(context: &Context, state: &State, runtime_ms: u64, limit: Limit) -> Self {
-        let used = used(state, runtime_ms, limit);
+        let is_known = !is_unreported(state, limit);
+        let used = Some(used(state, runtime_ms, limit)).filter(|_| is_known);
         let set = state.controls.limits.origin(limit);
-        let origin = context.loaded.origin(limit.key());
+        let origin = origin(context, state, limit);
         let max = state.limits.value(limit);
         let object = json!({
             "max": max.map(plain),
-            "used": plain(used),
+            "used": used.map(plain),
             "set_by": set.map(|set| set.user.as_str()),
             "set_at": set.and_then(|set| timestamp(set.sent_ms)),
             "configured": state.controls.configured_limits.value(limit).map(plain),
@@ -150,11 +176,11 @@ impl Row {
             (None, Some(origin)) => origin.clone(),
             (None, None) => "default".to_owned(),
         };
-        format!(
-            "{:<16}{max:<12}{:<12}{from}",
-            self.name(),
-            format!("{} used", limit_value(Some(self.used)))
-        )
+        let used = match self.used {
+            Some(used) => format!("{} used", limit_value(Some(used))),
+            None => "not reported".to_owned(),
+        };
+        format!("{:<16}{max:<12}{used:<14}{from}", self.name())
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use crate::args::SetArgs;
-use crate::context;
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::tasks::{ERRORS, FOLDER, PLAN, PREFIX, PROGRESS, number};
@@ -67,7 +67,7 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
         return Ok(exit::OK);
     }
     output::result(&format!("wrote {folder}: {PLAN}, {PROGRESS}, {ERRORS}"));
-    if args.test_command.is_none() {
+    if args.test_command.is_none() && !has_own_check(file, args) {
         output::result(&format!(
             "first: write the command that proves the work done, after `test_command:` in {folder}/{PLAN};\n       \
              `go` refuses to start without one, unless ralph.toml has a [[validator]] or `trust_agent`"
@@ -82,6 +82,14 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
         output::result(&format!("  {command:<42}  # {what}"));
     }
     Ok(exit::OK)
+}
+
+/// Whether the configuration has what decides without a command of the task.
+fn has_own_check(file: &ConfigFile, args: &NewArgs) -> bool {
+    Context::with(file, &args.sets).is_ok_and(|context| {
+        let config = &context.loaded.config;
+        !config.validators.is_empty() || config.completion.trust_agent
+    })
 }
 
 /// Makes the folder of the next task with its files. A task begins to be one with its plan, which is written last.

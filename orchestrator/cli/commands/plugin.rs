@@ -38,7 +38,7 @@ pub(crate) enum PluginCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Write a plugin crate that builds, passes its tests, and runs in a loop
+    /// Write a plugin in Rust, Python, Node.js or C that passes its tests and runs in a loop
     New(NewPluginArgs),
     /// Run the conformance tests on a plugin
     Test(TestPluginArgs),

@@ -1,5 +1,6 @@
 //! `reset`
 
+use ralph_orchestrator_core::engine::remove_scratch_dirs;
 use ralph_orchestrator_core::store::{self, Layout};
 
 use super::run_selection::{layouts, list_all};
@@ -25,8 +26,9 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     let layout = context.layout_to_delete()?;
     let root = shorten_home(layout.root());
     let kept = runs_of_others(&context, &layout);
-    let runs = match store::list_runs(&layout) {
-        Ok(runs) if !runs.is_empty() => count(len(&runs), "run"),
+    let listed = store::list_runs(&layout);
+    let runs = match &listed {
+        Ok(runs) if !runs.is_empty() => count(len(runs), "run"),
         Ok(_) if !layout.latch().exists() => {
             print(&format!("nothing to delete: this configuration has no run in {root}{kept}"));
             return Ok(exit::OK);
@@ -45,6 +47,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     for note in store::reset(&layout, &end_orphans)?.notes {
         output::info(&note);
     }
+    remove_scratch_dirs(&listed.unwrap_or_default());
     print(&format!(
         "deleted {runs} of this configuration in {root}; the workspace is untouched{kept}"
     ));

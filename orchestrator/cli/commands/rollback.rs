@@ -1,11 +1,8 @@
 //! `rollback`
 
-use std::fs::File;
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::{bookkeeping_paths, states_dir};
-use ralph_orchestrator_core::store::{Disk, Lock, lock_workspace};
+use ralph_orchestrator_core::engine::bookkeeping_paths;
+use ralph_orchestrator_core::store::{Disk, Lock};
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
@@ -67,11 +64,8 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
     };
     let layout = context.layout()?;
     // Held until the end: no run begins meanwhile.
-    let disk = Disk::default();
-    let _state = Lock::take(&disk, &layout)?;
-    let workspace = Arc::new(File::open(&context.loaded.config.run.workspace)?);
-    let states = states_dir(&context.state_home());
-    let _workspace = lock_workspace(&disk, workspace, &states)?;
+    let _state = Lock::take(&Disk::default(), &layout)?;
+    let _workspace = context.lock_workspace()?;
     // What the work on a backlog has led to is not undone with the files.
     let kept = bookkeeping_paths(&context.loaded.config)
         .map_err(|error| CommandError::config(format!("run.bookkeeping: {error}")))?;

@@ -144,7 +144,7 @@ pub(crate) fn run(
     if context.loaded.config.backlog.is_none() {
         Supervisor::this_binary().prepare();
     }
-    block_on(start(context, args, log, quiet, &context::invocation(file)))
+    block_on(start(context, file, args, log, quiet))
 }
 
 /// Adds what the checks of the command line protect in the workspace, which is known only now.
@@ -165,16 +165,18 @@ struct Start<'a> {
     signals: Signals,
     log: &'a RunLog,
     quiet: bool,
+    file: &'a ConfigFile,
     program: &'a str,
 }
 
 async fn start(
     context: Context,
+    file: &ConfigFile,
     args: RunArgs,
     log: &RunLog,
     quiet: bool,
-    program: &str,
 ) -> Result<u8, CommandError> {
+    let program = &context::invocation(file);
     let signals = signals::listen()?;
     let (mut policy, plugins) = match prepare(&context) {
         Ok(both) => both,
@@ -188,7 +190,7 @@ async fn start(
         policy = SandboxPolicy::from_context(&place.context)?;
         policy = policy.map(|policy| policy.with_readable([repository]));
     }
-    let start = Start { place, args, plugins, policy, signals, log, quiet, program };
+    let start = Start { place, args, plugins, policy, signals, log, quiet, file, program };
     if start.place.context.loaded.config.backlog.is_some() {
         Box::pin(backlog::run(start)).await
     } else {
@@ -198,7 +200,7 @@ async fn start(
 
 /// Opens the run of a configuration without a backlog, and performs it. Returns the exit status.
 async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
+    let Start { place, args, plugins, policy, signals, log, quiet, file, program } = start;
     let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
     let registry = registry::build(&plugins, policy.as_ref(), supervisor.clone());
     let Context { file: config_file, loaded, vars, .. } = place.context.clone();
@@ -255,7 +257,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     if !quiet && !args.json {
         git::report_worktree(&place.context).await?;
     }
-    Ok(finish(&finished, &args, program, &signals))
+    Ok(finish(&finished, &args, (file, program), &signals))
 }
 
 /// Returns the exit status of a run that does not begin yet: its question is open, or it goes on in the background.
@@ -293,8 +295,17 @@ fn prepare(context: &Context) -> Result<(Option<SandboxPolicy>, Plugins), Comman
 }
 
 /// Returns the exit status of a run, after advice on what to do next.
-fn finish(finished: &Finished, args: &RunArgs, program: &str, signals: &Signals) -> u8 {
-    if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
+fn finish(
+    finished: &Finished,
+    args: &RunArgs,
+    (file, program): (&ConfigFile, &str),
+    signals: &Signals,
+) -> u8 {
+    let advise = || {
+        let plain = Context::load_plain(file);
+        next_step::after_with(&finished.state, program, plain.as_ref())
+    };
+    if let Some(next) = (!args.json).then(advise).flatten() {
         output::info(&format!("next: {next}"));
     }
     let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));

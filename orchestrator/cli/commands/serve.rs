@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,12 +62,16 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, CommandError> {
         "{may} the runs of this user; an address lets one browser in, then the next is printed; Ctrl-C \
          ends it"
     ));
+    let runs = Arc::new(UserRuns::default());
+    let read = Arc::clone(&runs);
+    // Nobody waits for its end, and requests do the same if there is no thread for it.
+    drop(thread::Builder::new().name("runs".to_owned()).spawn(move || read.read_ahead()));
     let served = async {
         // Also where whoever started it had it ignore them.
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         tokio::select! {
-            served = serve_runs(listener, access, args.control, Arc::new(UserRuns::default())) => {
+            served = serve_runs(listener, access, args.control, runs) => {
                 served.map_err(CommandError::internal)
             }
             _ = interrupt.recv() => Ok(()),

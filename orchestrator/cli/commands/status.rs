@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::block_on;
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
-use crate::backlog::BacklogView;
+use crate::backlog::{BacklogView, whole_state};
 use crate::context::Context;
 use crate::control::{progress, sender};
 use crate::discovery::ConfigFile;
@@ -117,12 +117,13 @@ fn no_run(layout: &Layout) -> Value {
 pub(crate) fn object(stored: &SelectedRun) -> Value {
     let StoredRun { run, state, started, .. } = &stored.found;
     let holder = stored.holder.as_ref();
+    let whole = whole_state(&stored.layout, &stored.found);
     let waiting_until = state.waiting.as_ref().and_then(|wait| timestamp(wait.until_ms));
     json!({
         "run": run,
-        "phase": phase(state, holder.is_some()),
-        "stop_reason": state.stop.as_ref().map(|stop| stop.reason),
-        "message": state.stop.as_ref().map(|stop| stop.message.as_str()),
+        "phase": phase(&whole, holder.is_some()),
+        "stop_reason": whole.stop.as_ref().map(|stop| stop.reason),
+        "message": whole.stop.as_ref().map(|stop| stop.message.as_str()),
         "started": started,
         "pid": holder.map(|holder| holder.pid),
         "iterations": state.iterations,
@@ -209,7 +210,8 @@ pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
     let phase = phase(state, holder.is_some());
     let words = phase.replace('_', " ");
     if let Some(holder) = holder {
-        return format!("{words} ({holder})");
+        let doing = if phase == "running" { doing(state) } else { String::new() };
+        return format!("{words}{doing} ({holder})");
     }
     if next_step::is_answered(state) {
         return format!("{words}: the question is answered; `run` resumes");
@@ -232,11 +234,22 @@ pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
     }
 }
 
+/// What a run that goes on does.
+fn doing(state: &State) -> String {
+    match &state.latch {
+        _ if state.running.is_some() => format!(": iteration {}", state.iterations),
+        Latch::Claimed { .. } => format!(": checking the work of iteration {}", state.iterations),
+        _ if state.iterations == 0 => ": before the first iteration".to_owned(),
+        _ => format!(": after iteration {}", state.iterations),
+    }
+}
+
 fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     let StoredRun { run, state, started, .. } = &stored.found;
     let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
     let limits = &state.limits;
-    let mut lines = vec![headline(state, stored.holder.as_ref()), format!("  run         {run}")];
+    let whole = whole_state(&stored.layout, &stored.found);
+    let mut lines = vec![headline(&whole, stored.holder.as_ref()), format!("  run         {run}")];
     if let Some(started) = started {
         lines.push(format!("  started     {}", local(*started)));
     }
@@ -356,22 +369,33 @@ fn instead(state: &State) -> String {
     })
 }
 
+/// How often the work was rejected, and how often nobody could check it.
+fn rejected_times(state: &State) -> String {
+    let rejected = format!("rejected {}", count(state.validation.rejections, "time"));
+    match (state.validation.rejections, state.claims.stats.unchecked) {
+        (_, 0) => rejected,
+        (0, unchecked) => format!("not checked {}", count(unchecked, "time")),
+        (_, unchecked) => format!("{rejected}, not checked {}", count(unchecked, "time")),
+    }
+}
+
 fn completion(state: &State) -> Vec<String> {
     let mut lines = vec![match &state.latch {
         Latch::Open if state.needs_no_claim() => "  completion  not checked yet".into(),
         Latch::Open => "  completion  not claimed".into(),
         Latch::Claimed { claim, iteration } if claim.is_automatic() => {
-            match state.validation.rejections {
-                0 => format!("  completion  not checked yet since iteration {iteration}"),
-                times => {
+            match (state.validation.rejections, state.claims.stats.unchecked) {
+                (0, 0) => format!("  completion  not checked yet since iteration {iteration}"),
+                (times, 0) => {
                     format!("  completion  checked {}, rejected each time", count(times, "time"))
                 }
+                _ => format!("  completion  {}", rejected_times(state)),
             }
         }
         Latch::Claimed { claim, iteration } => format!(
-            "  completion  claimed ({}, iteration {iteration}), rejected {}",
+            "  completion  claimed ({}, iteration {iteration}), {}",
             claim.detector,
-            count(state.validation.rejections, "time")
+            rejected_times(state)
         ),
         Latch::Completed(done) => format!(
             "  completion  accepted after iteration {}: {}",

@@ -94,6 +94,8 @@ fn request(
     let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
     let message = announce(layout, origin);
     kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
+    // An agent may have stopped it, or Ctrl-Z: then it would never receive the other one.
+    kill_process(pid, Signal::CONT).map_err(std::io::Error::from)?;
     Ok((pid, message))
 }
 

@@ -18,7 +18,7 @@ use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::{duration, one_line};
 use crate::sandbox::SandboxPolicy;
-use crate::validation_setup::ValidationSetup;
+use crate::validation_setup::{CheckProcesses, ValidationSetup};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -111,7 +111,8 @@ async fn judge(context: &Context) -> Result<Checked, CommandError> {
     })?;
     let policy = SandboxPolicy::from_context(context)?;
     let plugins = Plugins::from_context(context)?;
-    let setup = ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
+    let processes = CheckProcesses::begin(context)?;
+    let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
     let verdicts = redactor.redact(setup.policy.verify(&workspace, &setup.env).await);
     let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();

@@ -1,5 +1,6 @@
 //! `why`
 
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_core::machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
@@ -53,7 +54,9 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     let program = context::invocation(file);
     let backlog = BacklogView::read(&context, &stored.layout)?;
     let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
-    let hints = Hints { program: &program, unfinished };
+    // The runs of a backlog have what is left of its limits.
+    let plain = Some(&context.loaded).filter(|_| backlog.is_none());
+    let hints = Hints { program: &program, unfinished, plain };
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
@@ -78,6 +81,8 @@ struct Hints<'a> {
     program: &'a str,
     /// What helps while the backlog that the run is part of is not complete.
     unfinished: Option<String>,
+    /// What the next `run` is configured to.
+    plain: Option<&'a LoadedConfig>,
 }
 
 /// Iterations in a row in which the same happened.
@@ -180,7 +185,9 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
             let causes = episode.causes.iter().filter_map(|at| story.claim_stats.causes.get(*at));
             let causes: Vec<String> =
                 causes.map(|cause| story.claim_stats.cause_text(cause)).collect();
-            facts.push(format!("rejected: {}", one_line(&causes.join("; "), 300)));
+            // The causes themselves say that nothing was checked.
+            let word = if episode.unchecked { "" } else { "rejected: " };
+            facts.push(format!("{word}{}", one_line(&causes.join("; "), 300)));
         }
         None => {}
     }
@@ -377,6 +384,8 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
     } else if story.claim_stats.needs_claims()
         && story.claim_stats.claims == 0
         && story.claim_stats.says_done > 0
+        // There, what follows says so.
+        && state.resume_blocker() != Some(ResumeBlocker::Stagnation)
     {
         advice.push(say(
             "say in the prompt how to claim completion: the agent said that it was done, but never \
@@ -385,7 +394,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
     let resumes = || next_step::resumes(state, program);
-    advice.push(next_step::after(state, program).unwrap_or_else(resumes));
+    advice.push(next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes));
     advice
 }
 

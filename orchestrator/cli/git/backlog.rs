@@ -4,23 +4,30 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::CommitMode;
+use ralph_orchestrator_core::engine::StopRequests;
 use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_driver::{BacklogSaver, ItemRun, differ_in_records_only};
 use ralph_orchestrator_git::{CommitPolicy, RepoPath, Repository};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::{SupervisedGit, environment};
 use crate::context::Context;
 use crate::orphans::RUN_ID;
 use crate::render::text::one_line;
+use crate::signals::Signals;
 
 /// The longest first line of a commit message, in characters.
 const LONGEST_SUBJECT: usize = 72;
+
+/// How long a commit may take once the run was asked to stop.
+const AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Commits the backlog's file when an item is complete.
 pub(crate) struct BacklogCommits {
@@ -29,6 +36,7 @@ pub(crate) struct BacklogCommits {
     workspace: PathBuf,
     vars: BTreeMap<String, String>,
     switch: KillSwitch,
+    stop: StopRequests,
 }
 
 impl BacklogCommits {
@@ -38,7 +46,7 @@ impl BacklogCommits {
         context: &Context,
         backlog: &Arc<dyn Backlog>,
         layout: &Layout,
-        switch: &KillSwitch,
+        signals: &Signals,
     ) -> Option<Self> {
         let config = &context.loaded.config;
         let is_wanted = config.git.commit == CommitMode::Iteration && backlog.format() != "sqlite";
@@ -47,7 +55,8 @@ impl BacklogCommits {
             layout: layout.clone(),
             workspace: config.run.workspace.clone(),
             vars: context.vars.clone(),
-            switch: switch.clone(),
+            switch: signals.switch.clone(),
+            stop: signals.watch_requests(),
         })
     }
 }
@@ -61,7 +70,9 @@ impl BacklogSaver for BacklogCommits {
             return Ok(());
         }
         let supervisor = Supervisor::this_binary().with_kill_switch(self.switch.clone());
+        let cancel = watch::Sender::new(false);
         let git = SupervisedGit::find(supervisor, &self.vars, Handle::current())?;
+        let git = git.cancelled_by(cancel.subscribe());
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), completed.run.clone().into());
         let (backlog, workspace) = (Arc::clone(&self.backlog), self.workspace.clone());
@@ -73,7 +84,15 @@ impl BacklogSaver for BacklogCommits {
                 differ_in_records_only(&*backlog, before, after)
             })
         };
-        let outcome = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+        let mut work = tokio::task::spawn_blocking(work);
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome,
+            () = after_stop(self.stop.clone()) => {
+                cancel.send_replace(true);
+                work.await
+            }
+        };
+        let outcome = outcome.map_err(|error| error.to_string())?;
         let outcome = outcome.map_err(|error| error.to_string())?;
         match outcome.skipped.first() {
             None => Ok(()),
@@ -83,6 +102,14 @@ impl BacklogSaver for BacklogCommits {
             )),
         }
     }
+}
+
+/// Resolves a while after the run was asked to stop.
+async fn after_stop(mut stop: StopRequests) {
+    if stop.wait_for(|requests| *requests > 0).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(AFTER_STOP).await;
 }
 
 /// Says what the commit is about: the same after a crash.

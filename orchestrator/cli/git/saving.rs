@@ -22,9 +22,10 @@ pub(crate) struct GitRepositories {
 
 impl VersionControl for GitRepositories {
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
-        let RepositoryLocation { run, workspace, folder, is_new, guard } = location;
+        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled } = location;
         let supervisor = self.supervisor.clone().with_guard(guard);
         let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
+        let git = git.cancelled_by(cancelled);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), run.clone().into());
         let open = || -> Result<_, GitError> {
@@ -45,6 +46,7 @@ impl VersionControl for GitRepositories {
     ) -> Result<Vec<String>, String> {
         let supervisor = self.supervisor.clone().with_guard(location.guard);
         let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
+        let git = git.cancelled_by(location.cancelled);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), location.run.into());
         Repository::recent_subjects(&location.workspace, &git, &vars, most)

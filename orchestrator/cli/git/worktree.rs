@@ -75,6 +75,8 @@ pub(crate) struct WorktreeView {
     /// The user's workspace.
     home: PathBuf,
     exists: bool,
+    /// The next start goes on in it.
+    is_needed: bool,
     /// The backlog, relative to the workspace.
     backlog: Option<PathBuf>,
     /// `None` if it could not be found out.
@@ -94,7 +96,8 @@ impl WorktreeView {
         let home = context.loaded.configured_workspace().to_owned();
         let work = if exists { find_work(context, layout, &record, &home).await? } else { None };
         let backlog = context.loaded.config.backlog.as_ref().map(|backlog| backlog.path.clone());
-        Ok(Some(Self { record, home, exists, backlog, work }))
+        let is_needed = found.state.completion().is_none();
+        Ok(Some(Self { record, home, exists, is_needed, backlog, work }))
     }
 
     /// Returns lines that say where the work is, and what to do with it: a label and a value each.
@@ -152,7 +155,8 @@ impl WorktreeView {
             let has_copies_only =
                 self.work.is_some_and(|work| work.uncommitted == Some(0) && work.left_out > 0);
             let force = if has_copies_only { " --force" } else { "" };
-            rows.push(("remove", format!("git -C {home} worktree remove{force} {at}")));
+            let when = if self.is_needed { "not before `run` has completed: " } else { "" };
+            rows.push(("remove", format!("{when}git -C {home} worktree remove{force} {at}")));
         }
         rows
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
+use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict, is_unchecked};
 use ralph_orchestrator_core::store::Layout;
 
 use super::live::{LiveActivity, LiveLine};
@@ -385,8 +385,9 @@ impl HumanReporter {
                 reason.strip_prefix(&named.validator).is_some_and(|r| r.starts_with(':'))
             })
         };
+        let label = if is_unchecked(verdicts, reasons) { "not checked" } else { "rejected" };
         for reason in reasons.iter().filter(|reason| !said(reason)) {
-            self.block(state, RED, "  rejected: ", reason);
+            self.block(state, RED, &format!("  {label}: "), reason);
         }
     }
 }

@@ -180,6 +180,7 @@ pub(crate) fn iteration_cells(episode: &IterationSummary) -> [String; 6] {
     let verdict = match episode.accepted {
         _ if episode.needs_human => "asks for a human",
         Some(true) => "accepted",
+        Some(false) if episode.unchecked => "not checked",
         Some(false) => "rejected",
         None => "",
     };

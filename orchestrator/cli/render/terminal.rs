@@ -59,6 +59,25 @@ pub(crate) fn fit(text: &str, most: usize) -> String {
     kept
 }
 
+/// The end of a text that takes no more than so many columns, after `…` for what is left out.
+pub(crate) fn fit_end(text: &str, most: usize) -> String {
+    let mut start = text.len();
+    let mut used = columns(text);
+    if used <= most {
+        return text.to_owned();
+    }
+    used = usize::from(most > 0);
+    for (index, c) in text.char_indices().rev() {
+        used += c.width().unwrap_or_default();
+        if used > most {
+            break;
+        }
+        start = index;
+    }
+    let sign = if most > 0 { "…" } else { "" };
+    format!("{sign}{}", text.get(start..).unwrap_or_default())
+}
+
 /// The text in lines of at most `width` columns, all but the first after `indent` spaces. White space at
 /// the beginning stays. A word that does not fit after the indent has a line of its own, further to the
 /// left, and one that fits no line stays where it is. A number stays with its unit, figures such as `+3 -1` with what they are of.
@@ -130,6 +149,11 @@ mod tests {
         assert_eq!(fit("日本語", 4), "日…");
         assert_eq!(fit("e\u{301}t\u{e9}", 3), "e\u{301}t\u{e9}");
         assert_eq!(fit("abc", 0), "");
+        assert_eq!(fit_end("short", 5), "short");
+        assert_eq!(fit_end("longer", 5), "…nger");
+        assert_eq!(fit_end("日本語", 5), "…本語");
+        assert_eq!(fit_end("日本語", 4), "…語");
+        assert_eq!(fit_end("abc", 0), "");
     }
 
     #[test]

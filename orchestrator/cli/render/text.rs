@@ -367,6 +367,7 @@ pub(crate) fn capability_names(can: &Capabilities) -> Vec<&'static str> {
         (can.cost && !can.free, "cost"),
         (can.tokens, "tokens"),
         (can.context, "context"),
+        (can.tool_calls, "tool calls"),
         (can.interrupt, "interrupt"),
         (can.handoff, "hand-off"),
         (can.in_session_validation, "in-session validation"),

@@ -33,7 +33,7 @@ struct Bar {
     y: f64,
     width: f64,
     height: f64,
-    /// What the last of them came to: "accepted", "rejected" or nothing.
+    /// What the last of them came to: "accepted", "rejected", "not checked" or nothing.
     verdict: &'static str,
     title: String,
 }

@@ -11,7 +11,7 @@ use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
 
-use crate::commands::limits::{LIMITS, used};
+use crate::commands::limits::{LIMITS, is_unreported, used};
 use crate::commands::run_selection::SelectedRun;
 use crate::commands::status::{headline, phase};
 use crate::control::sender;
@@ -159,12 +159,12 @@ fn limit_facts(state: &State, runtime_ms: u64, limit: Limit) -> LimitFacts {
         let thousandths = amount(used).saturating_mul(1000) / amount(max).max(1);
         u16::try_from(thousandths.min(1000)).unwrap_or(1000)
     });
-    let cost_is_unknown = limit == Limit::Cost && !state.budget.cost_reported && amount(used) == 0;
-    let used = if cost_is_unknown { "not reported".to_owned() } else { shown(used, limit) };
+    let is_unknown = is_unreported(state, limit);
+    let used = if is_unknown { "not reported".to_owned() } else { shown(used, limit) };
     LimitFacts {
         used,
         max: max.map(|max| shown_limit(max, limit)),
-        share: share.filter(|_| !cost_is_unknown),
+        share: share.filter(|_| !is_unknown),
         value: max.map_or_else(|| "none".to_owned(), typed),
     }
 }
@@ -237,6 +237,7 @@ fn iteration(own: &IterationSummary, is_running: bool) -> IterationFacts {
     }
     let tone = match (own.accepted, &own.outcome) {
         (Some(true), _) => Tone::Good,
+        (Some(false), _) if own.unchecked => Tone::Warning,
         (Some(false), _) => Tone::Bad,
         (None, Some(IterationOutcome::Failed { .. } | IterationOutcome::Interrupted)) => {
             Tone::Warning

@@ -33,22 +33,19 @@ impl RecordStream for Records {
     fn read(&mut self, each: &mut dyn FnMut(RecordEvent)) -> Result<(), SourceError> {
         let Self { reader, formatter, after, last } = self;
         let most = last.take();
-        let mut newest = VecDeque::new();
-        let read = reader.read(|entry| {
-            // The formatter has to see all: what it says of a record depends on those before.
-            let lines = formatter.lines(entry);
-            match most {
-                None if entry.seq > *after => each(event(entry, lines)),
-                None => {}
-                Some(most) => {
-                    newest.push_back((entry.clone(), lines));
-                    if newest.len() > most {
-                        newest.pop_front();
-                    }
+        let mut newest: VecDeque<JournalEntry> = VecDeque::new();
+        // The formatter has to see all: what it says of a record depends on those before.
+        let read = reader.read(|entry| match most {
+            None if entry.seq > *after => each(event(entry, formatter.lines(entry))),
+            None => formatter.skip(&entry.record),
+            Some(most) => {
+                newest.push_back(entry.clone());
+                if newest.len() > most {
+                    newest.drain(..1).for_each(|entry| formatter.skip(&entry.record));
                 }
             }
         });
-        newest.into_iter().for_each(|(entry, lines)| each(event(&entry, lines)));
+        newest.iter().for_each(|entry| each(event(entry, formatter.lines(entry))));
         read.map(drop).map_err(|error| SourceError::Failed(error.to_string()))
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn explain(
         suggest(&mut error, path, name, issue);
     } else if let Some(help) = shapes::advice(provenance.value(&full), &full, &issue.message) {
         error.help = Some(help);
-    } else if schema::may_be_none(&full) {
+    } else if schema::may_be_none(&full) && !is_off(provenance.value(&full)) {
         error.help = Some("\"none\" turns this limit off".to_owned());
     } else if matches!(provenance.value(&full), Some(Value::Array(..))) && is_table(&full) {
         error.help = Some(format!("one table is `[{}]`, with single brackets", error.key));
@@ -138,6 +138,11 @@ pub(crate) fn explain(
             Some(format!("write `[[{}]]`, with double brackets: there may be several", error.key));
     }
     error
+}
+
+/// Whether a limit is turned off already.
+fn is_off(value: Option<&Value>) -> bool {
+    matches!(value, Some(Value::String(_, word)) if word == "none")
 }
 
 /// Whether it is one table where there may be several.

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{
 use serde_json::Value;
 
 use crate::detectors_validators::{
-    BuildItem, CheckResult, ItemFixture, ItemReport, odd, opened, same, unknown_key,
+    BuildItem, CheckResult, ItemFixture, ItemReport, odd, same, unknown_key,
 };
 
 /// An odd text has at most so many characters: each line may be an item.
@@ -19,8 +19,8 @@ pub async fn check_backlog_format(
     make: BuildItem<'_, dyn BacklogFormat>,
 ) -> ItemReport {
     let mut report = ItemReport::new("a format", place);
-    let made = make(table.clone(), &place.context).await;
-    let Some(built) = opened(&mut report, made) else { return report };
+    let making = make(table.clone(), &place.context);
+    let Some(built) = report.open(making).await else { return report };
     let format = &*built;
     report.ask("unknown key", unknown_key(make, place, table)).await;
     let description = format.describe();

@@ -11,11 +11,12 @@ use ralph_orchestrator_contract::{
     CompletionDetector, DetectorInput, Event, EvidenceValidator, NeverCancelled, Tokens, Usage,
     ValidationContext, Verdict, async_trait,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::processes::marked;
-use crate::settings::word_of;
+use crate::settings::{BACKLOG_CHECKS, DETECTOR_CHECKS, VALIDATOR_CHECKS, word_of};
 use crate::{CheckResultRow, CheckSettings, Outcome, TableRow, WorkspaceCase};
 
 /// Nothing that is asked here takes longer, unless something hangs.
@@ -134,20 +135,52 @@ impl ItemReport {
     }
 
     pub(crate) async fn ask(&mut self, what: &str, question: impl Future<Output = CheckResult>) {
-        if !self.settings.includes(&word_of(what)) {
+        let word = word_of(what);
+        debug_assert!(
+            [&DETECTOR_CHECKS, &VALIDATOR_CHECKS, &BACKLOG_CHECKS]
+                .iter()
+                .any(|checks| checks.contains(&word.as_str()) || word.starts_with("workspace-")),
+            "{word} is on no list"
+        );
+        if !self.settings.includes(&word) {
             return;
         }
         let began = Instant::now();
         let limit = self.settings.limit(TIMEOUT);
-        let outcome = match tokio::time::timeout(limit, question).await {
-            Ok(Ok(())) => Outcome::Passed,
-            Ok(Err(why)) => Outcome::Failed(why),
-            Err(_) => Outcome::Failed(format!("not within {} s", limit.as_secs_f64())),
+        let (outcome, is_late) = match tokio::time::timeout(limit, question).await {
+            Ok(Ok(())) => (Outcome::Passed, false),
+            Ok(Err(why)) => (Outcome::Failed(why), false),
+            Err(_) => (Outcome::Failed(format!("not within {} s", limit.as_secs_f64())), true),
         };
-        self.add(what, outcome, began.elapsed());
+        self.add(what, (outcome, is_late), began.elapsed());
     }
 
-    fn add(&mut self, what: &str, outcome: Outcome, duration: Duration) {
+    /// Builds the item, as the first check.
+    pub(crate) async fn open<T: ?Sized>(&mut self, making: ItemFuture<T>) -> Option<Box<T>> {
+        let (began, limit) = (Instant::now(), self.settings.limit(TIMEOUT));
+        let (outcome, is_late, built) = match tokio::time::timeout(limit, making).await {
+            Ok(Ok(built)) => (Outcome::Passed, false, Some(built)),
+            Ok(Err(error)) => {
+                let place = if error.key.is_empty() {
+                    String::new()
+                } else {
+                    format!("`{}`: ", error.key.join("."))
+                };
+                let why = format!("it rejects its table: {place}{error}");
+                (Outcome::Failed(why), false, None)
+            }
+            Err(_) => {
+                let seconds = limit.as_secs_f64();
+                let why = format!("not within {seconds} s: `open` is not answered");
+                (Outcome::Failed(why), true, None)
+            }
+        };
+        self.add("opens", (outcome, is_late), began.elapsed());
+        built
+    }
+
+    fn add(&mut self, what: &str, (outcome, is_late): (Outcome, bool), duration: Duration) {
+        let (outcome, remarks) = self.settings.with_remarks(outcome, is_late);
         let row = (what.to_owned(), outcome, duration);
         self.settings.report(&CheckResultRow {
             word: word_of(what),
@@ -155,6 +188,7 @@ impl ItemReport {
             outcome: row.1.clone(),
             duration,
             transcript: None,
+            remarks,
         });
         self.rows.push(row);
     }
@@ -174,8 +208,8 @@ pub async fn check_detector(
     make: BuildItem<'_, dyn CompletionDetector>,
 ) -> ItemReport {
     let mut report = ItemReport::new("a detector", place);
-    let made = make(table.clone(), &place.context).await;
-    let Some(built) = opened(&mut report, made) else { return report };
+    let making = make(table.clone(), &place.context);
+    let Some(built) = report.open(making).await else { return report };
     let detector = &*built;
     report.ask("unknown key", unknown_key(make, place, table)).await;
     detector.name().clone_into(&mut report.name);
@@ -248,8 +282,8 @@ pub async fn check_validator(
     make: BuildItem<'_, dyn EvidenceValidator>,
 ) -> ItemReport {
     let mut report = ItemReport::new("a validator", place);
-    let made = make(table.clone(), &place.context).await;
-    let Some(built) = opened(&mut report, made) else { return report };
+    let making = make(table.clone(), &place.context);
+    let Some(built) = report.open(making).await else { return report };
     let validator = &*built;
     report.ask("unknown key", unknown_key(make, place, table)).await;
     report.name = validator.describe().kind;
@@ -282,15 +316,27 @@ async fn same_check(place: &ItemFixture, validator: &dyn EvidenceValidator) -> C
 
 async fn same_verdict(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     let text = "The task is complete.";
-    let first = verdict(place, validator, text, &NeverCancelled).await?;
-    same(&first, &verdict(place, validator, text, &NeverCancelled).await?)
+    let first = decided(place, validator, text).await?;
+    same(&first, &decided(place, validator, text).await?)
 }
 
 async fn odd_claims(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     for text in odd() {
-        verdict(place, validator, &text, &NeverCancelled).await?;
+        decided(place, validator, &text).await?;
     }
     Ok(())
+}
+
+/// Validates, where an error is no decision.
+async fn decided(
+    place: &ItemFixture,
+    validator: &dyn EvidenceValidator,
+    text: &str,
+) -> Result<Verdict, String> {
+    match verdict(place, validator, text, &NeverCancelled).await? {
+        Verdict::Error { message } => Err(format!("it neither accepts nor rejects: {message}")),
+        verdict => Ok(verdict),
+    }
 }
 
 async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
@@ -315,25 +361,12 @@ async fn given_up(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Che
     place.check_no_processes().await
 }
 
-pub(crate) fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> CheckResult {
-    if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
-}
-
-pub(crate) fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) -> Option<Box<T>> {
-    let (outcome, built) = match made {
-        Ok(built) => (Outcome::Passed, Some(built)),
-        Err(error) => {
-            let place = if error.key.is_empty() {
-                String::new()
-            } else {
-                format!("`{}`: ", error.key.join("."))
-            };
-            let why = format!("it rejects its table: {place}{error}");
-            (Outcome::Failed(why), None)
-        }
-    };
-    report.add("opens", outcome, Duration::ZERO);
-    built
+pub(crate) fn same<T: PartialEq + Serialize>(first: &T, second: &T) -> CheckResult {
+    if first == second {
+        return Ok(());
+    }
+    let text = |value: &T| serde_json::to_string(value).unwrap_or_default();
+    Err(format!("the same question has two answers: {}, then {}", text(first), text(second)))
 }
 
 fn with_unknown(table: &Value) -> Value {

@@ -103,6 +103,7 @@ mod detectors_validators;
 mod fixture;
 mod own_tools;
 mod recording_sink;
+mod reported;
 mod scenario;
 mod scenarios;
 mod settings;
@@ -122,7 +123,9 @@ pub use detectors_validators::{
 pub use fixture::{Behaviour, Fixture, Subject, with_claude, with_codex};
 pub use recording_sink::RecordingSink;
 pub use scenario::Scenario;
-pub use settings::{CheckResultRow, CheckSettings};
+pub use settings::{
+    BACKLOG_CHECKS, CheckResultRow, CheckSettings, DETECTOR_CHECKS, VALIDATOR_CHECKS,
+};
 pub use workspace_cases::{CaseExpectation, WorkspaceCase};
 
 use scenarios::NotPassed;
@@ -237,9 +240,8 @@ impl<T: fmt::Display> fmt::Display for TableRow<'_, T> {
         let (what, outcome, duration) = self.0;
         let title = what.to_string();
         let (outcome, duration) = (outcome.clone(), *duration);
-        let row =
-            CheckResultRow { word: word_of(&title), title, outcome, duration, transcript: None };
-        row.fmt(f)
+        let (word, remarks) = (word_of(&title), Vec::new());
+        CheckResultRow { word, title, outcome, duration, transcript: None, remarks }.fmt(f)
     }
 }
 
@@ -258,7 +260,7 @@ pub fn run(options: &Options, make: impl Fn(&Fixture) -> Subject + Sync) -> Repo
         Scenario::ALL.into_iter().partition(|scenario| *scenario == Scenario::Flood);
     let mut done = run_some(&together, PARALLEL, options, &make);
     done.extend(run_some(&alone, 1, options, &make));
-    done.sort_by_key(|(row, _)| row.0);
+    done.sort_by_key(|run| run.row.0);
     report(done)
 }
 
@@ -272,20 +274,32 @@ pub type SubjectFuture = Pin<Box<dyn Future<Output = Result<Subject, String>>>>;
 /// If there is no room for folders, or `make` panics.
 pub async fn run_async(options: &Options, make: &dyn Fn(&Fixture) -> SubjectFuture) -> Report {
     let mut done = Vec::new();
+    let mut options = options.clone();
     for scenario in Scenario::ALL {
         if options.settings.includes(scenario.word()) {
-            done.push(examine_one(scenario, options, make).await);
+            let examined = examine_one(scenario, &options, make).await;
+            if scenario == Scenario::Start && examined.is_late {
+                // Each of the others would take as long.
+                options = options.skip(&Scenario::ALL, "`start` came to no end");
+            }
+            done.push(examined);
         }
     }
     report(done)
 }
 
-/// The row of a scenario, and the adapter's name if it was learnt.
-type ScenarioRun = (Row<Scenario>, Option<String>);
+/// What came of a scenario.
+struct ScenarioRun {
+    row: Row<Scenario>,
+    /// The adapter's name, if it was learnt.
+    name: Option<String>,
+    /// Whether it was given up because it took too long.
+    is_late: bool,
+}
 
 fn report(done: Vec<ScenarioRun>) -> Report {
-    let adapter = done.iter().find_map(|(_, name)| name.clone()).unwrap_or_default();
-    Report { adapter, rows: done.into_iter().map(|(row, _)| row).collect() }
+    let adapter = done.iter().find_map(|run| run.name.clone()).unwrap_or_default();
+    Report { adapter, rows: done.into_iter().map(|run| run.row).collect() }
 }
 
 #[allow(clippy::print_stdout)]
@@ -305,7 +319,7 @@ fn run_some(
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime can be built");
             let examined = runtime.block_on(examine_one(*scenario, options, &make));
-            println!("{}", TableRow(&examined.0));
+            println!("{}", TableRow(&examined.row));
             done.push(examined);
         }
         done
@@ -326,6 +340,7 @@ async fn examine_one(
     let began = Instant::now();
     let log = TranscriptLog::default();
     let skipped = options.skipped.iter().find(|(skipped, _)| *skipped == scenario);
+    let mut is_late = false;
     let (outcome, name) = if let Some((_, why)) = skipped {
         (Outcome::Skipped(why.clone()), None)
     } else {
@@ -340,13 +355,17 @@ async fn examine_one(
             Ok(Err(NotPassed::Failed(why))) => (Outcome::Failed(why), None),
             Ok(Err(NotPassed::Unsupported(why))) => (Outcome::Skipped(why), None),
             Err(_) => {
+                is_late = true;
                 let is_reported = log.has_events() || scenario == Scenario::Check;
                 let why = if is_reported { "" } else { "; it sent no event" };
-                (Outcome::Failed(format!("not within {} s{why}", limit.as_secs_f64())), None)
+                let warning = log.warning().map(|text| format!("; {text}")).unwrap_or_default();
+                let seconds = limit.as_secs_f64();
+                (Outcome::Failed(format!("not within {seconds} s{why}{warning}")), None)
             }
         }
     };
     let duration = began.elapsed();
+    let (outcome, remarks) = options.settings.with_remarks(outcome, is_late);
     let failed = matches!(outcome, Outcome::Failed(_));
     options.settings.report(&CheckResultRow {
         word: scenario.word().to_owned(),
@@ -354,6 +373,7 @@ async fn examine_one(
         outcome: outcome.clone(),
         duration,
         transcript: failed.then(|| log.text()).filter(|text| !text.is_empty()),
+        remarks,
     });
-    ((scenario, outcome, duration), name)
+    ScenarioRun { row: (scenario, outcome, duration), name, is_late }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Report,
-    Usage, async_trait,
+    async_trait,
 };
 
-use crate::fixture::{Behaviour, FIRST, Fixture, LAST, Subject};
+use crate::fixture::{Behaviour, Fixture, Subject};
 use crate::own_tools;
+use crate::reported::{context, start, text_of, usage};
 use crate::{BusyTool, Options, RecordingSink, Scenario, SubjectFuture};
 
 const SAID: &str = "All is well: ünïcödé \u{1f980}.";
@@ -55,7 +56,7 @@ pub(super) async fn run_scenario(
     }
     match scenario {
         Scenario::Check => check(&fixture, &subject).await,
-        Scenario::Start => said(&ended(&fixture, &subject, PROMPT, &RecordingSink::new()).await?),
+        Scenario::Start => start(&fixture, &subject).await,
         Scenario::TreeEnd | Scenario::BadOutput => {
             said_after(&ended(&fixture, &subject, PROMPT, &RecordingSink::new()).await?)
         }
@@ -144,7 +145,7 @@ pub(super) async fn ended(
     Ok(result)
 }
 
-fn said(result: &Result<Report, AgentError>) -> CheckResult {
+pub(super) fn said(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().map(str::trim_end);
     match text {
@@ -155,7 +156,7 @@ fn said(result: &Result<Report, AgentError>) -> CheckResult {
 }
 
 /// Returns as much of the end of a text as a line can show.
-fn end_of(text: &str) -> String {
+pub(super) fn end_of(text: &str) -> String {
     let start = text.ceil_char_boundary(text.len().saturating_sub(120));
     let end = text.get(start..).unwrap_or(text);
     if start > 0 { format!("…{end}") } else { end.to_owned() }
@@ -171,7 +172,7 @@ fn cancelled(
         Err(error) if error.message.contains("did not end within") => Err(error.message),
         Err(error) if error.class == ErrorClass::Cancelled => claims_nothing(sink, &error),
         Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
-        Ok(report) => Err(format!("it went on to a good end: {report:?}")),
+        Ok(report) => Err(format!("it went on to a good end{}", text_of(&report))),
     }
 }
 
@@ -181,11 +182,20 @@ fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> CheckResult {
         Event::Session { id, .. } => Some(id.clone()),
         _ => None,
     });
-    let report = &error.report;
-    if report.final_text.is_some() || session.is_some() && report.session != session {
-        return Err(format!("its report has a text, or not its session: {report:?}"));
+    let (report, class) = (&error.report, error.class.word());
+    if let Some(text) = &report.final_text {
+        let text = end_of(text);
+        return Err(format!("the report of a `{class}` run has a `final_text`: {text:?}"));
     }
-    Ok(())
+    match (&session, &report.session) {
+        (Some(announced), None) => Err(format!(
+            "the report of a `{class}` run lacks `session`: it announced `{announced}`"
+        )),
+        (Some(announced), Some(named)) if named != announced => Err(format!(
+            "the report of a `{class}` run has the session `{named}`: it announced `{announced}`"
+        )),
+        _ => Ok(()),
+    }
 }
 
 async fn cancel_at_first_event(
@@ -215,7 +225,9 @@ async fn check(fixture: &Fixture, subject: &Subject) -> CheckResult {
         reported.insert(subject.agent().check(&env).await.map_err(|error| error.to_string())?);
     }
     if reported.len() != 1 || reported.first().is_none_or(String::is_empty) {
-        return Err(format!("it does not say the same, or nothing: {reported:?}"));
+        let reported: Vec<_> = reported.iter().map(|text| format!("`{text}`")).collect();
+        let reported = reported.join(", then ");
+        return Err(format!("its `check` finds nothing, or not the same twice: {reported}"));
     }
     if subject.agent().describe() != subject.agent().describe() {
         return Err("it does not describe itself always the same".to_owned());
@@ -224,7 +236,7 @@ async fn check(fixture: &Fixture, subject: &Subject) -> CheckResult {
         return Err("it asked the model".to_owned());
     }
     if fixture.files() != before {
-        return Err(format!("it changed the workspace: {:?}", fixture.files()));
+        return Err(format!("it changed the workspace: {}", fixture.files().join(", ")));
     }
     fixture.wait_for_no_processes().await
 }
@@ -240,7 +252,8 @@ async fn order(fixture: &Fixture, subject: &Subject) -> CheckResult {
             // Agents without sessions tell of none.
             Event::Session { id, .. } => {
                 if let (None, Some(event)) = (session, began) {
-                    return Err(format!("before the session began: {event:?}"));
+                    let event = serde_json::to_string(event).unwrap_or_default();
+                    return Err(format!("before the event `session` came {event}"));
                 }
                 if session.replace(id).is_some_and(|before| before != id) {
                     return Err("two sessions began".to_owned());
@@ -257,7 +270,8 @@ async fn order(fixture: &Fixture, subject: &Subject) -> CheckResult {
         }
     }
     if called != answered {
-        return Err(format!("calls without a result: {called:?}, {answered:?}"));
+        let missing: Vec<&str> = called.difference(&answered).map(|id| id.as_str()).collect();
+        return Err(format!("without a `tool_result`: {}", missing.join(", ")));
     }
     let text =
         |event: &Event| matches!(event, Event::Text { text } if text.trim_end().ends_with(SAID));
@@ -386,7 +400,12 @@ async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> CheckResu
     if drop_it {
         let task = fixture.task(&subject, PROMPT.to_vec());
         tokio::select! {
-            result = subject.agent().run(task, &sink) => return Err(format!("it ended: {result:?}")),
+            result = subject.agent().run(task, &sink) => {
+                return Err(match result {
+                    Ok(report) => format!("it ended before its tool was up{}", text_of(&report)),
+                    Err(error) => format!("it ended before its tool was up: {error}"),
+                });
+            }
             () = up => {}
         }
         fixture.wait_for_no_processes().await?;
@@ -418,57 +437,11 @@ async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> CheckResu
     }
 }
 
-async fn usage(fixture: &Fixture, subject: &Subject) -> CheckResult {
-    let sink = RecordingSink::new();
-    let result = ended(fixture, subject, PROMPT, &sink).await?;
-    said_after(&result)?;
-    let report = result.map_err(|error| error.to_string())?;
-    let mut last = Usage::default();
-    for event in sink.events().iter() {
-        let Event::Usage { usage } = event else { continue };
-        // A figure that is not told is what it was.
-        let fell = usage.tokens.is_some() && usage.tokens != last.max(*usage).tokens
-            || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
-        if fell {
-            return Err(format!("figures went down: {last:?}, then {usage:?}"));
-        }
-        last = last.max(*usage);
-    }
-    let can = subject.agent().describe().capabilities;
-    if can.tokens && report.usage.tokens != Some(FIRST + LAST) {
-        return Err(format!("{:?}, but the model served {:?}", report.usage, FIRST + LAST));
-    }
-    if last.max(report.usage) != report.usage {
-        return Err(format!("the report has less than was told: {:?}, {last:?}", report.usage));
-    }
-    Ok(())
-}
-
-async fn context(fixture: &Fixture, subject: &Subject) -> CheckResult {
-    let sink = RecordingSink::new();
-    said_after(&ended(fixture, subject, PROMPT, &sink).await?)?;
-    let events = sink.events();
-    let last = events.iter().rev().find_map(|event| match event {
-        Event::Context { used, window } => Some((*used, *window)),
-        _ => None,
-    });
-    let Some((used, window)) = last else {
-        return Err("it reports no `context`".to_owned());
-    };
-    if used == 0 || used > LAST.total() || window.is_some_and(|window| window < used) {
-        return Err(format!(
-            "it reports {used} of {window:?} tokens in its context, but the last request had {}",
-            LAST.total()
-        ));
-    }
-    Ok(())
-}
-
 async fn refused(scenario: Scenario, fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     let error = match ended(fixture, subject, PROMPT, &sink).await? {
         Err(error) => error,
-        Ok(report) => return Err(format!("it came to a good end: {report:?}")),
+        Ok(report) => return Err(format!("it came to a good end{}", text_of(&report))),
     };
     let fits = match scenario {
         Scenario::RateLimited => matches!(error.class, ErrorClass::RateLimited { .. }),

@@ -20,6 +20,8 @@ pub struct CheckResultRow {
     pub duration: Duration,
     /// What the agent reported in it, one JSON value per line; only of a scenario that failed.
     pub transcript: Option<String>,
+    /// What was noticed beside and is no failure of its own, such as an ignored event.
+    pub remarks: Vec<String>,
 }
 
 impl fmt::Display for CheckResultRow {
@@ -30,11 +32,13 @@ impl fmt::Display for CheckResultRow {
             Outcome::Skipped(why) => ("skipped", why.as_str()),
         };
         let (title, seconds) = (&self.title, self.duration.as_secs_f64());
-        write!(f, "  {title:<22} {word:<8} {seconds:>6.1} s  {why}")
+        write!(f, "  {title:<22} {word:<8} {seconds:>6.1} s  {why}")?;
+        self.remarks.iter().try_for_each(|remark| write!(f, "\n  {:<22} {remark}", ""))
     }
 }
 
 type OnRow = Arc<dyn Fn(&CheckResultRow) + Send + Sync>;
+type TakeRemarks = Arc<dyn Fn(bool) -> Vec<String> + Send + Sync>;
 
 /// Which checks are run, how long each may take, and who is told of each.
 #[derive(Clone, Default)]
@@ -42,6 +46,7 @@ pub struct CheckSettings {
     only: Option<BTreeSet<String>>,
     timeout: Option<Duration>,
     on_row: Option<OnRow>,
+    remarks: Option<TakeRemarks>,
 }
 
 impl fmt::Debug for CheckSettings {
@@ -75,6 +80,25 @@ impl CheckSettings {
         self
     }
 
+    /// Calls `take` after each check for what was noticed since the last time; with true if the check was given
+    /// up because it took too long, when calls without an answer are of interest.
+    #[must_use]
+    pub fn remarks(mut self, take: impl Fn(bool) -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.remarks = Some(Arc::new(take));
+        self
+    }
+
+    /// Returns the result with what was noticed: a failure says it, other results have it beside.
+    pub(crate) fn with_remarks(&self, outcome: Outcome, is_late: bool) -> (Outcome, Vec<String>) {
+        let remarks = self.remarks.as_ref().map(|take| take(is_late)).unwrap_or_default();
+        match outcome {
+            Outcome::Failed(why) if !remarks.is_empty() => {
+                (Outcome::Failed(format!("{why}; {}", remarks.join("; "))), Vec::new())
+            }
+            outcome => (outcome, remarks),
+        }
+    }
+
     pub(crate) fn includes(&self, word: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(word))
     }
@@ -89,6 +113,45 @@ impl CheckSettings {
         }
     }
 }
+
+/// The checks of each detector, beside `opens` and those of its workspaces.
+pub const DETECTOR_CHECKS: [&str; 9] = [
+    "unknown-key",
+    "instructions",
+    "same-twice",
+    "odd-texts",
+    "own-instructions",
+    "events",
+    "workspace-unchanged",
+    "an-end-in-the-middle",
+    "no-process-is-left",
+];
+
+/// The same of each validator.
+pub const VALIDATOR_CHECKS: [&str; 9] = [
+    "unknown-key",
+    "demands",
+    "check",
+    "same-twice",
+    "odd-claims",
+    "cancel",
+    "an-end-in-the-middle",
+    "workspace-unchanged",
+    "no-process-is-left",
+];
+
+/// The same of each format of backlogs.
+pub const BACKLOG_CHECKS: [&str; 9] = [
+    "unknown-key",
+    "description",
+    "example",
+    "same-twice",
+    "add",
+    "statuses",
+    "notes",
+    "odd-texts",
+    "no-process-is-left",
+];
 
 /// Returns the stable name of a check that is known by its title.
 pub(crate) fn word_of(title: &str) -> String {

@@ -25,6 +25,8 @@ struct Lines {
     omitted: usize,
     /// The first warning that the agent violated its protocol.
     violation: Option<String>,
+    /// The last warning.
+    warning: Option<String>,
     has_events: bool,
 }
 
@@ -52,19 +54,29 @@ impl TranscriptLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).violation.clone()
     }
 
-    /// Whether the agent reported anything.
+    /// Returns the last warning.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).warning.clone()
+    }
+
+    /// Whether the agent reported anything but warnings and what was printed.
     pub(crate) fn has_events(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).has_events
     }
 
     fn observe(&self, event: &Event) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
-        if let Event::Warning { message } = event
-            && message.contains("violated the protocol")
-        {
-            let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            log.violation.get_or_insert_with(|| message.clone());
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Warning { message } => {
+                log.warning = Some(message.clone());
+                if message.contains("violated the protocol") {
+                    log.violation.get_or_insert_with(|| message.clone());
+                }
+            }
+            Event::Stderr { .. } => {}
+            _ => log.has_events = true,
         }
+        drop(log);
         self.push(&json!({"event": event}));
     }
 

@@ -36,7 +36,9 @@ pub struct WorkspaceCase {
 }
 
 impl WorkspaceCase {
-    pub(crate) fn title(&self) -> String {
+    /// Returns the name of its check for people.
+    #[must_use]
+    pub fn title(&self) -> String {
         format!("workspace {}", self.name)
     }
 

@@ -222,6 +222,13 @@ pub trait EvidenceValidator: Send + Sync {
         Vec::new()
     }
 
+    /// Files outside of the workspace that decide its verdict, such as its program, by absolute paths: what they hold
+    /// when the run begins they must hold until it ends; a difference is one of the
+    /// [`protected_changes`](ValidationContext::protected_changes). Those in the workspace are left out.
+    fn outside_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether any change that it makes to the workspace is its error. Otherwise new files that it leaves
     /// are artefacts, no part of the work, and what it changes has to be validated once more.
     fn is_read_only(&self) -> bool {

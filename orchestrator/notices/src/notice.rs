@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use ralph_orchestrator_config::NoticeTopic;
-use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{IterationOutcome, Record, StopReason};
+use ralph_orchestrator_contract::{Usage, Usd};
+use ralph_orchestrator_core::machine::{IterationOutcome, Record, StopReason, is_unchecked};
 use serde::Serialize;
 
 /// The longest text of others in a notice, in characters.
@@ -37,8 +37,8 @@ pub struct Notice {
     /// Words of the agent and its checks, for receivers that ask for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// US dollars so far, as the iterations that have ended are charged.
-    pub cost_usd: Usd,
+    /// US dollars so far, as the iterations that have ended are charged; `None` if the agent reports none.
+    pub cost_usd: Option<Usd>,
     /// Runtime so far, in milliseconds.
     pub runtime_ms: u64,
 }
@@ -95,7 +95,7 @@ pub(crate) struct NoticeSource {
     /// Its completion is that of an item.
     is_item: bool,
     iteration: u64,
-    cost_usd: Usd,
+    cost_usd: Option<Usd>,
     runtime_ms: u64,
 }
 
@@ -114,6 +114,15 @@ impl Fact {
     }
 }
 
+/// Returns what an iteration is charged, unless the agent says nothing and nothing is charged for it.
+fn known(charged: Usd, usage: &Usage) -> Option<Usd> {
+    (usage.cost.is_some() || charged > Usd::ZERO).then_some(charged)
+}
+
+fn cost_words(cost: Option<Usd>) -> String {
+    cost.map_or_else(|| "cost not reported".to_owned(), |cost| format!("${:.2}", cost.dollars()))
+}
+
 impl NoticeSource {
     pub(crate) fn new(run: &str, workspace: &str, program: &str, is_item: bool) -> Self {
         let project = workspace.rsplit('/').find(|part| !part.is_empty()).unwrap_or(workspace);
@@ -124,7 +133,7 @@ impl NoticeSource {
             program: program.to_owned(),
             is_item,
             iteration: 0,
-            cost_usd: Usd::from_nanos(0),
+            cost_usd: None,
             runtime_ms: 0,
         }
     }
@@ -136,9 +145,11 @@ impl NoticeSource {
         }
         match record {
             Record::IterationStarted { iteration, .. } => self.iteration = *iteration,
-            Record::IterationEnded { cost_usd, .. } => {
-                let nanos = self.cost_usd.nanos().saturating_add(cost_usd.nanos());
-                self.cost_usd = Usd::from_nanos(nanos);
+            Record::IterationEnded { cost_usd, usage, .. } => {
+                if let Some(cost) = known(*cost_usd, usage) {
+                    let nanos = self.cost_usd.unwrap_or_default().nanos();
+                    self.cost_usd = Some(Usd::from_nanos(nanos.saturating_add(cost.nanos())));
+                }
             }
             _ => {}
         }
@@ -180,12 +191,15 @@ impl NoticeSource {
                 let after = count(self.iteration, "iteration");
                 Fact::new(Topic::Resumed, format!("the run goes on with {agent} after {after}"))
             }
-            Record::IterationEnded { iteration, outcome, cost_usd, .. } => {
+            Record::IterationEnded { iteration, outcome, cost_usd, usage, .. } => {
                 let how = outcome_words(outcome);
-                let cost = cost_usd.dollars();
-                Fact::new(Topic::Progress, format!("iteration {iteration} {how}, ${cost:.2}"))
+                let cost = cost_words(known(*cost_usd, usage));
+                Fact::new(Topic::Progress, format!("iteration {iteration} {how}, {cost}"))
             }
-            Record::Validated { accepted: false, iteration, reasons, .. } => {
+            Record::Validated { accepted: false, iteration, verdicts, reasons, .. } => {
+                if is_unchecked(verdicts, reasons) {
+                    return None;
+                }
                 let message = format!("the work after iteration {iteration} was not proved done");
                 let content = (!reasons.is_empty()).then(|| short(&reasons.join("\n")));
                 Fact { content, ..Fact::new(Topic::Rejected, message) }
@@ -221,7 +235,7 @@ impl NoticeSource {
             true => NoticeTopic::ItemCompleted,
             false => NoticeTopic::Completed,
         };
-        Fact::new(topic, format!("{how} after {after}, ${:.2}", self.cost_usd.dollars()))
+        Fact::new(topic, format!("{how} after {after}, {}", cost_words(self.cost_usd)))
     }
 
     fn stopped(reason: StopReason, message: &str) -> Option<Fact> {

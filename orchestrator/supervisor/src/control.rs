@@ -1,5 +1,6 @@
 //! The orchestrator's end of the control socket.
 
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -9,7 +10,9 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 
-use crate::kill_switch::KillSwitch;
+use crate::fork_server::IdleShim;
+use crate::keepers::Keepers;
+use crate::kill_switch::{KillSwitch, Link};
 use crate::spec::Stop;
 use crate::wire::{JOB, MAX_JOB_FDS, Report, SANDBOX};
 
@@ -22,7 +25,9 @@ pub(crate) struct Control {
     /// `None` once it was released.
     stream: Option<UnixStream>,
     /// Lets a switch reach the shim, too.
-    switched: Option<Arc<OwnedFd>>,
+    switched: Option<Arc<Link>>,
+    /// Known once the shim has started a leader.
+    keepers: Option<Keepers>,
     /// What came and is not yet a whole line.
     buffer: Vec<u8>,
 }
@@ -31,14 +36,18 @@ impl Control {
     /// Creates a socket pair; returns the shim's end too.
     pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        Ok((Self::over(ours)?, theirs.into()))
+        Ok((Self::over(ours, None)?, theirs.into()))
     }
 
     /// Connects to an idle shim.
-    pub(crate) fn over(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+    pub(crate) fn over_idle(idle: IdleShim) -> io::Result<Self> {
+        Self::over(idle.control, idle.keepers)
+    }
+
+    fn over(stream: std::os::unix::net::UnixStream, keepers: Option<Keepers>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = Some(UnixStream::from_std(stream)?);
-        Ok(Self { stream, switched: None, buffer: Vec::with_capacity(REPORTS) })
+        Ok(Self { stream, switched: None, keepers, buffer: Vec::with_capacity(REPORTS) })
     }
 
     /// Sends a job, encoded by [`Job::encode`](crate::wire::Job::encode), and then connects the kill switch:
@@ -65,10 +74,27 @@ impl Control {
     }
 
     /// Releases the socket for another job, unless unexpected data was received or it failed.
-    pub(crate) fn release(&mut self) -> Option<std::os::unix::net::UnixStream> {
+    pub(crate) fn release(&mut self, guard: Option<Arc<File>>) -> Option<IdleShim> {
         let stream = self.stream.take().filter(|_| self.buffer.is_empty())?;
         self.switched = None;
-        stream.into_std().ok()
+        let control = stream.into_std().ok()?;
+        Some(IdleShim { control, guard, keepers: self.keepers.take() })
+    }
+
+    /// Sets the pid of the shim, which has just reported it.
+    pub(crate) fn set_shim(&mut self, pid: i32) {
+        if !self.keepers.as_ref().is_some_and(|keepers| keepers.is_shim(pid)) {
+            self.keepers = Keepers::of(pid);
+        }
+        if let Some((link, keepers)) = self.switched.as_ref().zip(self.keepers.clone()) {
+            // It is a new one.
+            let _ = link.keepers.set(keepers);
+        }
+    }
+
+    /// Returns those who end the tree, if they are known.
+    pub(crate) const fn keepers(&self) -> Option<&Keepers> {
+        self.keepers.as_ref()
     }
 
     /// Returns the next report; `None` when the shim is gone. Cancel safe.
@@ -95,6 +121,15 @@ impl Control {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         if let Some(stream) = &self.stream {
             let _ = rustix::net::send(stream.as_fd(), &[stop.order()], flags);
+        }
+    }
+}
+
+impl Drop for Control {
+    /// A shim that is stopped would never see the end of its socket.
+    fn drop(&mut self) {
+        if let Some(keepers) = &self.keepers {
+            keepers.end_stopped();
         }
     }
 }

@@ -19,6 +19,10 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::adoption::adopt;
+use crate::keepers::Keepers;
+use crate::procfs;
+use crate::shim::signal;
 use crate::wire::{GUARD, MAX_FORK_FDS};
 
 /// The fork server's end of the request socket, as its file descriptor.
@@ -50,9 +54,11 @@ struct RunningServer {
 
 /// A shim without a process tree that waits for a job.
 #[derive(Debug)]
-struct IdleShim {
-    control: UnixStream,
-    guard: Option<Arc<File>>,
+pub(crate) struct IdleShim {
+    pub(crate) control: UnixStream,
+    pub(crate) guard: Option<Arc<File>>,
+    /// Known once it has had a tree.
+    pub(crate) keepers: Option<Keepers>,
 }
 
 impl ForkServer {
@@ -92,8 +98,20 @@ impl ForkServer {
         sent.map_err(Into::into)
     }
 
+    /// Continues the fork server if it is stopped, and sends a signal to those of its shims that are.
+    pub(crate) fn signal_stopped(&self, signal_to_shims: Signal) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = running.as_ref() else { return };
+        running.wake();
+        let shims = running.pid.map(|pid| procfs::children(pid.as_raw_pid())).unwrap_or_default();
+        for process in shims.iter().filter(|process| process.stopped) {
+            signal(process, signal_to_shims);
+        }
+    }
+
     #[allow(clippy::disallowed_methods)] // This crate starts all processes.
     fn launch(&self) -> io::Result<RunningServer> {
+        adopt()?;
         unwaited().retain_mut(|process| matches!(process.try_wait(), Ok(None)));
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -119,8 +137,8 @@ impl ForkServer {
 }
 
 impl IdleShims {
-    /// Takes the control socket of an idle shim that holds this guard, if there is one.
-    pub(crate) fn take(&self, guard: Option<&Arc<File>>) -> Option<UnixStream> {
+    /// Takes an idle shim that holds this guard, if there is one.
+    pub(crate) fn take(&self, guard: Option<&Arc<File>>) -> Option<IdleShim> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Drop those that ended meanwhile.
         idle.retain(|idle| is_silent(&idle.control));
@@ -130,25 +148,31 @@ impl IdleShims {
             _ => false,
         };
         let at = idle.iter().position(same)?;
-        Some(idle.swap_remove(at).control)
+        Some(idle.swap_remove(at))
     }
 
     /// Keeps an idle shim for the next job. Beyond the limit, the oldest one ends.
-    pub(crate) fn recycle(&self, control: UnixStream, guard: Option<Arc<File>>) {
+    pub(crate) fn recycle(&self, shim: IdleShim) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() >= MAX_IDLE {
             drop(idle.remove(0));
         }
-        idle.push(IdleShim { control, guard });
+        idle.push(shim);
+        // Whoever stopped one of them has ended by now. Stopped it would never see the end of this process.
+        Keepers::wake_all(idle.iter().filter_map(|shim| shim.keepers.as_ref()));
     }
 }
 
 impl RunningServer {
-    fn send_request(&self, control: &OwnedFd, guard: Option<&File>) -> Result<(), Errno> {
-        // It may have been stopped.
+    /// Continues it if it was stopped.
+    fn wake(&self) {
         if let Some(pid) = self.pid {
             let _ = kill_process(pid, Signal::CONT);
         }
+    }
+
+    fn send_request(&self, control: &OwnedFd, guard: Option<&File>) -> Result<(), Errno> {
+        self.wake();
         let mut fds = vec![control.as_fd()];
         fds.extend(guard.map(AsFd::as_fd));
         let flags = if guard.is_some() { GUARD } else { 0 };

@@ -1,10 +1,11 @@
 //! Ending all trees at once, from anywhere.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::net::SendFlags;
 
+use crate::keepers::Keepers;
 use crate::spec::Stop;
 
 /// Kills every tree that was started by the supervisors that have it, whoever waits for them now. Cheap
@@ -15,8 +16,17 @@ pub struct KillSwitch(Arc<Mutex<Trees>>);
 #[derive(Debug, Default)]
 struct Trees {
     pulled: bool,
-    /// Our ends of the control sockets of those that still run.
-    links: Vec<Weak<OwnedFd>>,
+    /// The ways to those that still run.
+    links: Vec<Weak<Link>>,
+}
+
+/// A way to one tree.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Our end of its control socket.
+    control: OwnedFd,
+    /// Set once they are known.
+    pub(crate) keepers: OnceLock<Keepers>,
 }
 
 impl KillSwitch {
@@ -26,7 +36,7 @@ impl KillSwitch {
         let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         trees.pulled = true;
         for link in trees.links.iter().filter_map(Weak::upgrade) {
-            kill(link.as_fd());
+            link.kill();
         }
     }
 
@@ -37,20 +47,26 @@ impl KillSwitch {
     }
 
     /// Makes the switch reach the tree at the other end, as long as what is returned lives.
-    pub(crate) fn join(&self, control: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
-        let link = Arc::new(control.try_clone_to_owned()?);
+    pub(crate) fn join(&self, control: BorrowedFd<'_>) -> std::io::Result<Arc<Link>> {
+        let control = control.try_clone_to_owned()?;
+        let link = Arc::new(Link { control, keepers: OnceLock::new() });
         let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         trees.links.retain(|link| link.strong_count() > 0);
         trees.links.push(Arc::downgrade(&link));
         if trees.pulled {
-            kill(link.as_fd());
+            link.kill();
         }
         Ok(link)
     }
 }
 
-/// A shim that has gone needs no order.
-fn kill(link: BorrowedFd<'_>) {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let _ = rustix::net::send(link, &[Stop::Kill.order()], flags);
+impl Link {
+    /// A shim that has gone needs no order, and one that was stopped takes none.
+    fn kill(&self) {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(self.control.as_fd(), &[Stop::Kill.order()], flags);
+        if let Some(keepers) = self.keepers.get() {
+            keepers.wake();
+        }
+    }
 }

@@ -16,8 +16,9 @@
 //! The shim adopts orphans of the tree, so that a daemon cannot escape by a session or a double fork. The
 //! control socket is its lifeline: when the orchestrator ends in any way, SIGKILL included, the shim reads
 //! the end of file and ends the tree. Conversely, the kernel kills the leader when the shim dies, and the
-//! fork server kills the orphans. If all of them are killed at once, [`end_orphans`] finds and kills the
-//! orphans at the next start.
+//! fork server kills the orphans. If both are killed, this process, which is a subreaper as well, adopts and kills them:
+//! its children in another session than its own. If all of them are killed at once, [`end_orphans`] finds and kills the
+//! orphans at the next start. Shims and fork servers that are stopped, as by SIGSTOP, are continued, or killed.
 //!
 //! The output of the tree does not pass through the shim, but through pipes to [`Process::next`]. Not reading
 //! it slows the tree down.
@@ -29,6 +30,7 @@
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
 mod activity;
+mod adoption;
 mod ancestors;
 mod background;
 pub mod capture;
@@ -39,10 +41,12 @@ mod exit;
 mod find;
 mod fork_server;
 mod input;
+mod keepers;
 mod kill_switch;
 pub mod lines;
 mod orphans;
 mod output;
+mod patience;
 mod process;
 mod procfs;
 mod root;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, geteuid, getpid};
 
+use crate::adoption::Adoption;
 use crate::procfs::{self, Stat};
 use crate::shim::signal;
 use crate::survivor::Survivor;
@@ -62,18 +63,18 @@ pub fn end_orphans(name: &str, value: &str) -> OrphanCleanup {
 }
 
 /// Kills the orphans of an unsupervised tree: processes in the leader's session, those that were started with
-/// all of `marks` in their environment, and their descendants.
-pub(crate) fn end_tree(leader: i32, marks: &[String]) -> OrphanCleanup {
+/// all of `marks` in their environment, those that this process has adopted, and the descendants of all these.
+pub(crate) fn end_tree(
+    leader: Option<i32>,
+    marks: &[String],
+    adoption: &Adoption,
+) -> OrphanCleanup {
     let spared = self_and_ancestors();
     end_all(|| {
-        let (mut found, settled) = if marks.is_empty() {
-            (Found::new(), true)
-        } else {
-            let (mut found, settled) = scan(marks, &spared);
-            add_descendants(&mut found, &spared);
-            (found, settled)
-        };
-        found.extend(session(leader).into_iter().map(|one| ((one.pid, one.started), one)));
+        let (mut found, settled) = scan(marks, &spared);
+        let others = leader.map(session).into_iter().flatten().chain(adoption.orphans());
+        found.extend(others.map(|one| ((one.pid, one.started), one)));
+        add_descendants(&mut found, &spared);
         (found, settled)
     })
 }
@@ -144,8 +145,8 @@ fn end_all(mut scan: impl FnMut() -> (Found, bool)) -> OrphanCleanup {
     }
 }
 
-/// Scans all processes. Returns those with the marks, and whether every process could be classified and none
-/// was started meanwhile.
+/// Scans all processes. Returns those with the marks, none without any marks, and whether every process could be
+/// classified and none was started meanwhile.
 fn scan(marks: &[String], spared: &BTreeSet<i32>) -> (Found, bool) {
     let newest = newest_pid();
     let (mut found, mut settled) = (Found::new(), true);
@@ -176,7 +177,7 @@ fn match_process(pid: i32, marks: &[String]) -> OrphanMatch {
     } else if environ.is_empty() {
         let stat = fs::read(format!("{path}/stat")).unwrap_or_default();
         if is_in_exec(&stat) { OrphanMatch::InExec } else { OrphanMatch::Other }
-    } else if marks.iter().all(|mark| has_variable(&environ, mark)) {
+    } else if !marks.is_empty() && marks.iter().all(|mark| has_variable(&environ, mark)) {
         OrphanMatch::Match
     } else {
         OrphanMatch::Other
@@ -228,6 +229,10 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (child, line.split_whitespace().map(|pid| pid.parse().unwrap()).collect())
+    }
+
+    fn nobody() -> Adoption {
+        Adoption::new(None, u64::MAX)
     }
 
     fn value(test: &str) -> String {
@@ -334,7 +339,7 @@ mod tests {
         assert!(pids.contains(&without) && pids.len() >= 2, "{pids:?} without {without}");
         let env = [(RUN_ID, run.as_str()), (ITERATION, "3")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let report = end_tree(i32::MAX, &marks(&env.into()));
+        let report = end_tree(None, &marks(&env.into()), &nobody());
         assert_eq!((report.survived, there(without)), (Vec::new(), false));
         assert!(report.ended.contains(&"sh".to_owned()), "{:?}", report.ended);
         assert_eq!(processes_with_marks(&run, 3), []);
@@ -347,6 +352,6 @@ mod tests {
     #[test]
     fn without_marks_only_the_session_is_a_tree() {
         assert_eq!(marks(&BTreeMap::new()), Vec::<String>::new());
-        assert_eq!(end_tree(i32::MAX, &[]), OrphanCleanup::default());
+        assert_eq!(end_tree(Some(i32::MAX), &[], &nobody()), OrphanCleanup::default());
     }
 }

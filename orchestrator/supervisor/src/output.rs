@@ -6,6 +6,7 @@ use std::pin::pin;
 use crate::capture::{Capture, CaptureLimit, Captured};
 use crate::error::SpawnError;
 use crate::exit::Exit;
+use crate::procfs::{self, Stat};
 use crate::spec::{Spec, Stop};
 use crate::streams::Stream;
 use crate::supervisor::Supervisor;
@@ -21,6 +22,8 @@ pub struct Output {
     pub stderr: Captured,
     /// Whether it was ended because `stop` resolved, before its leader ended by itself.
     pub stopped: bool,
+    /// The command lines of what its leader was running when it was stopped, parents first.
+    pub running: Vec<String>,
 }
 
 impl Supervisor {
@@ -53,11 +56,13 @@ impl Supervisor {
         let (mut stdout, mut stderr) = (Capture::new(stdout), Capture::new(stderr));
         let mut stop = pin!(stop);
         let mut asked = false;
+        let mut running = Vec::new();
         loop {
             let chunk = tokio::select! {
                 chunk = process.next() => chunk,
                 () = &mut stop, if !asked => {
                     asked = true;
+                    running = process.id().map(command_lines_below).unwrap_or_default();
                     process.stop(Stop::Terminate);
                     continue;
                 }
@@ -74,11 +79,24 @@ impl Supervisor {
                 exit = process.wait() => break exit,
                 () = &mut stop, if !asked => {
                     asked = true;
+                    running = process.id().map(command_lines_below).unwrap_or_default();
                     process.stop(Stop::Terminate);
                 }
             }
         };
         let stopped = exit.stopped;
-        Ok(Output { exit, stdout: stdout.finish(), stderr: stderr.finish(), stopped })
+        Ok(Output { exit, stdout: stdout.finish(), stderr: stderr.finish(), stopped, running })
     }
+}
+
+/// Returns the command lines of a process's descendants, parents first.
+fn command_lines_below(leader: u32) -> Vec<String> {
+    let leader = i32::try_from(leader).unwrap_or_default();
+    let line = |process: Stat| {
+        let words = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        // A zombie has none.
+        Some(words.trim_end().to_owned()).filter(|words| !words.is_empty())
+    };
+    procfs::descendants(leader).into_iter().filter_map(line).collect()
 }

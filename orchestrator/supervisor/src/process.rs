@@ -9,11 +9,13 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use crate::adoption::Adoption;
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
 use crate::fork_server::IdleShims;
 use crate::orphans::{OrphanCleanup, end_tree, kill_session};
-use crate::spec::Stop;
+use crate::patience::Patience;
+use crate::spec::{Grace, Stop};
 use crate::streams::{Chunk, Streams};
 use crate::survivor::Survivor;
 use crate::turn::TurnBudget;
@@ -37,10 +39,9 @@ pub enum ProcessEvent {
 /// A running process tree. Dropping it ends the tree as by [`Stop::Terminate`], without waiting.
 #[derive(Debug)]
 pub struct Process {
-    leader: i32,
-    /// Variables of its environment that identify its processes, as `NAME=value`.
-    marks: Vec<String>,
+    tree: Tree,
     control: Control,
+    patience: Patience,
     shim_return: ShimReturn,
     streams: Streams,
     stdin: Option<JoinHandle<()>>,
@@ -66,6 +67,17 @@ impl From<Status> for Ending {
     }
 }
 
+/// What was started.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) leader: i32,
+    /// Variables of its environment that identify its processes, as `NAME=value`.
+    pub(crate) marks: Vec<String>,
+    pub(crate) grace: Grace,
+    /// It was not started before, in clock ticks since boot.
+    pub(crate) since: u64,
+}
+
 /// Keeps a shim for the next job when its tree is gone.
 #[derive(Debug)]
 pub(crate) struct ShimReturn {
@@ -75,8 +87,8 @@ pub(crate) struct ShimReturn {
 
 impl ShimReturn {
     pub(crate) fn recycle(&self, control: &mut Control) {
-        if let Some(stream) = control.release() {
-            self.idle.recycle(stream, self.guard.clone());
+        if let Some(shim) = control.release(self.guard.clone()) {
+            self.idle.recycle(shim);
         }
     }
 }
@@ -103,16 +115,15 @@ struct Drain {
 
 impl Process {
     pub(crate) fn new(
-        leader: i32,
-        marks: Vec<String>,
+        tree: Tree,
         control: Control,
         shim_return: ShimReturn,
         streams: Streams,
         stdin: Option<JoinHandle<()>>,
     ) -> Self {
         Self {
-            leader,
-            marks,
+            patience: Patience::new(tree.grace, Instant::now()),
+            tree,
             control,
             shim_return,
             streams,
@@ -139,7 +150,7 @@ impl Process {
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         let ended = self.leader_exit.is_some() || self.drain.is_some();
-        if ended { None } else { u32::try_from(self.leader).ok() }
+        if ended { None } else { u32::try_from(self.tree.leader).ok() }
     }
 
     /// Returns the next piece of output, from either stream.
@@ -152,7 +163,9 @@ impl Process {
     pub async fn next(&mut self) -> Option<Chunk> {
         self.turn.give_way().await;
         while !self.streams.ended() {
-            let drain = self.drain;
+            // Also during a flood of output.
+            self.check_if_due();
+            let (drain, check) = (self.drain, self.patience.next_check());
             if drain.is_some_and(|d| d.bytes == 0) {
                 return self.leak();
             }
@@ -170,6 +183,7 @@ impl Process {
                     return chunk;
                 }
                 () = until(drain), if drain.is_some() => return self.leak(),
+                () = sleep_until(check), if drain.is_none() => {}
             }
         }
         None
@@ -189,10 +203,25 @@ impl Process {
         None
     }
 
+    /// Checks those who supervise the tree, from time to time: while one of them is stopped, nobody would end it.
+    fn check_if_due(&mut self) {
+        let now = Instant::now();
+        if self.drain.is_some() || !self.patience.is_due(now) {
+            return;
+        }
+        if let Some(keepers) = self.control.keepers() {
+            if self.patience.is_exhausted(now) {
+                keepers.kill();
+            }
+            keepers.check();
+        }
+    }
+
     fn handle_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::LeaderEnded { status, stopped, killed }) => {
                 self.leader_exit = Some(LeaderExit { status, stopped, killed });
+                self.patience.leader_ended(Instant::now());
             }
             Some(Report::Gone { left_behind, survived }) => {
                 self.tree_end = Some(TreeEnd { left_behind, survived });
@@ -208,7 +237,7 @@ impl Process {
             None => {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
                 // Processes that keep the streams open would be waited for.
-                kill_session(self.leader);
+                kill_session(self.tree.leader);
             }
         }
     }
@@ -222,9 +251,15 @@ impl Process {
             Stop::Kill => 3,
         };
         if self.stop_rank.fetch_max(rank, Ordering::Relaxed) < rank {
-            debug!(pid = self.leader, ?how, "stopping process tree");
+            debug!(pid = self.tree.leader, ?how, "stopping process tree");
             self.lease.stop();
             self.control.order(how);
+            if self.leader_exit.is_none() {
+                self.patience.stopped(how, Instant::now());
+            }
+            if let Some(keepers) = self.control.keepers() {
+                keepers.wake();
+            }
         }
     }
 
@@ -236,14 +271,17 @@ impl Process {
         }
         while self.next().await.is_some() {}
         while self.drain.is_none() {
-            let report = self.control.next().await;
-            self.handle_report(report);
+            self.check_if_due();
+            tokio::select! {
+                report = self.control.next() => self.handle_report(report),
+                () = sleep_until(self.patience.next_check()) => {}
+            }
         }
         let ended = self.leader_exit.map_or(Ending::Lost, |ended| Ending::from(ended.status));
         self.lease.release(ended).await;
         let exit = match self.tree_end.take() {
             Some(end) => {
-                // A shim with survivors is not reused.
+                // A shim with survivors is not reused: it is ended when this is dropped.
                 if end.survived.is_empty() {
                     self.shim_return.recycle(&mut self.control);
                 }
@@ -257,7 +295,7 @@ impl Process {
     }
 
     fn log_exit(&self, exit: &Exit) {
-        let (pid, left_behind) = (self.leader, exit.left_behind.len());
+        let (pid, left_behind) = (self.tree.leader, exit.left_behind.len());
         debug!(pid, ending = %exit.ending, left_behind, killed = exit.killed, "process tree is gone");
         if matches!(exit.ending, Ending::Lost) {
             warn!(pid, "the shim of a process tree was killed");
@@ -281,11 +319,15 @@ impl Process {
     }
 
     /// Returns the exit after the shim was killed, and with it the leader. The fork server ends the orphans;
-    /// if it was killed as well, they are found by the leader's session and their environment.
+    /// if it was killed as well, they are this process's children.
     async fn lost(&self) -> Exit {
-        let (leader, marks) = (self.leader, self.marks.clone());
+        let (leader, marks) = (Some(self.tree.leader), self.tree.marks.clone());
+        if let Some(keepers) = self.control.keepers() {
+            keepers.wake();
+        }
+        let adoption = Adoption::new(self.control.keepers(), self.tree.since);
         // It scans all processes, repeatedly.
-        let found = spawn_blocking(move || end_tree(leader, &marks)).await;
+        let found = spawn_blocking(move || end_tree(leader, &marks, &adoption)).await;
         let OrphanCleanup { ended, survived } = found.unwrap_or_default();
         Exit {
             ending: Ending::Lost,

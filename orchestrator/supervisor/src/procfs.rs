@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A process, as it was a moment ago.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -12,6 +14,8 @@ pub(crate) struct Stat {
     pub(crate) name: String,
     /// It ended, and its parent has not yet asked how.
     pub(crate) zombie: bool,
+    /// It was stopped, as by SIGSTOP.
+    pub(crate) stopped: bool,
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
@@ -35,7 +39,8 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
     let name = String::from_utf8_lossy(line.get(open + 1..close)?).into_owned();
     let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    let zombie = matches!(fields.next()?, "Z" | "X");
+    let state = fields.next()?;
+    let (zombie, stopped) = (matches!(state, "Z" | "X"), state == "T");
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
     // Fields 14 to 17 and 22 of proc(5); the sixth is the last one read.
@@ -44,7 +49,25 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
     let child_ticks = ticks.next()??.saturating_add(ticks.next()??);
     drop(ticks);
     let started = fields.nth(4)?.parse().ok()?;
-    Some(Stat { pid, name, zombie, parent, group, session, started, own_ticks, child_ticks })
+    Some(Stat {
+        pid,
+        name,
+        zombie,
+        stopped,
+        parent,
+        group,
+        session,
+        started,
+        own_ticks,
+        child_ticks,
+    })
+}
+
+/// Now, as the time of a start is told: in clock ticks since boot.
+pub(crate) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or_default() * 100 + nanos.unwrap_or_default() / 10_000_000
 }
 
 /// All processes.
@@ -56,14 +79,25 @@ pub(crate) fn all() -> Vec<Stat> {
         .collect()
 }
 
+/// The children of a process, zombies included, without a scan of all processes where the kernel lists them.
+pub(crate) fn children(parent: i32) -> Vec<Stat> {
+    if lists_children(parent) {
+        child_pids(parent).into_iter().filter_map(stat).collect()
+    } else {
+        let mut all = all();
+        all.retain(|process| process.parent == parent);
+        all
+    }
+}
+
 /// The descendants of a process, zombies included. One that is forked meanwhile may be missing.
 pub(crate) fn descendants(root: i32) -> Vec<Stat> {
-    // Kernels without CONFIG_PROC_CHILDREN lack the file.
-    if Path::new(&format!("/proc/{root}/task/{root}/children")).exists() {
-        descendants_by(root, children)
-    } else {
-        descendants_by_scan(root)
-    }
+    if lists_children(root) { descendants_by(root, child_pids) } else { descendants_by_scan(root) }
+}
+
+/// Kernels without CONFIG_PROC_CHILDREN lack the file.
+fn lists_children(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}/task/{pid}/children")).exists()
 }
 
 fn descendants_by_scan(root: i32) -> Vec<Stat> {
@@ -95,7 +129,7 @@ pub(crate) fn only_child(child: i32) -> bool {
 }
 
 /// The children of all threads of a process.
-fn children(pid: i32) -> Vec<i32> {
+fn child_pids(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     threads
         .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
@@ -118,13 +152,23 @@ mod tests {
         let mut line = b"7 (a) Z (\xff) S 1 2 3 0 -1 0 0 0 0 0 7 1 40 2 20 0 1 0 4711 0".to_vec();
         let stat = parse(7, &line).unwrap();
         assert_eq!(stat.name, "a) Z (\u{fffd}");
-        assert!(!stat.zombie);
+        assert!(!stat.zombie && !stat.stopped);
         assert_eq!((stat.parent, stat.group, stat.session, stat.started), (1, 2, 3, 4711));
         assert_eq!((stat.own_ticks, stat.child_ticks), (8, 42));
         line.truncate(20);
         assert_eq!(parse(7, &line), None);
         assert_eq!(parse(7, b""), None);
         assert_eq!(parse(7, b")("), None);
+    }
+
+    #[test]
+    fn now_and_the_time_of_a_start_have_one_unit() {
+        let before = now();
+        let mut child = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+        let started = stat(i32::try_from(child.id()).unwrap()).unwrap().started;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(before <= started && started <= now(), "{before} {started}");
     }
 
     #[test]
@@ -144,6 +188,8 @@ mod tests {
             let pids: Vec<_> = found.iter().map(|p| p.pid).collect();
             assert!(pids.contains(&child_pid) && pids.contains(&grandchild), "{found:?}");
         }
+        let pids: Vec<_> = children(own).iter().map(|p| p.pid).collect();
+        assert!(pids.contains(&child_pid) && !pids.contains(&grandchild), "{pids:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(descendants(own).iter().all(|p| p.pid != child_pid));

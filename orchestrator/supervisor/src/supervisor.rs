@@ -13,22 +13,25 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
+use crate::adoption::Adoption;
 use crate::capture::CaptureLimit;
 use crate::control::Control;
 use crate::error::SpawnError;
 use crate::exit::Ending;
-use crate::fork_server::{ForkServer, IdleShims};
+use crate::fork_server::{ForkServer, IdleShim, IdleShims};
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
-use crate::orphans;
-use crate::process::{Process, ShimReturn};
+use crate::orphans::{end_tree, marks};
+use crate::process::{Process, ShimReturn, Tree};
+use crate::procfs;
 use crate::root::{MakeRoot, Root, RootError, RootPlan};
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
@@ -40,6 +43,12 @@ use crate::wrapper::{Lease, Wrapper};
 /// How long a shim may take until its leader runs. It is a matter of milliseconds, unless the program
 /// comes from a file system that has gone.
 const START: Duration = Duration::from_secs(30);
+
+/// Between two checks of whether a shim that has not reported yet is stopped.
+const WAKE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a killed process may take from closing its files to its end.
+const DYING: Duration = Duration::from_millis(50);
 
 /// Starts process trees, each under a shim of its own. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -120,7 +129,8 @@ impl Supervisor {
         if let Ok((ours, theirs)) = UnixStream::pair()
             && self.fork_server.fork(&theirs.into(), self.guard.get().map(Arc::as_ref)).is_ok()
         {
-            self.idle.recycle(ours, self.guard.get().cloned());
+            let guard = self.guard.get().cloned();
+            self.idle.recycle(IdleShim { control: ours, guard, keepers: None });
         }
     }
 
@@ -263,15 +273,19 @@ impl Supervisor {
         let job = Job::encode(&spec, root.as_ref())
             .ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
         let ruleset = self.ruleset(&spec).await?;
+        let since = procfs::now();
         let (pipes, given) = pipes(&stdin).map_err(|e| self.no_shim(&spec, &e))?;
         let (mut control, report) = self
-            .send_job(&job, &given, ruleset.as_ref())
+            .send_job(&job, &given, ruleset.as_ref(), since)
             .await
             .map_err(|e| self.no_shim(&spec, &e))?;
         // Whoever holds them keeps them open.
         drop((given, ruleset));
         let leader = match report {
-            Ok(Some(Report::Started { pid })) => pid,
+            Ok(Some(Report::Started { pid, shim })) => {
+                control.set_shim(shim);
+                pid
+            }
             Ok(Some(Report::SpawnFailed { errno })) => {
                 self.shim_return().recycle(&mut control);
                 if root.is_some() {
@@ -286,20 +300,28 @@ impl Supervisor {
             }
             Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
             Ok(_) => {
+                end_unreported(&control, since).await;
                 let reason = "it exited before reporting";
                 return Err(self.bad_shim(&spec, reason.to_owned()));
             }
             Err(_) => {
+                self.fork_server.signal_stopped(Signal::KILL);
+                end_unreported(&control, since).await;
                 let reason = format!("it did not start the program within {} s", START.as_secs());
                 return Err(self.bad_shim(&spec, reason));
             }
         };
         debug!(pid = leader, program = %spec.program.display(), "process started");
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
-        let marks = orphans::marks(&spec.env);
+        let marks = marks(&spec.env);
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        let process =
-            Process::new(leader, marks, control, self.shim_return(), pipes.streams, stdin);
+        let process = Process::new(
+            Tree { leader, marks, grace: spec.grace, since },
+            control,
+            self.shim_return(),
+            pipes.streams,
+            stdin,
+        );
         Ok(process.with_lease(lease))
     }
 
@@ -348,26 +370,44 @@ impl Supervisor {
         job: &[u8],
         streams: &[OwnedFd; 3],
         ruleset: Option<&OwnedFd>,
+        since: u64,
     ) -> io::Result<(Control, Result<Option<Report>, Elapsed>)> {
         let streams = streams.each_ref().map(OwnedFd::as_fd);
         let ruleset = ruleset.map(OwnedFd::as_fd);
         let switch = self.switch.as_ref();
         if let Some(idle) = self.idle.take(self.guard.get()) {
-            let mut control = Control::over(idle)?;
+            let mut control = Control::over_idle(idle)?;
             control.begin(job, streams, ruleset, switch).await?;
-            let report = timeout(START, control.next()).await;
+            let report = self.first_report(&mut control).await;
             // One that was killed while it waited has not done it; one that was killed now has taken
             // its leader with it.
             if !matches!(report, Ok(None)) {
                 return Ok((control, report));
             }
+            end_unreported(&control, since).await;
         }
         let (mut control, theirs) = Control::new()?;
         self.fork_server.fork(&theirs, self.guard.get().map(Arc::as_ref))?;
         drop(theirs);
         control.begin(job, streams, ruleset, switch).await?;
-        let report = timeout(START, control.next()).await;
+        let report = self.first_report(&mut control).await;
         Ok((control, report))
+    }
+
+    /// Waits for the first report, `START` at most. The program that a shim starts, or another that runs already, may stop
+    /// it before.
+    async fn first_report(&self, control: &mut Control) -> Result<Option<Report>, Elapsed> {
+        let until = Instant::now() + START;
+        loop {
+            let report = timeout(WAKE_INTERVAL, control.next()).await;
+            if report.is_ok() || Instant::now() >= until {
+                return report;
+            }
+            match control.keepers() {
+                Some(keepers) => keepers.wake(),
+                None => self.fork_server.signal_stopped(Signal::CONT),
+            }
+        }
     }
 
     /// The shim could not be started; most causes would keep the program from it as well.
@@ -379,6 +419,18 @@ impl Supervisor {
         let shim = self.fork_server.program().to_owned();
         SpawnError::Shim { program: spec.program.clone(), shim, reason }
     }
+}
+
+/// Ends what a leader has left whose shim was killed or stopped before it could report the start.
+async fn end_unreported(control: &Control, since: u64) {
+    match control.keepers() {
+        Some(keepers) => keepers.end_stopped(),
+        // A shim that is not known yet closes its socket shortly before its children have another parent.
+        None => sleep(DYING).await,
+    }
+    let adoption = Adoption::new(control.keepers(), since);
+    // It scans all processes, repeatedly.
+    drop(tokio::task::spawn_blocking(move || end_tree(None, &[], &adoption)).await);
 }
 
 /// Our ends of a process's standard streams.

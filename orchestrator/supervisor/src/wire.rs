@@ -139,8 +139,8 @@ pub(crate) enum StepSubject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// The leader runs.
-    Started { pid: i32 },
+    /// The leader runs; and the pid of the shim itself.
+    Started { pid: i32, shim: i32 },
     /// The leader could not be started.
     SpawnFailed { errno: i32 },
     /// Its root could not be made.

@@ -104,3 +104,23 @@ fn an_unfinished_backlog_is_not_called_done() {
     assert!(!why.stdout.contains("nothing: the work is proved done"), "{}", why.stdout);
     why.says("limits.max_iterations");
 }
+
+#[test]
+fn an_item_that_is_complete_is_not_the_end_of_an_unfinished_backlog() {
+    let env = environment("json", "feature-list.json", "[limits]\nmax_iterations = 1\n");
+    env.write("feature-list.json", feature_list(&[feature("a", 2, &[]), feature("b", 1, &[])]));
+    let ended = env.run().expect(1);
+    assert!(env.has_record("completed"), "its item is");
+    ended.says("next: raise limits.max_iterations, which all items use up together");
+    let status = env.status();
+    assert_eq!(
+        (&status["phase"], &status["stop_reason"]),
+        (&"stopped".into(), &"max_iterations".into())
+    );
+    env.ralph(&["status"]).expect(0).says("stopped (max_iterations)");
+    env.ralph(&["runs", "--all"]).expect(0).says("stopped");
+    env.ralph(&["report", "--html", "page.html"]).expect(0);
+    assert!(env.read("page.html").contains("stopped (max_iterations)"));
+    env.ralph(&["run", "--max-iterations", "2"]).expect(0);
+    assert_eq!(env.status()["phase"], "completed");
+}

@@ -160,8 +160,10 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
     let seen = "--set=sandbox.read=[\"agents/solves.sh\"]";
     // It is said before anything is paid for.
     let warning = "trials of hidden do not see its program";
-    let check = env.ralph(&["bench", "check", "--agents", "hidden,solves", seen]).expect(0);
+    let check = env.ralph(&["bench", "check", "--agents", "hidden,solves", seen]).expect(69);
     check.says(warning).says("hidden.sh").says("`read` in [sandbox]");
+    check.says("no trial of hidden could begin");
+    env.ralph(&["bench", "check", "--agents", "solves", seen]).expect(0);
     assert!(!check.stderr.contains("trials of solves"), "{}", check.stderr);
     env.ralph(&["bench", "check", "--agents", "hidden", "--isolation", "none", seen]).expect(78);
     let run = ["bench", "run", "--agents", "hidden,solves", "--out", "job", seen];
@@ -185,6 +187,20 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
 
     let run = ["bench", "run", "--agents", "hidden", "--out", "none", seen];
     env.ralph(&run).expect(1).says("no trial was judged");
+}
+
+#[test]
+fn an_agent_that_is_not_installed_is_named_before_anything_is_started() {
+    let mut env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    // Nothing that the tests' machine may have installed is found.
+    env.var("PATH", &env.path("shared").display().to_string());
+    for command in ["check", "run"] {
+        let args = ["bench", command, "--agents", "solves,claude-cli"];
+        env.ralph(&args).expect(69).says("the agent of the column claude-cli cannot be started");
+    }
+    assert!(!env.path("bench-jobs").exists() && !env.path("jobs").exists());
+    env.ralph(&["bench", "check", "--agents", "solves"]).expect(0);
 }
 
 #[test]
@@ -212,7 +228,8 @@ fn what_takes_the_place_of_the_logs_leads_nowhere_and_keeps_nothing_from_being_j
 
 #[test]
 fn to_list_every_folder_is_not_to_reach_for_the_solution() {
-    let lists = format!("find / -name '*.toml' > /dev/null 2>&1; ls /tests /solution\n{CLAIM}");
+    let lists =
+        format!("find / -maxdepth 3 -name '*.toml' > /dev/null 2>&1; ls /tests /solution\n{CLAIM}");
     let searches = format!("grep -r 'the solution' /solution > /dev/null 2>&1\n{CLAIM}");
     let env = performed(&[("lists", &lists), ("searches", &searches)], &[]);
     assert!(trial_of(&env, "job", "lists").get("cheating").is_none());

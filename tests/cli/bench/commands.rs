@@ -1,5 +1,7 @@
 //! What `bench compare`, `status` and `report` say of a job that has ended.
 
+use serde_json::Value;
+
 use crate::environment::TestEnvironment;
 
 use super::{FAILS, SOLVES, add_task, environment, report, status};
@@ -43,7 +45,11 @@ fn status_and_report_agree_about_a_job_that_ended() {
     assert_eq!(found["is_running"], false);
     assert_eq!((&found["planned"], &found["ended"]), (&(3 * TASKS).into(), &(3 * TASKS).into()));
     assert_eq!((&found["judged"], &found["solved"]), (&(3 * TASKS).into(), &(2 * TASKS).into()));
+    // None of these agents says what it costs.
+    assert_eq!((&found["cost_usd"], &found["cost_unknown"]), (&Value::Null, &(3 * TASKS).into()));
+    env.ralph(&["bench", "status", "job"]).expect(0).says("cost    not known");
     let (trials, summary) = report(&env, "job");
+    assert_eq!(summary["columns"][0]["cost_usd"], Value::Null);
     assert_eq!(trials.len(), 3 * TASKS);
     assert_eq!(summary["planned"], 3 * TASKS);
     env.ralph(&["bench", "report", "job"]).expect(0).says("solves").says("100.0 %");
@@ -56,6 +62,7 @@ fn status_and_report_agree_about_a_job_that_ended() {
     env.ralph(&["bench", "report", "job", "--html", "nowhere/page.html"])
         .expect(64)
         .says("cannot write nowhere/page.html");
+    env.ralph(&["bench", "report", "."]).expect(64).says("name one of the jobs in it").says("/job");
     env.ralph(&["bench", "status", "nowhere"]).expect(64).says("has no job").says("bench run");
     env.ralph(&["bench", "run", "--agents", "solves", "--out", "job"])
         .expect(64)
@@ -70,4 +77,13 @@ fn status_and_report_agree_about_a_job_that_ended() {
     assert_eq!((&last["exit_code"], &last["end"]), (&0.into(), &"finished".into()));
     // Columns of two jobs.
     env.ralph(&["bench", "compare", "job", "fails", "solves", "--with", "other"]).expect(0);
+    // Two jobs without a common task: nothing was compared, which is no success.
+    let only = ["bench", "run", "--agents", "solves", "--tasks", "elsewhere", "--out", "third"];
+    std::fs::rename(env.path("tasks/task-0"), env.path("elsewhere")).unwrap();
+    env.write("elsewhere/instruction.md", "Write hello into out.txt, please.\n");
+    env.ralph(&only).expect(0);
+    let apart = ["bench", "compare", "job", "fails", "solves", "--with", "third"];
+    env.ralph(&apart).expect(64).says("no task in common").says("its files are the same");
+    let json = env.ralph(&[&apart[..], &["--json"]].concat()).expect(64);
+    assert_eq!(json.events()[0]["tasks"], 0, "{}", json.stdout);
 }

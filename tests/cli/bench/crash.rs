@@ -126,6 +126,7 @@ fn what_was_lost_is_kept_and_paid_and_performed_again() {
     kill_and_wait(&env, &mut running);
     let after = status(&env, "job");
     assert_eq!((&after["is_running"], &after["lost"]), (&false.into(), &2.into()), "{after}");
+    env.ralph(&["bench", "status", "job"]).expect(0).says("; resume repeats it");
     env.ralph(&["bench", "status", "job"]).expect(0).says("not finished").says("bench resume");
 
     std::fs::remove_file(env.path("shared/hold")).unwrap();

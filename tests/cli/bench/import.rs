@@ -49,9 +49,14 @@ fn a_run_is_a_task_that_its_own_work_solves_and_nothing_else() {
         assert_eq!(left, ["mine"], "nothing of the making is left");
 
         // An agent that looks for the solution finds none.
-        let looks = "find .. -name 'solve*' > found; find / -name solve.sh -path '*/solution/*' >> found 2> /dev/null\n\
-                     [ -s found ] && cp -R ../solution/files/. .\necho '<promise>COMPLETE</promise>'\n";
-        super::add_script(&env, "looks", looks);
+        let looks = format!(
+            "find .. -name 'solve*' > found
+             find '{}' /app /logs /solution /tests -name solve.sh -path '*/solution/*' >> found 2> /dev/null
+             [ -s found ] && cp -R ../solution/files/. .
+             echo '<promise>COMPLETE</promise>'\n",
+            env.root().display()
+        );
+        super::add_script(&env, "looks", &looks);
         append(&env, &super::unmetered("looks"));
         append(&env, "[sandbox]\nread = [\"agents\"]\n");
         let run = ["bench", "run", "--agents", "oracle,nop,looks", "--tasks", "tasks"];

@@ -36,7 +36,19 @@ fn a_task_that_needs_the_network_is_refused_with_the_line() {
         .says("left out: test/fetches");
     let (trials, summary) = report(&env, "job");
     assert_eq!((trials.len(), &summary["planned"]), (1, &1.into()));
-    env.ralph(&["bench", "resume", "job"]).expect(0);
+    env.ralph(&["bench", "resume", "job"]).expect(0).says("nothing is left to do: 1 trial planned");
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", config.replace("trust_agent = true", "trust_agent = true\ntrials = 6"));
+    env.ralph(&["bench", "resume", "job"]).expect(78).says("bench.trials is 6").says("--reuse");
+    for (change, says) in [
+        ("seed = 9", "bench.seed is 9 now, and the job was planned with 0"),
+        ("max_cost_usd = 7", "bench.max_cost_usd is $7 now, and the job was planned with none"),
+        ("variant.terse = {}", "(bench.agents, bench.variant) are solves, solves"),
+    ] {
+        env.write("ralph.toml", config.replace("[bench]", &format!("[bench]\n{change}")));
+        env.ralph(&["bench", "resume", "job"]).expect(78).says(says).says("--reuse");
+    }
+    env.write("ralph.toml", &config);
 
     env.ralph(&[&["bench", "check"][..], &args, &["--isolation", "none"]].concat())
         .expect(78)
@@ -55,6 +67,9 @@ fn mistakes_in_the_matrix_are_named() {
     check(&["--agents", "slove"]).expect(78).says("no agent called \"slove\"").says("`solves`");
     check(&["--agents", "solves,solves"]).expect(78).says("named twice");
     check(&["--agents", "solves", "--tasks", "nowhere"]).expect(78).says("nowhere");
+    for path in ["nowhere", "tasks/one/task.toml"] {
+        check(&["--agents", "solves", "--tasks", path]).expect(78).says("the folder of a task");
+    }
     fs::create_dir(env.path("empty")).unwrap();
     check(&["--agents", "solves", "--tasks", "empty"]).expect(78).says("empty");
     check(&["--agents", "solves", "--set=bench.agent_concurrency.slove=1"])

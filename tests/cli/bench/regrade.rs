@@ -53,6 +53,26 @@ fn a_corrected_verifier_changes_rewards_and_nothing_is_lost_or_paid() {
 }
 
 #[test]
+fn rewards_of_other_tests_are_not_taken_by_another_job() {
+    let env = job();
+    let original = env.read("tasks/one/tests/test.sh");
+    want(&env, "bye");
+    env.ralph(&["bench", "regrade", "job"]).expect(0);
+    env.write("tasks/one/tests/test.sh", original);
+    let again = |job: &str| {
+        let run = ["bench", "run", "--agents", "solves,fails", "--reuse", "job", "--out", job];
+        env.ralph(&run).expect(0);
+        let taken = |trial: &&serde_json::Value| trial["reused"].is_object();
+        let score = column(&report(&env, job).1, "solves")["score"]["value"].clone();
+        (trial_files(&env, job).iter().filter(taken).count(), score)
+    };
+    assert_eq!(again("after"), (0, 1.0.into()));
+    // By the tests of the job they are its rewards.
+    env.ralph(&["bench", "regrade", "job"]).expect(0);
+    assert_eq!(again("restored"), (2, 1.0.into()));
+}
+
+#[test]
 fn what_a_verifier_leaves_is_not_there_the_next_time() {
     let env = environment(&[("solves", SOLVES)]);
     add_task(&env, "one", 60);

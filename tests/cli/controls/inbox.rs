@@ -1,8 +1,10 @@
 //! The inbox: what is obeyed, and what is not.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -145,12 +147,18 @@ fn a_message_that_is_delivered_again_after_a_kill_changes_nothing() {
 #[test]
 fn a_stop_that_came_too_late_does_not_stop_the_next_start() {
     let mut scene = Scene::at(Moment::InAnIteration);
-    let running = scene.running.as_ref().unwrap();
-    running.signal(Signal::STOP);
-    scene.env.ralph(&["stop", "--no-wait"]).expect(0);
     let running = scene.running.as_mut().unwrap();
     running.signal(Signal::KILL);
     running.wait();
+    // As if it had been killed between the request and its receipt: another process holds its lock meanwhile.
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut lock = File::options().write(true).open(scene.env.state().join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock.set_len(0).unwrap();
+    write!(lock, "{{\"pid\":{},\"started\":null}}", other.id()).unwrap();
+    scene.env.ralph(&["stop", "--no-wait"]).expect(0);
+    other.wait().unwrap();
+    drop(lock);
     assert!(!is_empty(&scene));
     scene.env.run().expect(0);
     assert!(is_empty(&scene));

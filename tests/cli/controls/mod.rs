@@ -5,6 +5,7 @@ mod backlog;
 mod in_session;
 mod inbox;
 mod moments;
+mod own_run;
 mod shown;
 mod workspaces;
 
@@ -259,14 +260,14 @@ fn a_pause_survives_a_restart_and_costs_no_runtime() {
     running.says("paused by ");
     eventually("the run is paused", || scene.env.status()["phase"] == "paused");
     let paused = scene.env.records("paused").last().unwrap()["runtime_ms"].as_u64().unwrap();
-    // Longer than the clock's beat.
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    // Longer than the clock's beat, and than what a busy machine needs for all the rest.
+    std::thread::sleep(std::time::Duration::from_secs(3));
     scene.env.ralph(&["resume"]).expect(0).says("the pause is over");
     running.wait().expect(0);
     let records = scene.env.journal();
     let resumed = records.iter().rposition(|record| record["kind"] == "control_received").unwrap();
     let next = records[resumed..].iter().find_map(|record| record["runtime_ms"].as_u64()).unwrap();
-    assert!(next - paused < 500, "{next} after {paused}");
+    assert!(next - paused < 2_500, "{next} after {paused}");
     assert_eq!(scene.env.agent.calls(), 2);
 }
 

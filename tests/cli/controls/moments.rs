@@ -217,7 +217,7 @@ mod checks {
         assert_eq!(scene.env.agent.calls(), 1);
         // Raised again, the run goes on.
         if scene.moment != Moment::InAWait {
-            scene.env.ralph(&["why"]).expect(0).says("raise limits.max_");
+            scene.env.ralph(&["why"]).expect(0).says("was set by `limits`");
             scene.env.ralph(&["limits", "--clear"]).expect(0);
             if scene.moment == Moment::InAPause {
                 scene.env.ralph(&["resume"]).expect(0);

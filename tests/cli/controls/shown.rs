@@ -22,6 +22,17 @@ fn the_run_itself_says_what_was_asked_of_it() {
 }
 
 #[test]
+fn status_says_what_a_run_does() {
+    for (moment, doing) in [
+        (Moment::InAnIteration, "running: iteration 1 (pid "),
+        (Moment::InAValidation, "running: checking the work of iteration 1 (pid "),
+        (Moment::InADelay, "running: after iteration 1 (pid "),
+    ] {
+        Scene::at(moment).env.ralph(&["status"]).expect(0).says(doing);
+    }
+}
+
+#[test]
 fn events_name_the_control_and_its_sender() {
     let mut scene = Scene::at(Moment::InAPause);
     scene.env.ralph(&["resume"]).expect(0);

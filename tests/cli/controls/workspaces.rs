@@ -88,7 +88,7 @@ fn a_run_is_reached_by_its_workspace_or_its_id_from_anywhere() {
     let id = run_of(env);
     let at = |args: &[&str]| in_folder(env, &folder, args);
     at(&["status"]).expect(78).says("could not find");
-    at(&["-w", &workspace, "status"]).expect(0).says("running (pid").says(&id);
+    at(&["-w", &workspace, "status"]).expect(0).says("running: iteration 1 (pid").says(&id);
     at(&["-w", id.split_at(18).0, "steer", "from elsewhere"]).expect(0).says("queued");
     at(&["pause", "-w", "../w"]).expect(0).says("pausing after iteration 1");
     at(&["-w", &workspace, "resume"]).expect(0).says("the pause is over");

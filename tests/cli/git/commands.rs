@@ -32,7 +32,7 @@ fn diff_shows_an_iteration_against_the_one_before() {
         .map(|file| file["path"].as_str().unwrap())
         .collect();
     assert_eq!(paths, ["done", "work.txt"]);
-    env.ralph(&["diff", "7"]).expect(64).says("no such checkpoint");
+    env.ralph(&["diff", "7"]).expect(64).says("/7: no such checkpoint");
     env.ralph(&["diff", "0"]).expect(64).says("start of the run");
 }
 

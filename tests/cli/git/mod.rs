@@ -2,6 +2,7 @@
 
 mod commands;
 mod crash;
+mod interrupted;
 mod policies;
 mod strangers;
 mod worktree;

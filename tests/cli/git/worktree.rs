@@ -311,7 +311,8 @@ fn an_agent_in_a_sandbox_reads_the_repository_and_writes_only_the_worktree() {
 fn a_question_is_answered_and_a_run_is_stopped_from_the_checkout() {
     let env = repository("off");
     env.agent.call(1).out("<promise>NEEDS_HUMAN: which name?</promise>\n");
-    env.run().expect(2);
+    let early = "remove      not before `run` has completed: git -C";
+    env.run().expect(2).says(early);
     env.ralph(&["answer", "done"]).expect(0);
     let gate = env.fifo("gate");
     env.agent.call(2).script(&format!("echo up > '{}'; sleep 600\n", gate.display()));
@@ -320,7 +321,8 @@ fn a_question_is_answered_and_a_run_is_stopped_from_the_checkout() {
     env.ralph(&["stop"]).expect(0);
     running.wait().expect(143);
     done_at_once(&env);
-    env.run().expect(0);
+    let ended = env.run().expect(0);
+    assert!(!ended.stdout.contains(early), "{}", ended.stdout);
     assert_eq!(worktrees(&env), [seen(&env)[0].0.clone()]);
     let given = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(given.contains("which name?"), "{given}");

@@ -110,6 +110,7 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
             "baseline.json",
             "config.toml",
             "evidence",
+            "heartbeat",
             "iterations",
             "journal.jsonl",
             "log.jsonl",

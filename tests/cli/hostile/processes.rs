@@ -1,5 +1,6 @@
 //! Agents that will not end, that hide what they started, or that turn on whoever watches over them.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -294,6 +295,23 @@ pub(super) fn an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_noth
     }
 }
 
+/// As in some containers: the orchestrator is process 1, and its session has no number that it could see.
+#[test]
+fn a_shim_is_killed_where_the_session_is_outside_of_the_pid_namespace() {
+    let env = hostile();
+    env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"2s\"\n");
+    let kill = format!("{}kill -KILL $shim; exec sleep 1000\n", parents());
+    env.agent.call(1).script(&kill);
+    let mut command = env.program(Path::new("unshare"));
+    command
+        .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        .args([env!("CARGO_BIN_EXE_ralph-orchestrator"), "run"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = Running::new(command.spawn().unwrap()).wait();
+    ends(&env, "outside", &ended, stopped("failures", 1, &[]));
+}
+
 #[test]
 pub(super) fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
     let env = hostile();
@@ -334,25 +352,88 @@ pub(super) fn an_agent_that_is_not_there_any_more_ends_the_run() {
     ends(&env, "removed", &ended, end);
 }
 
-#[test]
-pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed() {
+/// An agent that leaves a daemon, does its work, claims it in a way that needs no good ending, and ends those above it
+/// that would end the daemon. Its check accepts only if the daemon is gone.
+fn unwatched(daemon: &str, end: &str) {
     let (env, parents) = (hostile(), parents());
-    // A claim that needs no good ending, and a daemon that nobody above it is left to end.
     env.agent.call(1).script(&format!(
-        "export FAKE_DIR\n{parents}
-         setsid sh -c 'trap \"\" HUP INT TERM; echo $$ > \"$FAKE_DIR/daemon\"
-                       while :; do sleep 1000; done' < /dev/null > /dev/null 2>&1 &
-         until [ -s \"$FAKE_DIR/daemon\" ]; do :; done
+        "export FAKE_DIR\n{parents}{daemon}
          {WORK}printf '\\nTASK_COMPLETE\\n' >> PROMPT.md
-         kill -KILL $fork_server; kill -KILL $shim; sleep 1000\n"
+         {end}; sleep 1000\n"
     ));
     let daemon = env.agent.program().with_file_name("daemon").display().to_string();
     env.config(&format!(
         "\n[[validator]]\nkind = \"command\"\nname = \"alone\"\n\
          program = [\"sh\", \"-c\", \"! grep -q ') [^ZX]' /proc/$(cat '{daemon}')/stat\"]\n\
-         [limits]\nmax_iterations = 1\n"
+         [limits]\nmax_iterations = 1\niteration_timeout = \"2s\"\n"
     ));
     let ended = env.run();
     gone(&env, "daemon");
-    ends(&env, "unwatched", &ended, completed(1, &["done"]));
+    ends(&env, end, &ended, completed(1, &["done"]));
+}
+
+#[test]
+pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed() {
+    let marked = "setsid sh -c 'trap \"\" HUP INT TERM; echo $$ > \"$FAKE_DIR/daemon\"
+                       while :; do sleep 1000; done' < /dev/null > /dev/null 2>&1 &
+         until [ -s \"$FAKE_DIR/daemon\" ]; do :; done";
+    unwatched(marked, "kill -KILL $fork_server; kill -KILL $shim");
+}
+
+#[test]
+pub(super) fn nothing_is_validated_beside_a_daemon_that_hides_and_whose_supervisors_were_killed() {
+    for end in [
+        "kill -KILL $fork_server $shim",
+        "kill -KILL $shim $fork_server",
+        "kill -STOP $fork_server; kill -KILL $shim",
+        "kill -KILL $fork_server; kill -STOP $shim",
+    ] {
+        unwatched(DAEMON, end);
+    }
+}
+
+/// Has the agent write who is above it, and stop them.
+fn stopping(whom: &str) -> String {
+    let parents = parents();
+    format!(
+        "{parents}echo $$ > \"$FAKE_DIR/self\"; echo $shim > \"$FAKE_DIR/shim\"
+         echo $fork_server > \"$FAKE_DIR/fork_server\"
+         kill -STOP {whom}\n"
+    )
+}
+
+/// Checks that neither the agent nor those above it are there.
+fn all_gone(env: &TestEnvironment) {
+    for name in ["self", "shim", "fork_server"] {
+        let pid = pid_in(env, name);
+        eventually("it is gone", || !alive(pid));
+    }
+}
+
+#[test]
+pub(super) fn an_agent_that_stops_its_supervisors_is_ended_at_its_limit_all_the_same() {
+    for whom in ["$shim", "$fork_server", "$fork_server $shim"] {
+        let env = hostile();
+        env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"1s\"\n");
+        env.agent.call(1).script(&format!("{}exec sleep 1000\n", stopping(whom)));
+        let ended = env.run();
+        assert!(!ended.stderr.contains("could not be ended"), "{}", ended.stderr);
+        all_gone(&env);
+        ends(&env, whom, &ended, stopped("failures", 1, &[]));
+    }
+}
+
+#[test]
+pub(super) fn an_agent_that_stops_its_supervisor_and_kills_its_orchestrator_delays_no_start() {
+    for whom in ["$shim", "$fork_server $shim"] {
+        let env = hostile();
+        env.config("\n[limits]\nmax_iterations = 2\n");
+        let kill = "kill -KILL $orchestrator; exec sleep 1000\n";
+        env.agent.call(1).script(&format!("{}{kill}", stopping(whom)));
+        env.agent.call(2).script(WORK).out(PROMISE);
+        assert_eq!(env.run().code, None, "{whom}");
+        let ended = env.run();
+        all_gone(&env);
+        ends(&env, whom, &ended, completed(2, &["done"]));
+    }
 }

@@ -171,6 +171,31 @@ fn words_of_the_checks_are_sent_only_to_who_asks_for_them() {
 }
 
 #[test]
+fn a_cost_that_is_not_reported_is_not_nothing() {
+    let receiver = Receiver::new(&[OK]);
+    let env = webhook(&receiver, "");
+    env.run().expect(0);
+    let data = receiver.next().json()["data"].clone();
+    let message = data["message"].as_str().unwrap();
+    assert!(message.ends_with("cost not reported"), "{message}");
+    assert!(data["cost_usd"].is_null());
+}
+
+#[test]
+fn work_that_nobody_could_check_is_no_rejection() {
+    let receiver = Receiver::new(&[OK]);
+    let env = webhook(&receiver, "on = [\"rejected\", \"needs_human\"]\n");
+    let text = env.read("ralph.toml");
+    env.raw_config(&format!(
+        "{text}\n[[validator]]\nkind = \"command\"\nname = \"slow\"\n\
+         program = [\"sleep\", \"1000\"]\ntimeout = \"100ms\"\n"
+    ));
+    env.run().expect(2);
+    assert_eq!(receiver.next().json()["data"]["topic"], "needs_human");
+    assert!(receiver.left().is_empty());
+}
+
+#[test]
 fn after_a_kill_each_notice_arrives_with_its_id() {
     let receiver = Receiver::new(&[OK]);
     let env = webhook(&receiver, ALL);

@@ -11,10 +11,18 @@ const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 /// Pins the dependencies of what is built here.
 const LOCK: &str = "examples/custom-adapter/Cargo.lock";
 
-/// The target folder of all plugins of the tests: dependencies are compiled once.
-pub(crate) fn target() -> PathBuf {
+/// Where Cargo is told to compile dependencies: what these tests are made of is there already.
+pub(crate) const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
+
+/// The target folder of these tests.
+pub(crate) fn build_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
-    let target = exe.ancestors().nth(3).unwrap().join("plugins/same");
+    exe.ancestors().nth(3).unwrap().to_owned()
+}
+
+/// The target folder of all plugins of the tests.
+pub(crate) fn target() -> PathBuf {
+    let target = build_dir().join("plugins/same");
     fs::create_dir_all(&target).unwrap();
     target
 }
@@ -48,6 +56,7 @@ fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
     }
     command.env("HOME", env.root().join("home")).env("SOURCE", SOURCE);
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    command.env(BUILD_DIR, build_dir());
     command
 }
 

@@ -102,9 +102,12 @@ fn mistakes_in_the_kit_are_said() {
     said("[config\n", 78).says("kit.toml");
     env.ralph(&["plugin", "test", library, "--conformance", "none.toml"])
         .expect(78)
-        .says("none.toml");
+        .says("--conformance none.toml: it cannot be read")
+        .says("expected a TOML file");
     env.ralph(&["plugin", "test", "none.so"]).expect(69).says("there is no such file");
     env.ralph(&["plugin", "test", "nobody"]).expect(64).says("no [plugins.nobody]");
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.ralph(&["plugin", "test", "nobody"]).expect(78).says("or give the path of a library");
 }
 
 #[test]

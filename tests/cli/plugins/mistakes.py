@@ -47,7 +47,25 @@ def run(call, config):
             sys.stdout.write('{"frame":"event","call":%d,"event":{"type":"text","text":"x"}}\n' % call)
         sys.stdout.flush()
     if HOW == "hangs":
+        send("result", call=call, report={"final_text": config.get("says", "")})
         time.sleep(600)
+    if HOW == "typos":
+        event(call, type="txt", text="x")
+        event(call, type="txt", text="x")
+    if HOW == "usage falls":
+        for cost in (0.5, 0.25):
+            event(call, type="usage", usage={"cost": cost})
+    if HOW == "cost as text":
+        event(call, type="usage", usage={"cost": "0.1"})
+    if HOW == "line break":
+        print(json.dumps({"frame": "done", "call": call, "report": {}}, indent=2), flush=True)
+        time.sleep(600)
+    if HOW == "no session":
+        event(call, type="session", id="s-1")
+        for line in sys.stdin:
+            if json.loads(line)["frame"] == "cancel":
+                fail(call, "cancelled", "ended")
+                return
     if HOW == "wrong class":
         fail(call, "broken", "it did not work")
         return
@@ -72,6 +90,8 @@ for line in sys.stdin:
             time.sleep(600)
         protocol = 2 if HOW == "other version" else 1
         provides = [] if HOW == "no items" else [{"kind": "agent", "name": "bot"}]
+        if HOW == "validator":
+            provides = [{"kind": "validator", "name": "bot"}]
         if HOW == "wrong kind":
             provides = [{"kind": "agnet", "name": "bot"}]
         send("hello", protocol=protocol, name="mistakes", provides=provides)
@@ -79,9 +99,14 @@ for line in sys.stdin:
         CONFIG = frame["config"]
         if HOW == "dies in open":
             os.abort()
+        if HOW == "mute in open":
+            time.sleep(600)
         if HOW == "refuses":
             send("refused", instance=frame["instance"], key=["says"], message="expected a number")
-        elif HOW == "wrong item":
+        elif HOW == "typos":
+            send("opened", instance=frame["instance"], agent={
+                "capabilities": {"free": True, "tool_cals": True}})
+        elif HOW in ("wrong item", "validator"):
             send("opened", instance=frame["instance"], validator={
                 "description": {"kind": "x", "demands": "y"}})
         elif HOW == "no item":
@@ -90,6 +115,8 @@ for line in sys.stdin:
             send("opened", instance=frame["instance"], agent={"capabilities": {"free": True}})
     elif frame["frame"] == "call" and frame["method"] == "check":
         send("done", call=frame["call"], found="here")
+    elif frame["frame"] == "call" and frame["method"] == "validate":
+        send("done", call=frame["call"], verdict={"verdict": "error", "message": "no database"})
     elif frame["frame"] == "call":
         run(frame["call"], CONFIG)
     elif frame["frame"] == "close":

@@ -42,6 +42,9 @@ fn mistakes_in_the_handshake() {
     tested("no flush", "start", 69, &["no reply to `hello` within 10 s", flush]);
     tested("other version", "start", 69, &["uses version 2 of the protocol, this host uses 1"]);
     tested("no items", "start", 69, &["the plugin provides nothing"]);
+    let env = program("no items");
+    env.write("conformance.toml", "[items.bot.config]\nsays = \"{says}\"\n");
+    env.ralph(&["plugin", "test", "mine"]).expect(69).says("the plugin provides nothing");
     tested("wrong kind", "start", 1, &["expected agent, detector, validator or backlog"]);
 }
 
@@ -66,16 +69,27 @@ fn mistakes_in_a_run() {
         ("bad frame", &["the event `text` lacks `text`: {\"frame\": \"event\""]),
         ("no result", &["it answered call 1 of `run` without `report`"]),
         ("uncaught", &["exit 1", "Traceback: KeyError: 'prompt'"]),
-        ("exit 0", &["its process ended with exit 0"]),
+        ("exit 0", &["its process ended with exit 0 before it answered call 1 of `run`"]),
+        ("line break", &["the frame contains a line break: write each on one line"]),
+        ("usage falls", &["its `usage` fell", "$0.50, then $0.25"]),
+        ("cost as text", &["`usage.cost` is the text \"0.1\", expected a number"]),
         ("abort", &["signal 6 (SIGABRT)"]),
         ("segv", &["signal 11 (SIGSEGV) (a stack overflow looks the same)"]),
         ("large event", &["sent a frame of 1000000", "at most 16777216 are allowed"]),
         ("wrong class", &["invalid frame `failed`", "broken", "rate_limited"]),
         ("wrong final text", &["expected the final text", "got \"something else\""]),
-        ("hangs", &["not within 20 s; it sent no event"]),
     ] {
         tested(how, "start", 1, parts);
     }
+    let unanswered = "call 1 of `run` was never answered by `done`, `failed` or `panicked`";
+    let ignored = "ignored: the unknown frame `result`";
+    let others = "`start` came to no end";
+    let parts = ["not within 20 s; it sent no event", ignored, unanswered, others];
+    tested("hangs", "start,order", 1, &parts);
+    let parts = ["2 times: the unknown event type `txt`; did you mean `text`?", "`tool_calls`?"];
+    tested("typos", "start", 0, &parts);
+    let model = "its configuration has no {model_url}: it asks no model";
+    tested("none", "usage,provider-fails", 0, &["skipped", model]);
     // More events than fit into any queue are no mistake.
     tested("many events", "start", 0, &[]);
     tested("none", "start", 0, &["passed"]);
@@ -85,7 +99,18 @@ fn mistakes_in_a_run() {
 fn mistakes_at_the_end_of_a_run() {
     let ignored = "it did not end within 5 s of being cancelled and was killed";
     tested("ignores cancel", "cancel-at-first-event", 1, &[ignored]);
+    let session = "the report of a `cancelled` run lacks `session`: it announced `s-1`";
+    tested("no session", "cancel-at-first-event", 1, &[session]);
     tested("late emit", "start", 1, &["sent `event` for the call 1, which had already ended"]);
+}
+
+#[test]
+fn a_validator_that_only_fails_and_an_open_without_an_answer() {
+    let error = "it neither accepts nor rejects: no database";
+    tested("validator", "same-twice,odd-claims", 1, &["2 checks failed", error]);
+    let env = program("mute in open");
+    let ended = env.ralph(&["plugin", "test", "mine", "--timeout", "2s"]).expect(1);
+    ended.says("not within 2 s: `open` is not answered");
 }
 
 /// Compiles C into a library.
@@ -104,7 +129,8 @@ fn mistakes_in_a_library() {
     let env = TestEnvironment::new();
     env.write("empty.c", "int x;\n");
     let empty = compiled(&env, "empty", &env.path("empty.c"), &[]).display().to_string();
-    env.ralph(&["plugin", "test", &empty]).expect(69).says("does not export `ralph_plugin_decl`");
+    let ended = env.ralph(&["plugin", "test", &empty]).expect(69);
+    ended.says("does not export `ralph_plugin_decl`").says("`cc -fPIC -shared`");
     env.write("named.c", "const char ralph_plugin_decl_[56] = {0};\n");
     let named = compiled(&env, "named", &env.path("named.c"), &[]).display().to_string();
     env.ralph(&["plugin", "test", &named]).expect(69).says("does not export `ralph_plugin_decl`");
@@ -112,6 +138,12 @@ fn mistakes_in_a_library() {
 
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("orchestrator/plugin/host/tests/library/plugin.c");
+    let other = ["-pthread", "-DHELLO_NAME=\"other\""];
+    let other = compiled(&env, "other", &source.with_file_name("../plugin/hostile.c"), &other);
+    let ended =
+        env.ralph(&["plugin", "test", other.to_str().unwrap(), "--only", "check"]).expect(1);
+    ended.says("its `hello` says the name `other`, its manifest `hostile`");
+
     let asan = compiled(&env, "asan", &source, &["-fsanitize=address"]).display().to_string();
     let ended = env.ralph(&["plugin", "test", &asan]).expect(69);
     ended.says("ASan runtime does not come first").says("-print-file-name=libasan.so");
@@ -149,7 +181,9 @@ fn results_for_machines_and_the_transcript_of_a_failure() {
     assert!(std::fs::read_to_string(transcript).unwrap().contains("something else"));
     std::fs::remove_dir_all(Path::new(transcript).parent().unwrap()).unwrap();
     assert!(env.read("r.xml").contains("tests=\"2\" failures=\"1\""), "{}", env.read("r.xml"));
-    env.ralph(&["plugin", "test", "mine", "--only", "strat"]).expect(64).says("no such check");
+    let ended = env.ralph(&["plugin", "test", "mine", "--only", "strat"]).expect(64);
+    ended.says("no such check").says("did you mean `start`?").says("provider-fails");
+    assert_eq!(ended.stdout, "", "nothing was run");
     env.ralph(&["plugin", "test", "mine", "--timeout", "0s"]).expect(64).says("--timeout");
 }
 

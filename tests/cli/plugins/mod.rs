@@ -39,6 +39,7 @@ pub(crate) fn built_in(
         }
     }
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    command.env(author::BUILD_DIR, author::build_dir());
     command.envs(toolchain.map(|toolchain| ("RUSTUP_TOOLCHAIN", toolchain)));
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

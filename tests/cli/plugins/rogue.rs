@@ -113,7 +113,10 @@ fn mistakes_have_their_place() {
     let env = rogue("", "");
     let text = env.read("ralph.toml");
     env.write("ralph.toml", text.replace("adapter = \"rogue\"", "adapter = \"rogue/other\""));
-    env.run().expect(78).says("provides no agent `other`, but `rogue/bot`");
+    env.run()
+        .expect(78)
+        .says("provides no agent `other`, but `rogue/bot`")
+        .says("adapter = \"rogue/other\"");
     env.write("ralph.toml", text.replace("plugins.rogue", "plugins.promise"));
     env.run().expect(78).says("a detector of that name is built in");
     env.write("ralph.toml", text.replace("\"python3\"", "\"no-such-program\""));

@@ -65,6 +65,13 @@ impl Browser {
     }
 
     fn call_in(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+        let answer = self.answer(tab, method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Returns the whole answer, which may be an error.
+    fn answer(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(tab) = tab {
@@ -82,8 +89,7 @@ impl Browser {
                 self.requests.push_back(answer["params"]["request"].clone());
             }
             if answer["id"] == self.last {
-                assert!(answer.get("error").is_none(), "{method}: {answer}");
-                return answer["result"].clone();
+                return answer;
             }
         }
     }
@@ -107,6 +113,11 @@ impl Browser {
         tab
     }
 
+    /// Brings a page to the front.
+    pub(crate) fn show(&mut self, tab: &Tab) {
+        self.call(tab, "Page.bringToFront", &json!({}));
+    }
+
     pub(crate) fn resize(&mut self, tab: &Tab, (width, height): (u32, u32)) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
@@ -116,18 +127,27 @@ impl Browser {
     /// Evaluates an expression of the page.
     #[track_caller]
     pub(crate) fn eval(&mut self, tab: &Tab, expression: &str) -> Value {
+        let answer = self.evaluated(tab, expression);
+        assert!(answer.get("error").is_none(), "{expression}: {answer}");
+        answer["result"]["result"]["value"].clone()
+    }
+
+    /// Returns the answer, which is an error where the page is loaded anew meanwhile.
+    #[track_caller]
+    fn evaluated(&mut self, tab: &Tab, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.call(tab, "Runtime.evaluate", &params);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
-        answer["result"]["value"].clone()
+        let answer = self.answer(Some(tab), "Runtime.evaluate", &params);
+        assert!(answer["result"].get("exceptionDetails").is_none(), "{expression}: {answer}");
+        answer
     }
 
     /// Waits until an expression of the page is true.
     #[track_caller]
     pub(crate) fn until(&mut self, tab: &Tab, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.eval(tab, &format!("Boolean({expression})")) != true {
+        let is_true = format!("Boolean({expression})");
+        while self.evaluated(tab, &is_true)["result"]["result"]["value"] != true {
             if Instant::now() > deadline {
                 let text = self.eval(tab, "document.body.innerText");
                 panic!("never: {expression}\n{}", text.as_str().unwrap_or_default());

@@ -25,6 +25,8 @@ fn recorded(scene: &Scene) -> Vec<Value> {
 
 fn all_at(moment: Moment) {
     let scene = Scene::at(moment);
+    // Between the end of a pause and the next one the run must not complete.
+    scene.env.agent.call(2).script("sleep 1000\n");
     let server = Server::start(&scene.env, &["--control"]);
     let run = server.run();
     for (number, (control, body)) in CONTROLS.iter().enumerate() {
@@ -74,6 +76,11 @@ fn in_a_validation() {
 #[test]
 fn in_a_wait() {
     all_at(Moment::InAWait);
+}
+
+#[test]
+fn in_a_pause() {
+    all_at(Moment::InAPause);
 }
 
 #[test]

@@ -226,6 +226,10 @@ fn a_page_that_is_read_stays_where_it_is_while_the_run_grows() {
         )
     };
     browser.until(&tab, &last(&writer));
+    let scrolls = "(() => { const had = waiting; waiting = ['a row']; \
+                   document.querySelector('#story').dispatchEvent(new Event('scroll')); \
+                   waiting = had; return following; })()";
+    assert_eq!(browser.eval(&tab, scrolls), true, "rows that wait are no reason not to follow");
     // Then somebody reads what is further up.
     browser.eval(&tab, "document.querySelector('#story').scrollTop = 3000");
     browser.until(&tab, "!document.querySelector('#follow').hidden");

@@ -158,6 +158,8 @@ fn two_tabs_steer_at_once_and_see_each_other() {
         browser.eval(tab, &steer);
     }
     for tab in &tabs {
+        // One that is not in front asks for nothing.
+        browser.show(tab);
         for number in 0..2 {
             let facts = "document.querySelector('#facts').textContent";
             browser.until(tab, &format!("{facts}.includes('from tab {number}')"));

@@ -16,7 +16,7 @@ fn at_work() -> (Scene, Tmux) {
 }
 
 /// The controls of the journal that came from the view.
-fn recorded(env: &TestEnvironment) -> Vec<Value> {
+pub(super) fn recorded(env: &TestEnvironment) -> Vec<Value> {
     let journal = env.journal();
     journal.into_iter().filter(|entry| entry["origin"]["program"] == "watch").collect()
 }

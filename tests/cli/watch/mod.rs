@@ -2,6 +2,7 @@
 
 mod ends;
 mod keys;
+mod moments;
 mod views;
 
 use regex::Regex;

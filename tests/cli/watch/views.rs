@@ -40,7 +40,9 @@ fn it_fits_every_window_and_follows_a_run_to_its_end() {
     show(
         "at the end",
         tmux.until("the end", |text| {
-            text.contains("COMPLETED  command") && text.contains("  COMPLETED\n")
+            text.contains("COMPLETED  command")
+                && text.contains("  COMPLETED\n")
+                && !text.contains("between iterations")
         }),
     );
     tmux.press(&["v"]);

@@ -8,12 +8,17 @@ use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file};
 
 use crate::config::Config;
 use crate::invocation::{Invocation, Invocations};
+use crate::make::{CommandLine, Makefile};
 use crate::reserved::bare;
 use crate::script;
 use crate::shell_line::SHELLS;
 
 /// How many files are read, so that they can name each other in a circle.
 const MAX_FILES: usize = 32;
+/// How many targets of make are compared with its rules.
+const MAX_TARGETS: usize = 64;
+/// How many folders are listed to find one without files.
+const MAX_LISTED: usize = 64;
 /// The most bytes of one that are read.
 const MAX_BYTES: usize = 256 * 1024;
 /// Those that make reads by itself, the first that is there.
@@ -25,14 +30,16 @@ pub(crate) struct Reach {
     pub(crate) known: Vec<Invocation>,
     /// Files that others take in, such as a `Makefile` by `include`: relative to the workspace.
     pub(crate) named: Vec<PathBuf>,
+    /// Targets of make that a file of their name would shadow: relative to the workspace.
+    pub(crate) targets: Vec<PathBuf>,
 }
 
 impl Reach {
     /// Follows the command of a validator. What cannot be read is left out.
     pub(crate) fn new(config: &Config, workspace: &Path) -> Self {
-        let mut reach =
-            Self { known: Invocations::from_config(config, workspace).known, named: Vec::new() };
-        let mut reader = FileReader { workspace, read: Vec::new() };
+        let known = Invocations::from_config(config, workspace).known;
+        let mut reach = Self { known, ..Self::default() };
+        let mut reader = FileReader { workspace, read: Vec::new(), makefiles: BTreeMap::new() };
         let mut next = 0;
         while let Some(invocation) = reach.known.get(next).cloned() {
             next += 1;
@@ -41,6 +48,19 @@ impl Reach {
         reach.named.sort();
         reach.named.dedup();
         reach
+    }
+
+    /// Returns the targets of make in whose place folders are that hold no file. They hold nothing that counts
+    /// as work, so no comparison of paths notices them.
+    pub(crate) fn find_empty_folders(&self, workspace: &Path) -> Vec<PathBuf> {
+        let mut left = MAX_LISTED;
+        let mut found = self.targets.clone();
+        found.retain(|target| {
+            let path = workspace.join(target);
+            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            is_folder && has_no_file(&path, &mut left)
+        });
+        found
     }
 
     fn follow(&mut self, invocation: &Invocation, reader: &mut FileReader<'_>) {
@@ -86,19 +106,28 @@ impl Reach {
 
     fn follow_make(&mut self, invocation: &Invocation, reader: &mut FileReader<'_>) {
         let folder = &invocation.folder;
-        let mut words = invocation.words.iter();
-        let given = words.find(|word| matches!(word.as_str(), "-f" | "--file" | "--makefile"));
-        let text = match given.and_then(|_| words.next()) {
-            Some(file) => reader.read(&folder.join(file)),
-            None => MAKEFILES.iter().find_map(|name| reader.read(&folder.join(name))),
-        };
-        let makefile = Makefile::parse(&text.unwrap_or_default());
-        for file in &makefile.included {
-            self.add_named(folder, file, reader.workspace);
+        let key = (folder.clone(), CommandLine::parse(&invocation.words).file);
+        let is_new = !reader.makefiles.contains_key(&key);
+        if is_new {
+            let text = match &key.1 {
+                Some(file) => reader.read(&folder.join(file)),
+                None => MAKEFILES.iter().find_map(|name| reader.read(&folder.join(name))),
+            };
+            reader.makefiles.insert(key.clone(), Makefile::parse(&text.unwrap_or_default()));
         }
-        // Each line of a recipe has a shell of its own.
-        for line in &makefile.recipes {
-            self.add_lines(line, folder, reader);
+        let Some(makefile) = reader.makefiles.get(&key) else { return };
+        if self.targets.len() < MAX_TARGETS {
+            let targets = makefile.find_shadowable(&invocation.words).into_iter();
+            self.targets.extend(targets.map(|target| folder.join(target)));
+        }
+        if is_new {
+            for file in &makefile.included {
+                self.add_named(folder, file, reader.workspace);
+            }
+            // Each line of a recipe has a shell of its own.
+            for line in &makefile.recipes {
+                self.add_lines(line, folder, reader);
+            }
         }
     }
 
@@ -119,10 +148,23 @@ fn is_left_out(file: &str) -> bool {
     file.contains('$') || file.ends_with("/bin/activate")
 }
 
+/// Whether there is nothing but folders in a folder, as far as `left` more of them are listed.
+fn has_no_file(folder: &Path, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return false };
+    *left = fewer;
+    let Ok(mut entries) = std::fs::read_dir(folder) else { return false };
+    entries.all(|entry| {
+        let folder = entry.ok().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folder.is_some_and(|folder| has_no_file(&folder.path(), left))
+    })
+}
+
 /// Reads files of the workspace, each once.
 struct FileReader<'a> {
     workspace: &'a Path,
     read: Vec<PathBuf>,
+    /// By the folder where make runs, and the name that it is given.
+    makefiles: BTreeMap<(PathBuf, Option<String>), Makefile>,
 }
 
 impl FileReader<'_> {
@@ -153,53 +195,6 @@ fn scripts(words: &[String], package: &str) -> Vec<String> {
     let names = [format!("pre{name}"), name.to_owned(), format!("post{name}")];
     let lines = names.iter().filter_map(|name| package.get("scripts")?.get(name)?.as_str());
     lines.map(str::to_owned).collect()
-}
-
-/// What a Makefile says, as far as that is plain.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Makefile {
-    included: Vec<String>,
-    /// The lines of all recipes.
-    recipes: Vec<String>,
-}
-
-impl Makefile {
-    fn parse(text: &str) -> Self {
-        let text = text.replace("\\\n", " ");
-        let mut makefile = Self::default();
-        let mut variables = BTreeMap::from([("MAKE".to_owned(), "make".to_owned())]);
-        for line in text.lines() {
-            if let Some(recipe) = line.strip_prefix('\t') {
-                let recipe = recipe.trim_start_matches(['@', '-', '+', ' ', '\t']);
-                makefile.recipes.push(replace(recipe, &variables));
-                continue;
-            }
-            let mut words = line.split_whitespace();
-            let first = words.next().unwrap_or_default();
-            if matches!(first, "include" | "-include" | "sinclude") {
-                let files = words.map(|file| replace(file, &variables));
-                makefile.included.extend(files.filter(|file| !file.contains(['$', '*', '?', '#'])));
-            } else if let Some((name, value)) = line.split_once('=') {
-                let name = name.trim_end_matches([':', '?', '+']).trim();
-                let value = replace(value.trim(), &variables);
-                variables.insert(name.to_owned(), value);
-            } else if let Some((_, recipe)) = line.split_once(';') {
-                makefile.recipes.push(replace(recipe, &variables));
-            }
-        }
-        makefile
-    }
-}
-
-/// Replaces the variables of make that are known, and `$$`.
-fn replace(text: &str, variables: &BTreeMap<String, String>) -> String {
-    let mut text = text.to_owned();
-    for (name, value) in variables {
-        for reference in [format!("$({name})"), format!("${{{name}}}")] {
-            text = text.replace(&reference, value);
-        }
-    }
-    text.replace("$$", "$")
 }
 
 #[cfg(test)]
@@ -240,6 +235,32 @@ mod tests {
         let (found, named) =
             of(&json!(["make", "-f", "m", "test"]), &[("m", "t:\n\tq\n"), files[0]]);
         assert_eq!((found, named), (vec![": make -f m test".into(), ": q".into()], vec![]));
+    }
+
+    #[test]
+    fn finds_targets_of_make_wherever_it_runs() {
+        let workspace = tempfile::TempDir::new().unwrap();
+        let makefile =
+            "lint test:\n\t./$@.sh\n\n.PHONY: lint\nunit e2e:\n\tp\nsub:\n\t$(MAKE) -C sub unit\n";
+        std::fs::create_dir(workspace.path().join("sub")).unwrap();
+        std::fs::write(workspace.path().join("Makefile"), makefile).unwrap();
+        std::fs::write(workspace.path().join("sub/Makefile"), "unit:\n\tp\n").unwrap();
+        for (program, targets) in [
+            (json!(["make", "unit", "e2e"]), &["unit", "e2e", "sub/unit"][..]),
+            (
+                json!(["sh", "-c", "make unit && timeout 5 make A=b e2e"]),
+                &["unit", "sub/unit", "e2e"],
+            ),
+            (json!(["env", "make", "-C", "sub"]), &["sub/unit"]),
+            (json!(["make", "lint", "test"]), &["sub/unit"]),
+        ] {
+            let config = Config::parse(json!({ "program": program })).unwrap();
+            let mut found = Reach::new(&config, workspace.path()).targets;
+            let mut targets: Vec<PathBuf> = targets.iter().map(PathBuf::from).collect();
+            found.sort();
+            targets.sort();
+            assert_eq!(found, targets, "{program}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod display;
 mod execution;
 mod files;
 mod invocation;
+mod make;
 mod patterns;
 mod python;
 mod reserved;

@@ -140,6 +140,7 @@ impl Reserved {
     pub(crate) fn new(config: &Config, workspace: &Path) -> Self {
         let reach = Reach::new(config, workspace);
         let mut reserved = Self { paths: python_paths(&reach), plugins: Vec::new() };
+        reserved.paths.extend(reach.targets);
         for invocation in &reach.known {
             reserved.plugins.extend(python::plugin_folders(invocation));
             if !config.protect.is_empty() {

@@ -9,15 +9,17 @@ use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
     Leftovers, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor, find_program};
+use ralph_orchestrator_safe_fs::normalize_lexically;
+use ralph_orchestrator_supervisor::{Ending, Grace, SpawnError, Spec, Supervisor, find_program};
 
 use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::execution::{Execution, run_to_end};
+use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::patterns::Rules;
 use crate::reserved::Reserved;
-use crate::{python, setup, shell_line};
+use crate::{python, script, setup, shell_line};
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
@@ -109,6 +111,12 @@ impl CommandValidator {
     fn unusable(&self, execution: &Execution) -> Option<String> {
         if let Some(message) = self.missing_module(execution) {
             return Some(message);
+        }
+        if execution.exit.ending == Ending::Lost {
+            return Some(format!(
+                "it is not known how `{}` ended: {}.\n{}",
+                self.typed, execution.exit, execution.output
+            ));
         }
         let code = execution.exit.ending.code().filter(|code| *code != self.config.expect_exit)?;
         let why = match code {
@@ -243,6 +251,19 @@ impl EvidenceValidator for CommandValidator {
         Reserved::new(&self.config, &self.workspace).globs()
     }
 
+    fn outside_files(&self) -> Vec<PathBuf> {
+        let program = match &self.program {
+            Program::Pinned(_) => None,
+            Program::Path(path) => Some(path.clone()),
+        };
+        let script = script::find(&self.config.program);
+        let script = script.and_then(|index| self.config.program.get(index)).map(|word| {
+            let cwd = self.config.cwd.as_deref().unwrap_or(Path::new(""));
+            self.workspace.join(cwd).join(word)
+        });
+        program.into_iter().chain(script).map(|path| normalize_lexically(&path)).collect()
+    }
+
     fn is_read_only(&self) -> bool {
         self.config.read_only
     }
@@ -271,6 +292,12 @@ impl EvidenceValidator for CommandValidator {
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
         if !context.protected_changes.is_empty() {
             return Verdict::Rejected { reasons: self.tampered(context.protected_changes) };
+        }
+        let folders = Reach::new(&self.config, &self.workspace).find_empty_folders(&self.workspace);
+        if !folders.is_empty() {
+            let to_change = |path| Change { path, kind: ChangeKind::Added };
+            let appeared: Vec<Change> = folders.into_iter().map(to_change).collect();
+            return Verdict::Rejected { reasons: self.tampered(&appeared) };
         }
         let cwd = match self.cwd(context.workspace) {
             Ok(cwd) => cwd,

@@ -22,7 +22,8 @@ pub struct Budgets {
 /// What was spent, and what trials that are being performed may spend still.
 #[derive(Clone, Debug, Default)]
 pub struct SpentMoney {
-    entries: BTreeMap<(String, u32, u64), (String, Usd)>,
+    /// What each iteration of an attempt has cost, of attempts whose ledger may still repeat a line.
+    attempts: BTreeMap<(String, u32), BTreeMap<u64, Usd>>,
     by_agent: BTreeMap<String, Usd>,
     total: Usd,
     reserved_by_agent: BTreeMap<String, Usd>,
@@ -32,16 +33,17 @@ pub struct SpentMoney {
 impl SpentMoney {
     /// Adds a line of the ledger. A line that is there already replaces itself: the larger amount counts.
     pub fn add(&mut self, entry: &LedgerEntry) {
-        let key = (entry.trial.clone(), entry.attempt, entry.iteration);
-        let known = self.entries.get(&key).map_or(Usd::ZERO, |(_, cost)| *cost);
-        let cost = entry.cost_usd.unwrap_or(Usd::ZERO);
-        if self.entries.contains_key(&key) && cost <= known {
-            return;
-        }
-        let more = cost.saturating_sub(known);
-        self.entries.insert(key, (entry.agent.clone(), cost));
+        let attempt = self.attempts.entry((entry.trial.clone(), entry.attempt)).or_default();
+        let known = attempt.entry(entry.iteration).or_default();
+        let more = entry.cost_usd.unwrap_or(Usd::ZERO).saturating_sub(*known);
+        *known += more;
         self.total += more;
         *self.by_agent.entry(entry.agent.clone()).or_default() += more;
+    }
+
+    /// Forgets the lines of attempts, all of which are summed up: none of them is added again.
+    pub(super) fn settle(&mut self) {
+        self.attempts.clear();
     }
 
     /// Returns what the job has cost so far, in US dollars.

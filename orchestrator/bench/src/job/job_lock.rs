@@ -115,7 +115,10 @@ pub fn find_reusable(plan: &JobPlan, earlier: &[(&Path, JobContents)]) -> Vec<Tr
             continue;
         }
         for (key, record) in contents.last_records() {
+            // Rewards of other tests are not those of this task.
+            let of_task = of_job.tasks.get(&key.task).map(String::as_str);
             if is_reusable(record)
+                && of_task == Some(record.verifier_digest())
                 && let Some(identity) = of_job.identify(&key)
             {
                 known.entry(identity).or_default().push((dir, contents, record));

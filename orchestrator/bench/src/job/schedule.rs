@@ -80,8 +80,9 @@ pub trait JobObserver {
     fn trial_started(&self, order: &TrialOrder, progress: JobProgress);
     /// An attempt ended; `is_retried` says whether another one follows.
     fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress);
-    /// Returns whether the job has found what it was to find, from the last attempts of all trials that ended.
-    fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool;
+    /// Returns whether the job has found what it was to find, from the rewards of all trials that ended: none where
+    /// a trial was not judged.
+    fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool;
 }
 
 /// Why a job ended.
@@ -102,7 +103,8 @@ pub struct Schedule {
     queue: VecDeque<(TrialKey, u32)>,
     /// Repetitions after faults, of each trial.
     retries: BTreeMap<TrialKey, u32>,
-    ended: BTreeMap<TrialKey, TrialRecord>,
+    /// No more of a trial than what the job goes on by: with the whole records a long job would grow without end.
+    ended: BTreeMap<TrialKey, Option<f64>>,
     running: BTreeMap<String, u32>,
     spent: SpentMoney,
     planned: usize,
@@ -125,6 +127,7 @@ impl Schedule {
         }
         let mut schedule = Self::from_records(&plan, records);
         read_ledger(store.dir())?.iter().for_each(|entry| schedule.spent.add(entry));
+        schedule.spent.settle();
         Ok(schedule)
     }
 
@@ -145,7 +148,8 @@ impl Schedule {
             if schedule.wants_retry(&record, plan) {
                 schedule.ended.remove(&record.key);
             } else {
-                schedule.ended.insert(record.key.clone(), record);
+                let reward = record.reward();
+                schedule.ended.insert(record.key, reward);
             }
         }
         let open = trials.into_iter().filter(|key| !schedule.ended.contains_key(key));
@@ -277,12 +281,13 @@ pub async fn run_job(
         }
         schedule.spent.release(agent, max_cost);
         costs.iter().for_each(|entry| schedule.spent.add(entry));
+        schedule.spent.settle();
         store.end_attempt(&record, &costs)?;
         let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
         if is_retried {
             schedule.queue.push_back((record.key.clone(), record.attempt.saturating_add(1)));
         } else if !record.is_cancelled() {
-            schedule.ended.insert(record.key.clone(), record.clone());
+            schedule.ended.insert(record.key.clone(), record.reward());
         }
         observer.trial_ended(&record, is_retried, schedule.progress());
     }

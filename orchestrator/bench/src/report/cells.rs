@@ -13,6 +13,9 @@ use crate::summary::{ColumnSummary, JobSummary, TaskSummary};
 /// The most values of k in a table; the JSON has all.
 const MOST_K: usize = 6;
 
+/// How the intervals of scores and of pass@k are found.
+pub(super) const SCORE_INTERVALS: &str = "interval: Student's t over tasks; Wilson's with one 0/1 trial for each task, and where all tasks have the same mean";
+
 /// What a table's column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellKind {
@@ -63,6 +66,7 @@ pub(super) fn name_column(column: &ColumnSummary) -> String {
 fn build_score_grid(summary: &JobSummary) -> Grid {
     let figures = ["score", "interval", "solved", "judged", "planned", "coverage"];
     let mut grid = Grid::new("Score", "column", &figures);
+    grid.note = Some(SCORE_INTERVALS);
     grid.headings.push(("faults".into(), CellKind::Text));
     for column in &summary.columns {
         let score = column.score.as_ref();
@@ -119,20 +123,26 @@ fn build_cost_grid(summary: &JobSummary) -> Grid {
     let figures = ["per solved", "cost", "tokens", "output", "median run", "retries"];
     let mut grid = Grid::new("Cost", "column", &figures);
     grid.note = Some(
-        "cost and tokens: of all attempts; per solved: cost for each solved trial; output: among the tokens",
+        "cost and tokens: of all attempts; per solved: cost for each solved trial, with an interval in the JSON by a bootstrap \
+         over tasks; output: among the tokens",
     );
     for column in &summary.columns {
         grid.rows.push(vec![
             name_column(column),
             column.cost_per_solved_usd.map_or_else(|| NONE.into(), format_usd),
             format_cost(column.cost_usd, column.cost_unknown, column.cost_estimated),
-            format_count(column.tokens.total()),
-            format_count(column.tokens.output),
+            format_tokens(column, column.tokens.total()),
+            format_tokens(column, column.tokens.output),
             column.median_run_ms.map_or_else(|| NONE.into(), format_duration),
             format_count(column.retries),
         ]);
     }
     grid
+}
+
+/// No agent that reports tokens uses none.
+fn format_tokens(column: &ColumnSummary, tokens: u64) -> String {
+    if column.tokens.total() == 0 { NONE.into() } else { format_count(tokens) }
 }
 
 fn build_loop_grid(summary: &JobSummary) -> Grid {

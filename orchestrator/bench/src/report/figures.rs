@@ -59,12 +59,13 @@ pub(super) fn format_usd(amount: f64) -> String {
     format!("${}", format_number(amount, digits))
 }
 
-/// Returns a cost, said to be a lower bound or an estimate where it is.
-pub(super) fn format_cost(amount: f64, unknown: u64, is_estimated: bool) -> String {
+/// Returns a cost in US dollars, such as `$2.50`, `at least $2.50` where that of `unknown` attempts is not known, `about
+/// $2.50` where a part is estimated, and `not known` without an amount.
+#[must_use]
+pub fn format_cost(amount: Option<f64>, unknown: u64, is_estimated: bool) -> String {
+    let Some(amount) = amount else { return "not known".to_owned() };
     let text = format_usd(amount);
     match (unknown, is_estimated) {
-        // Nothing was reported at all.
-        (1.., _) if amount == 0.0 => "not known".to_owned(),
         (0, false) => text,
         (0, true) => format!("about {text}"),
         (_, _) => format!("at least {text}"),
@@ -177,8 +178,10 @@ mod tests {
         assert_eq!(format_usd(0.0123), "$0.0123");
         assert_eq!(format_usd(0.000_001), "<$0.0001");
         assert_eq!(format_usd(1234.5), "$1234.50");
-        assert_eq!(format_cost(1.0, 2, true), "at least $1.00");
-        assert_eq!(format_cost(1.0, 0, true), "about $1.00");
+        assert_eq!(format_cost(Some(1.0), 2, true), "at least $1.00");
+        assert_eq!(format_cost(Some(1.0), 0, true), "about $1.00");
+        assert_eq!(format_cost(Some(0.0), 0, false), "$0.00");
+        assert_eq!(format_cost(None, 2, false), "not known");
     }
 
     #[test]

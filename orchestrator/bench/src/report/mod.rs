@@ -14,6 +14,7 @@ mod figures;
 mod plain_text;
 mod wording;
 
+pub use figures::format_cost;
 pub use wording::describe_comparison;
 
 // The figures of samples are small.

@@ -60,7 +60,7 @@ pub(super) fn empty_column(agent: &str) -> ColumnSummary {
         pass_hat: BTreeMap::new(),
         faults: BTreeMap::new(),
         fault_kinds: BTreeMap::new(),
-        cost_usd: 0.0,
+        cost_usd: Some(0.0),
         cost_unknown: 0,
         cost_estimated: false,
         cost_per_solved_usd: None,
@@ -271,10 +271,11 @@ fn summarize(column: &Column, all: &[TrialRecord], tasks: &[String], trials: u32
         }
     }
     let costs = attempts.iter().map(|record| record.usage.cost);
-    summary.cost_usd = costs.clone().flatten().map(Usd::dollars).sum();
+    let cost: f64 = costs.clone().flatten().map(Usd::dollars).sum();
+    summary.cost_usd = Some(cost);
     summary.cost_unknown = costs.filter(Option::is_none).count() as u64;
     summary.cost_estimated = column.agent == "codex";
-    summary.cost_per_solved_usd = (solved > 0).then(|| summary.cost_usd / solved as f64);
+    summary.cost_per_solved_usd = (solved > 0).then(|| cost / solved as f64);
     summary.tokens = attempts
         .iter()
         .filter_map(|record| record.usage.tokens)
@@ -312,12 +313,14 @@ fn summarize_task(
         solved: of_task.iter().filter(|record| record.is_solved()).count() as u64,
         mean_reward: (!rewards.is_empty())
             .then(|| rewards.iter().sum::<f64>() / rewards.len() as f64),
-        cost_usd: attempts
-            .iter()
-            .filter(|record| record.key.task == task)
-            .filter_map(|record| record.usage.cost)
-            .map(Usd::dollars)
-            .sum(),
+        cost_usd: Some(
+            attempts
+                .iter()
+                .filter(|record| record.key.task == task)
+                .filter_map(|record| record.usage.cost)
+                .map(Usd::dollars)
+                .sum(),
+        ),
         faults,
         is_cheatable: task == "zip-slip",
     }

@@ -7,8 +7,8 @@ use crate::report::plain_text::escape_controls;
 use crate::summary::Comparison;
 
 /// Returns a comparison as a sentence without a full stop, such as "b is 4.2 points worse than a (95 % interval −8.1
-/// to −0.3, p = 0.035, paired over 40 tasks; better on 3, worse on 11; paired t)". A point is a hundredth of the
-/// full reward. `level` is the confidence level of the interval, such as 0.95.
+/// to −0.3 by Student's t, p = 0.035, paired over 40 tasks; better on 3, worse on 11; paired t)". Where interval and
+/// test disagree it says so. A point is a hundredth of the full reward. `level` is the confidence level of the interval, such as 0.95.
 #[must_use]
 pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
     let candidate = escape_controls(&comparison.candidate.to_string());
@@ -23,9 +23,14 @@ pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
         _ => format!("level with {baseline}"),
     };
     let mut facts = Vec::new();
+    let method = if difference.standard_error.is_some_and(|error| error > 0.0) {
+        "Student's t"
+    } else {
+        "Wilson"
+    };
     facts.extend(
         format_interval(difference)
-            .map(|interval| format!("{} interval {interval}", format_level(level))),
+            .map(|interval| format!("{} interval {interval} by {method}", format_level(level))),
     );
     facts.extend(comparison.p_value.map(format_p_value));
     facts.push(format!("paired over {}", format_things(comparison.tasks, "task")));
@@ -34,7 +39,21 @@ pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
         Some(_) => format!("; {}", escape_controls(&comparison.test)),
         None => String::new(),
     };
-    format!("{candidate} is {finding} ({}; {counts}{test})", facts.join(", "))
+    let disagreement = if disagree(comparison, level) {
+        "; interval and p have different methods and disagree about chance: p decides"
+    } else {
+        ""
+    };
+    format!("{candidate} is {finding} ({}; {counts}{test}{disagreement})", facts.join(", "))
+}
+
+/// Whether the interval leaves zero out and the test finds chance enough, or the other way round.
+fn disagree(comparison: &Comparison, level: f64) -> bool {
+    let ends = comparison.difference.and_then(|found| found.low.zip(found.high));
+    ends.zip(comparison.p_value).is_some_and(|((low, high), p)| {
+        let is_without_zero = low > 0.0 || high < 0.0;
+        is_without_zero != (p < 1.0 - level)
+    })
 }
 
 #[cfg(test)]
@@ -59,7 +78,7 @@ mod tests {
     fn says_direction_interval_probability_and_pairs() {
         assert_eq!(
             describe_comparison(&comparison(-0.042), 0.95),
-            "candidate is 4.2 points worse than baseline (95 % interval −8.1 to −0.3, p = 0.035, \
+            "candidate is 4.2 points worse than baseline (95 % interval −8.1 to −0.3 by Student's t, p = 0.035, \
              paired over 40 tasks; better on 3, worse on 11; paired t)"
         );
         assert!(describe_comparison(&comparison(0.042), 0.95).contains("4.2 points better than"));
@@ -87,6 +106,28 @@ mod tests {
             describe_comparison(&one, 0.95),
             "candidate and baseline have no task in common with results of both"
         );
+    }
+
+    #[test]
+    fn says_where_interval_and_test_disagree() {
+        let disagree = |comparison: &Comparison| {
+            describe_comparison(comparison, 0.95).contains("disagree about chance: p decides")
+        };
+        let mut found = comparison(-0.042);
+        assert!(!disagree(&found));
+        found.p_value = Some(0.062);
+        assert!(disagree(&found));
+        found.difference = Some(estimate(-0.042, -0.081, 0.003));
+        assert!(!disagree(&found));
+        found.p_value = Some(0.049);
+        assert!(disagree(&found));
+        found.p_value = None;
+        assert!(!disagree(&found));
+        found.difference = Some(crate::statistics::Estimate {
+            standard_error: Some(0.0),
+            ..estimate(0.0, -0.492, 0.492)
+        });
+        assert!(describe_comparison(&found, 0.95).contains("−49.2 to 49.2 by Wilson"));
     }
 
     #[test]

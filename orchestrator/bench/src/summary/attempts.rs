@@ -85,6 +85,11 @@ pub(super) struct Spending {
 }
 
 impl Spending {
+    /// Returns the known part of the cost in US dollars; none if something was spent and no part of it is known.
+    pub(super) fn dollars(&self) -> Option<f64> {
+        (self.known > 0 || self.unknown == 0).then(|| self.cost.dollars())
+    }
+
     /// Sums up all attempts of trials.
     pub(super) fn from_trials(trials: &[&Trial<'_>]) -> Self {
         let mut sum = Self::default();

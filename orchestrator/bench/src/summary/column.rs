@@ -79,7 +79,7 @@ pub(super) fn summarize(
         pass_hat: estimate_passes(estimate_pass_hat),
         faults: count_faults(&mine),
         fault_kinds: count_fault_kinds(&mine),
-        cost_usd: spending.cost.dollars(),
+        cost_usd: spending.dollars(),
         cost_unknown: spending.unknown,
         cost_estimated: spending.is_estimated,
         cost_per_solved_usd: (solved > 0 && spending.known > 0)
@@ -122,7 +122,7 @@ fn summarize_task(cell: &Cell<'_>) -> TaskSummary {
         judged: trials,
         solved,
         mean_reward: compute_mean(&cell.rewards()),
-        cost_usd: Spending::from_trials(&cell.trials).cost.dollars(),
+        cost_usd: Spending::from_trials(&cell.trials).dollars(),
         faults: count_faults(&cell.trials),
         is_cheatable: cell.is_cheatable,
     }

@@ -94,6 +94,6 @@ fn collect_digests<'a>(column: &Column, trials: &[Trial<'a>]) -> BTreeMap<&'a st
     trials
         .iter()
         .filter(|trial| trial.key().column == *column)
-        .map(|trial| (trial.key().task.as_str(), trial.last().task_digest.as_str()))
+        .map(|trial| (trial.key().task.as_str(), trial.last().verifier_digest()))
         .collect()
 }

@@ -9,7 +9,7 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::trial::{Column, TrialRecord};
+use crate::trial::{Column, TrialKey, TrialRecord};
 
 pub use comparison::{compare, find_changed_tasks, pair_rewards};
 pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
@@ -93,24 +93,28 @@ pub fn collect_rewards(column: &Column, records: &[TrialRecord]) -> BTreeMap<Str
 
 /// Returns the same of complete rounds: up to the last trial number that all tasks with so many planned trials have
 /// reached. What a [`StopRule`](crate::statistics::sequential::StopRule) is applied to: of trials that have ended
-/// first, those that fail quickly are too many.
+/// first, those that fail quickly are too many. `ended` has the reward of each trial that ended, none where it was not
+/// judged.
 #[must_use]
 pub fn collect_complete_rounds(
     planned: &PlannedColumn,
-    records: &[TrialRecord],
+    ended: &BTreeMap<TrialKey, Option<f64>>,
 ) -> BTreeMap<String, Vec<f64>> {
-    let mut trials = group_by_trial(records);
-    trials.retain(|trial| trial.key().column == planned.column);
-    let ended: BTreeSet<(&str, u64)> = trials
-        .iter()
-        .map(|trial| (trial.key().task.as_str(), u64::from(trial.key().trial)))
-        .collect();
+    let mut trials: BTreeMap<(&str, u64), Option<f64>> = BTreeMap::new();
+    for (key, reward) in ended.iter().filter(|(key, _)| key.column == planned.column) {
+        trials.insert((key.task.as_str(), u64::from(key.trial)), *reward);
+    }
     let missing = planned.tasks.iter().filter_map(|task| {
-        (1..=task.trials).find(|trial| !ended.contains(&(task.task.as_str(), *trial)))
+        (1..=task.trials).find(|trial| !trials.contains_key(&(task.task.as_str(), *trial)))
     });
     let first_missing = missing.min().unwrap_or(u64::MAX);
-    trials.retain(|trial| u64::from(trial.key().trial) < first_missing);
-    attempts::collect_rewards(&planned.column, &trials)
+    let mut rewards: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for ((task, _), reward) in trials.iter().filter(|((_, trial), _)| *trial < first_missing) {
+        if let Some(reward) = reward {
+            rewards.entry((*task).to_owned()).or_default().push(*reward);
+        }
+    }
+    rewards
 }
 
 /// Tasks that a warning names.

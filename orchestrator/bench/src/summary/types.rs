@@ -55,8 +55,9 @@ pub struct ColumnSummary {
     pub faults: BTreeMap<Cause, u64>,
     /// The same by kind.
     pub fault_kinds: BTreeMap<String, u64>,
-    /// Cost of all attempts, those that were repeated included, in US dollars.
-    pub cost_usd: f64,
+    /// Cost of all attempts, those that were repeated included, in US dollars. None if attempts began a run and the cost
+    /// of none of them is known.
+    pub cost_usd: Option<f64>,
     /// Attempts that began a run and whose cost is not known: the figure above is then a lower bound.
     pub cost_unknown: u64,
     /// Part of the cost was computed from tokens and a price table.
@@ -113,8 +114,9 @@ pub struct TaskSummary {
     pub solved: u64,
     /// Mean reward of the judged trials.
     pub mean_reward: Option<f64>,
-    /// Cost of all attempts, in US dollars.
-    pub cost_usd: f64,
+    /// Cost of all attempts, in US dollars, as far as it is known. None if attempts began a run and the cost of none of
+    /// them is known.
+    pub cost_usd: Option<f64>,
     /// Trials whose last attempt had a fault, by cause.
     pub faults: BTreeMap<Cause, u64>,
     /// A trial cheated on it, or was shown to be able to.

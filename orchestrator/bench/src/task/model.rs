@@ -204,6 +204,20 @@ pub enum Verification {
     },
 }
 
+impl Verification {
+    /// Returns the package that its command needs, as an entry of `provided`, if it is one of those of the Exercism
+    /// layout that a machine may lack.
+    #[must_use]
+    pub fn needed_package(&self) -> Option<&'static str> {
+        let Self::Command { program, .. } = self else { return None };
+        match program.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["python3", "-m", "pytest", ..] => Some("pip:pytest"),
+            ["bats", ..] => Some("apt:bats"),
+            _ => None,
+        }
+    }
+}
+
 /// What solves a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Oracle {

@@ -1,8 +1,9 @@
 //! Reads the rewards that a verifier left, by Harbor's rule, and sums up those of several steps.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{
@@ -13,6 +14,9 @@ use rustix::io::Errno;
 
 use super::settings::{RewardGate, RewardStrategy};
 use crate::trial::REWARD;
+
+/// What the owner of a folder needs to write files there.
+const ACCESS: u32 = 0o700;
 
 /// The name of the file with one number.
 pub const REWARD_TEXT: &str = "reward.txt";
@@ -67,6 +71,9 @@ impl RewardError {
 /// # Errors
 /// Returns an error if something cannot be removed, or the folder cannot be made.
 pub fn remove_rewards(verifier_dir: &Path) -> io::Result<()> {
+    if let Some(logs) = verifier_dir.parent().filter(|logs| logs.is_dir()) {
+        restore_access(logs)?;
+    }
     match verifier_dir.symlink_metadata() {
         Ok(found) if found.is_dir() => {}
         // A link would lead the removal, and the reading, elsewhere.
@@ -79,6 +86,7 @@ pub fn remove_rewards(verifier_dir: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     }
+    restore_access(verifier_dir)?;
     for name in [REWARD_JSON, REWARD_TEXT] {
         let path = verifier_dir.join(name);
         let removed = match path.symlink_metadata() {
@@ -92,6 +100,15 @@ pub fn remove_rewards(verifier_dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives the verifier the access to a folder that an agent has taken away.
+fn restore_access(folder: &Path) -> io::Result<()> {
+    let mode = folder.symlink_metadata()?.permissions().mode();
+    if mode & ACCESS == ACCESS {
+        return Ok(());
+    }
+    fs::set_permissions(folder, Permissions::from_mode(mode | ACCESS))
 }
 
 /// Returns the rewards that the verifier left in this folder. A number in `reward.txt` is named "reward".

@@ -129,7 +129,7 @@ impl JobObserver for Worker<'_> {
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
         self.life.step();
     }
-    fn is_decided(&self, _ended: &BTreeMap<TrialKey, TrialRecord>) -> bool {
+    fn is_decided(&self, _ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {
         false
     }
 }

@@ -191,7 +191,7 @@ impl JobObserver for Silent {
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
         self.ended.set(self.ended.get() + 1);
     }
-    fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool {
+    fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {
         self.decided_after.is_some_and(|most| ended.len() >= most)
     }
 }

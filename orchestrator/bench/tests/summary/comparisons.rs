@@ -1,10 +1,11 @@
 //! Columns compared, of one job and of two.
 
+use jiff::Timestamp;
 use ralph_orchestrator_bench::statistics::paired::TaskPair;
 use ralph_orchestrator_bench::summary::{compare, find_changed_tasks, pair_rewards};
-use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench::trial::{Regrading, TrialRecord};
 
-use crate::fixtures::{assert_close, column, plan, record, sum_up};
+use crate::fixtures::{assert_close, column, plan, record, rewards, sum_up};
 
 /// One 0/1 trial per task: of `better + worse + same` tasks the candidate alone solves `better`.
 fn single_trials(better: usize, worse: usize, same: usize) -> Vec<TrialRecord> {
@@ -82,6 +83,16 @@ fn two_jobs_are_compared_without_tasks_that_changed() {
     assert!(find_changed_tasks((&name, &before), (&name, &before)).is_empty());
     let pair = TaskPair { baseline: vec![1.0], candidate: vec![0.0] };
     assert_eq!(pair_rewards((&name, &before), (&name, &after)), [pair]);
+    // Another verification of the same task counts as another task.
+    let mut regraded = [record("a", "x", 1, Some(1.0)), record("a", "y", 1, Some(1.0))];
+    let regrading = Regrading {
+        time: Timestamp::UNIX_EPOCH,
+        task_digest: "other tests".to_owned(),
+        rewards: rewards(0.0),
+    };
+    regraded[1] = regraded[1].clone().with_regrading(regrading);
+    assert_eq!(find_changed_tasks((&name, &before), (&name, &regraded)), ["y"]);
+    assert_eq!(compare((&name, &before), (&name, &regraded), 0.95).tasks, 1);
     let nobody = column("nobody");
     assert_eq!(compare((&name, &before), (&nobody, &after), 0.95).tasks, 0);
 }

@@ -64,6 +64,7 @@ fn nothing_judged_is_no_score_of_zero() {
     assert_eq!(column.faults, BTreeMap::from([(Cause::Sandbox, 1)]));
     assert_eq!(column.fault_kinds, BTreeMap::from([("SetUpTimeout".to_owned(), 1)]));
     assert_eq!(column.cost_unknown, 0, "no run began, so nothing was spent");
+    assert_eq!(column.cost_usd, Some(0.0));
     assert_eq!(column.loop_figures.mean_iterations, None);
 }
 
@@ -121,9 +122,10 @@ fn all_attempts_count_for_money_and_the_last_one_for_the_score() {
     let column = sum_up_one(&["x", "y"], 1, &[second.clone(), third, first, second]);
     assert_eq!((column.ended, column.judged, column.solved, column.retries), (2, 2, 2, 1));
     assert_close(column.score.unwrap().value, 1.0);
-    assert_close(column.cost_usd, 0.75);
+    assert_close(column.cost_usd.unwrap(), 0.75);
     assert_close(column.cost_per_solved_usd.unwrap(), 0.375);
-    assert_close(column.tasks[0].cost_usd, 0.75);
+    assert_close(column.tasks[0].cost_usd.unwrap(), 0.75);
+    assert_eq!(column.tasks[1].cost_usd, None, "not known is not nothing");
     assert_eq!((column.cost_unknown, column.cost_estimated), (1, true));
     assert_eq!(column.tokens, Tokens { input: 10, output: 2, cache_read: 4, cache_write: 6 });
     assert!(column.faults.is_empty(), "the last attempt had none");
@@ -205,7 +207,7 @@ fn sums_of_money_do_not_drift() {
         .map(|trial| TrialRecord { usage: cost(0.1), ..record("a", "x", trial, Some(1.0)) })
         .collect();
     let column = sum_up_one(&["x"], 1_000, &records);
-    assert_eq!(column.cost_usd.to_bits(), 100.0_f64.to_bits());
+    assert_eq!(column.cost_usd.map(f64::to_bits), Some(100.0_f64.to_bits()));
 }
 
 #[test]
@@ -243,8 +245,8 @@ fn records_beyond_the_plan_are_not_forgotten() {
         summary.columns.iter().map(|summary| summary.column.to_string()).collect();
     assert_eq!(names, ["a", "removed"]);
     assert_eq!(summary.columns[0].tasks[1].task, "removed");
-    assert_close(summary.columns[0].cost_usd, 2.0);
-    assert_close(summary.columns[1].cost_usd, 3.0);
+    assert_close(summary.columns[0].cost_usd.unwrap(), 2.0);
+    assert_close(summary.columns[1].cost_usd.unwrap(), 3.0);
 }
 
 #[test]

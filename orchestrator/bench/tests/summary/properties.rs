@@ -49,15 +49,15 @@ proptest! {
             attempts.insert((&record.key, record.attempt), record.usage.cost);
         }
         let spent: Usd = attempts.values().map(|cost| cost.unwrap_or_default()).sum();
-        let summed: f64 = summary.columns.iter().map(|column| column.cost_usd).sum();
+        let summed: f64 = summary.columns.iter().filter_map(|column| column.cost_usd).sum();
         prop_assert!((spent.dollars() - summed).abs() < 1e-9);
         let ended: u64 = summary.columns.iter().map(|column| column.ended + column.retries).sum();
         prop_assert_eq!(ended, attempts.len() as u64);
         for column in &summary.columns {
             prop_assert!(column.solved <= column.judged && column.judged <= column.ended);
             prop_assert_eq!(column.judged, column.tasks.iter().map(|task| task.judged).sum::<u64>());
-            let tasks: f64 = column.tasks.iter().map(|task| task.cost_usd).sum();
-            prop_assert!((tasks - column.cost_usd).abs() < 1e-9);
+            let tasks: f64 = column.tasks.iter().filter_map(|task| task.cost_usd).sum();
+            prop_assert!((tasks - column.cost_usd.unwrap_or_default()).abs() < 1e-9);
             for estimate in column.score.iter().chain(column.pass_at.values()).chain(column.pass_hat.values()) {
                 prop_assert!(estimate.low.is_none_or(|low| low <= estimate.value));
                 prop_assert!(estimate.high.is_none_or(|high| high >= estimate.value));

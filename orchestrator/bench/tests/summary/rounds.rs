@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_bench::summary::{collect_complete_rounds, collect_rewards};
-use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 
 use crate::fixtures::{column, plan, record};
 
@@ -22,10 +22,15 @@ fn rewards_of_tasks_are_those_of_last_attempts() {
     assert_eq!(rewards, BTreeMap::from([("x".to_owned(), vec![0.5, 1.0])]));
 }
 
+/// The rewards of trials that ended.
+fn ended(records: &[TrialRecord]) -> BTreeMap<TrialKey, Option<f64>> {
+    records.iter().map(|record| (record.key.clone(), record.reward())).collect()
+}
+
 #[test]
 fn a_round_is_complete_when_every_task_has_its_trial() {
     let planned = &plan(&["a"], &["x", "y"], 3).columns[0];
-    let rewards = |records: &[TrialRecord]| collect_complete_rounds(planned, records);
+    let rewards = |records: &[TrialRecord]| collect_complete_rounds(planned, &ended(records));
     let expect = |x: &[f64], y: &[f64]| {
         let tasks = [("x".to_owned(), x.to_vec()), ("y".to_owned(), y.to_vec())];
         tasks.into_iter().filter(|(_, rewards)| !rewards.is_empty()).collect::<BTreeMap<_, _>>()
@@ -55,5 +60,5 @@ fn a_task_with_fewer_planned_trials_holds_no_round_up() {
         record("a", "x", 2, Some(1.0)),
         record("a", "y", 1, Some(1.0)),
     ];
-    assert_eq!(collect_complete_rounds(&planned.columns[0], &records)["x"], [0.0, 1.0]);
+    assert_eq!(collect_complete_rounds(&planned.columns[0], &ended(&records))["x"], [0.0, 1.0]);
 }

@@ -1,8 +1,8 @@
 //! Reward files by Harbor's rule, and the rewards of several steps.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -159,6 +159,22 @@ fn links_pipes_folders_and_huge_files_are_no_rewards() {
     fs::write(&path, vec![b'1'; MAX_REWARD_BYTES + 1]).unwrap();
     assert!(refused().contains("larger than"));
     assert_eq!(fs::read_to_string(temp.path().join("elsewhere")).unwrap(), "1");
+}
+
+#[test]
+fn a_verifier_can_write_where_an_agent_has_forbidden_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let (logs, folder) = (temp.path().join("logs"), temp.path().join("logs/verifier"));
+    fs::create_dir_all(&folder).unwrap();
+    let mode = |folder: &Path| folder.metadata().unwrap().permissions().mode() & 0o777;
+    for forbidden in [0o555, 0o000] {
+        fs::write(folder.join("reward.txt"), "1").unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(forbidden)).unwrap();
+        fs::set_permissions(&logs, Permissions::from_mode(forbidden)).unwrap();
+        remove_rewards(&folder).unwrap();
+        assert_eq!((mode(&logs), mode(&folder)), (forbidden | 0o700, forbidden | 0o700));
+        assert_eq!(read_rewards(&folder).unwrap_err().kind(), "RewardFileNotFoundError");
+    }
 }
 
 #[test]

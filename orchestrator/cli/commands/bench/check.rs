@@ -43,6 +43,8 @@ pub(super) struct Problems {
     pub(super) refusals: Vec<Refusal>,
     /// The container engine and its version, if trials are performed in containers.
     pub(super) engine: Option<String>,
+    /// Columns none of whose trials could begin, since they do not see the agent's program.
+    hidden: BTreeSet<String>,
 }
 
 /// Why a task cannot be performed here.
@@ -81,6 +83,7 @@ impl Problems {
              installed in to `read` in [sandbox]",
             hidden.display()
         );
+        self.hidden.insert(column.to_string());
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
@@ -119,6 +122,10 @@ pub(super) async fn find_problems(
             problems.warnings.push(missing);
         }
         provided.push(package);
+    }
+    if !bench.isolation.is_container() {
+        let needed = find_missing_for_tests(tasks, &supervisor, setup).await?;
+        problems.warnings.extend(needed);
     }
     let isolation = match bench.isolation {
         Isolation::None => TaskIsolation::None,
@@ -277,6 +284,35 @@ async fn look_for(
     crate::git::blocking(find).await
 }
 
+/// Returns a warning for each package that the commands of tests need and this machine lacks: without it every agent would
+/// get a reward of 0.
+async fn find_missing_for_tests(
+    tasks: &[Task],
+    supervisor: &Supervisor,
+    setup: &JobSetup,
+) -> Result<Vec<String>, CommandError> {
+    let mut by_package: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for task in tasks {
+        if let Some(needed) = task.steps.iter().find_map(|step| step.verification.needed_package())
+        {
+            by_package.entry(needed).or_default().push(&task.name);
+        }
+    }
+    let mut warnings = Vec::new();
+    for (text, tasks) in by_package {
+        let Ok(package) = text.parse::<Package>() else { continue };
+        if let Err(missing) = look_for(&package, supervisor, setup).await? {
+            let first = tasks.first().copied().unwrap_or_default();
+            let others = match tasks.len() {
+                1 => String::new(),
+                all => format!(" and {}", count((all as u64).saturating_sub(1), "other task")),
+            };
+            warnings.push(format!("{missing}; the tests of {first}{others} need it"));
+        }
+    }
+    Ok(warnings)
+}
+
 /// Runs a program of this machine to its end. Blocks.
 fn run_program(
     words: &[&str],
@@ -347,11 +383,21 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
         }
         let refused: BTreeSet<&str> =
             problems.refusals.iter().map(|refusal| refusal.task.as_str()).collect();
-        let refused = refused.len() as u64;
-        match refused {
-            0 => output::info("nothing was started; `bench run` performs the trials"),
-            _ => output::info(&format!("{} cannot be performed here", count(refused, "task"))),
-        }
+        output::info(&conclude(refused.len() as u64, &problems.hidden));
     }
-    Ok(if problems.refusals.is_empty() { exit::OK } else { exit::CONFIG })
+    Ok(match (problems.refusals.is_empty(), problems.hidden.is_empty()) {
+        (false, _) => exit::CONFIG,
+        (true, false) => exit::UNAVAILABLE,
+        (true, true) => exit::OK,
+    })
+}
+
+/// Returns the last line of what was found: how many tasks are refused, and the columns without a program.
+fn conclude(refused: u64, hidden: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = hidden.iter().map(String::as_str).collect();
+    match (refused, names.as_slice()) {
+        (0, []) => "nothing was started; `bench run` performs the trials".to_owned(),
+        (0, names) => format!("no trial of {} could begin", one_line(&names.join(", "), 200)),
+        _ => format!("{} cannot be performed here", count(refused, "task")),
+    }
 }

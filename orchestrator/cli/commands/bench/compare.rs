@@ -59,6 +59,16 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CommandError> {
     let level = SummaryOptions::default().level;
     let found = compare_columns((baseline, &job.records), (candidate, &candidates.records), level);
     let is_worse = found.is_regression(args.significance);
+    if found.tasks == 0 {
+        // Nothing was compared, so nothing is proved: a script must not take that for a result.
+        if args.json {
+            output::json(&found);
+        }
+        return Err(CommandError::user(report::describe_comparison(&found, level)).hinted(
+            "a task is compared where both columns have a judged trial of it, and its files are the same; \
+             `ralph-orchestrator bench report DIR` shows the tasks of a job",
+        ));
+    }
     if args.json {
         output::json(&found);
     } else {

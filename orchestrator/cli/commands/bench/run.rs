@@ -9,7 +9,8 @@ use ralph_orchestrator_bench::job::{
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
-use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench::trial::{Column, TrialRecord};
+use ralph_orchestrator_contract::Usd;
 
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
@@ -17,14 +18,17 @@ use crate::bench::adversary::{can_be_deceived, set_goal};
 use crate::bench::container::JobContainers;
 use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
-use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
+use crate::bench::planning::{budgets, columns, load_planned, load_tasks, new_folder, plan_job};
 use crate::bench::trial_config::is_reserved;
 use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::text::count;
+use crate::render::text::{count, short_usd};
 use crate::{output, signals};
+
+/// Jobs that a message names.
+const MOST_JOBS: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -182,7 +186,44 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
     let setup = setup_of(store.plan())?;
     let tasks = load_planned(store.plan(), &setup)?;
+    require_plan(store.plan(), &setup, &folder)?;
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    let planned = contents.plan.trials().len();
+    if contents.count_ended() == planned {
+        let count = count(planned as u64, "trial");
+        output::info(&format!("nothing is left to do: {count} planned, and all have ended"));
+    }
     perform(store, &setup, tasks, &args.going)
+}
+
+/// Refuses to go on where the configuration asks for another job than was planned.
+fn require_plan(plan: &JobPlan, setup: &JobSetup, folder: &Path) -> Result<(), CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let (planned, now) = (&plan.budgets, &budgets(bench));
+    let dollars = |most: Option<Usd>| most.map_or_else(|| "none".to_owned(), short_usd);
+    // Those of a job that is to cheat are chosen for it.
+    let columns_now = if plan.goal.is_solve() { columns(setup)? } else { plan.columns.clone() };
+    let names =
+        |columns: &[Column]| columns.iter().map(Column::to_string).collect::<Vec<_>>().join(", ");
+    let values = [
+        ("bench.trials", plan.trials.to_string(), bench.trials.to_string()),
+        ("bench.seed", plan.seed.to_string(), bench.seed.to_string()),
+        ("bench.max_cost_usd", dollars(planned.job), dollars(now.job)),
+        ("bench.max_cost_per_agent_usd", dollars(planned.agent), dollars(now.agent)),
+        ("bench.max_cost_per_trial_usd", dollars(planned.trial), dollars(now.trial)),
+        ("the columns (bench.agents, bench.variant)", names(&plan.columns), names(&columns_now)),
+    ];
+    let Some((key, was, is)) = values.into_iter().find(|(_, was, is)| was != is) else {
+        return Ok(());
+    };
+    let verb = if key.starts_with("the ") { "are" } else { "is" };
+    let message = format!(
+        "{key} {verb} {is} now, and the job was planned with {was}, which cannot be changed"
+    );
+    Err(CommandError::config(message).hinted(format!(
+        "restore it, or begin a new job with `bench run --reuse {}`, which performs only the further trials",
+        folder.display()
+    )))
 }
 
 /// Returns the configuration that a job was planned with.
@@ -310,12 +351,25 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
         }
         JobEnd::Stopped => format!("{left} left; {resume} performs them"),
         JobEnd::OutOfBudget => format!(
-            "the money is used up, {left} left; a new job with a higher bench.max_cost_usd and `--reuse {}` \
-             performs them",
+            "the money is used up, {left} left; a new job with a higher {} and `--reuse {}` performs them",
+            if contents.plan.budgets.job.is_some() {
+                "bench.max_cost_usd"
+            } else {
+                "bench.max_cost_per_agent_usd"
+            },
             folder.display()
         ),
     });
     status
+}
+
+/// Returns the paths of the jobs in a folder, the latest names last, [`MOST_JOBS`] at most.
+fn find_jobs(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let found = entries.map(|entry| entry.path()).filter(|path| path.join(LOCK_FILE).is_file());
+    let mut jobs: Vec<String> = found.map(|path| path.display().to_string()).collect();
+    jobs.sort();
+    jobs.split_off(jobs.len().saturating_sub(MOST_JOBS))
 }
 
 /// Returns an error with what to do about it.
@@ -328,7 +382,10 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
         JobError::NoLock { .. } => {
             Some(format!("`bench run` writes one into the folder of each job, as {LOCK_FILE}"))
         }
-        JobError::NoJob { .. } => Some("`ralph-orchestrator bench run` begins one".to_owned()),
+        JobError::NoJob { .. } => Some(match find_jobs(folder).as_slice() {
+            [] => "`ralph-orchestrator bench run` begins one".to_owned(),
+            jobs => format!("name one of the jobs in it: {}", jobs.join(", ")),
+        }),
         JobError::Busy { .. } => Some(format!(
             "`ralph-orchestrator bench status {}` shows how far it is",
             folder.display()

@@ -9,14 +9,16 @@ use ralph_orchestrator_core::engine::{
     CompletionPolicy, SetupReport, build_context, plain_environment,
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
+use ralph_orchestrator_core::registry::LaunchContext;
 
 use crate::commands::block_on;
 use crate::context::{Context, Overrides};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::one_line;
-use crate::{output, registry};
+use crate::validation_setup::CheckProcesses;
 
 /// How long each may take. What takes longer is not verified here.
 const AT_MOST: Duration = Duration::from_secs(120);
@@ -45,8 +47,11 @@ fn entries(folder: &Path) -> BTreeSet<String> {
 async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let plugins = Plugins::from_context(context)?;
     let build = build_context(&context.loaded, &context.vars);
-    let judges =
-        CompletionPolicy::build(&context.loaded, &registry::unsupervised(&plugins), &build).await?;
+    let processes = CheckProcesses::begin_unlocked(context)?;
+    let registry = processes.registry(&plugins, None);
+    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+    let guard = processes.workspace.clone();
+    registry.set_launch_context(LaunchContext { guard, ..LaunchContext::default() });
     let env = plain_environment(&context.loaded, &context.vars);
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;

@@ -3,6 +3,7 @@
 use ralph_orchestrator_contract::{CancelReason, Claim, Usd, Verdict};
 use ralph_orchestrator_core::machine::{
     Changes, Control, ControlOrigin, LaunchDigests, Record, StopReason, ValidatorVerdict,
+    is_unchecked,
 };
 use ralph_orchestrator_core::store::JournalEntry;
 
@@ -74,6 +75,14 @@ impl RecordFormatter {
         self.describe(&entry.record)
     }
 
+    /// Passes over the next record: the lines of later ones are as if it had been formatted.
+    pub(crate) fn skip(&mut self, record: &Record) {
+        self.add(record);
+        if let Record::IterationStarted { given, .. } = record {
+            self.is_instructed |= given.contains_key(LaunchDigests::INSTRUCTIONS);
+        }
+    }
+
     /// Takes from a record what the lines of later ones need: no more, whatever the run's length.
     fn add(&mut self, record: &Record) {
         match record {
@@ -118,7 +127,7 @@ impl RecordFormatter {
             Record::Validated { accepted: true, verdicts, .. } => {
                 format!("accepted by {}", count(len(verdicts), "validator"))
             }
-            Record::Validated { reasons, .. } => self.rejected(reasons),
+            Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
             Record::Completed { validated: true, .. } => "COMPLETED".into(),
             Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
             Record::Waiting { until_ms, reason } => {
@@ -153,12 +162,13 @@ impl RecordFormatter {
     }
 
     /// Formats the reasons of a rejection: whole, one on a line, or shortened.
-    fn rejected(&self, reasons: &[String]) -> String {
+    fn rejected(&self, verdicts: &[ValidatorVerdict], reasons: &[String]) -> String {
+        let word = if is_unchecked(verdicts, reasons) { "not checked" } else { "rejected" };
         if !self.has_whole_reasons {
-            return format!("rejected: {}", joined(reasons));
+            return format!("{word}: {}", joined(reasons));
         }
         let list = reasons.iter().map(|reason| escape(reason).replace('\n', "\n    "));
-        list.fold("rejected:".to_owned(), |list, reason| format!("{list}\n  - {reason}"))
+        list.fold(format!("{word}:"), |list, reason| format!("{list}\n  - {reason}"))
     }
 
     /// Formats the start of an iteration. Claim instructions are mentioned once.

@@ -25,7 +25,7 @@ pub(crate) enum PluginKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Language {
-    /// A crate with its own tests, on the SDK
+    /// A crate on the SDK, with tests of its own
     Rust,
     /// A program that needs the standard library only
     Python,
@@ -49,9 +49,10 @@ impl Language {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewPluginArgs {
-    /// Name of the plugin in ralph.toml, and of its crate
+    /// Name of the plugin in ralph.toml, and of its crate or library
     pub(crate) name: String,
-    /// What it provides; several, separated by commas, are in one plugin
+    /// What it provides; several, separated by commas, are in one plugin. A format of backlogs begins as a
+    /// copy of examples/backlog-plugin
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     pub(crate) kind: Vec<PluginKind>,
     /// What it is written in

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
+use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
@@ -14,7 +15,7 @@ use ralph_orchestrator_driver::{
 };
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
-use crate::backlog::{guard_rules, require};
+use crate::backlog::{advice, guard_rules, require};
 use crate::context::Context;
 use crate::dry_run::PlannedBacklog;
 use crate::error::{CommandError, exit, stop_exit_status};
@@ -128,11 +129,11 @@ impl BacklogRuns<'_> {
 
 /// Works through the backlog. Returns the exit status.
 pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
+    let Start { place, args, plugins, policy, signals, log, quiet, program, .. } = start;
     let context = &place.context;
     let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
     let (list, layout) = (require(context).await?, context.layout_of_run(args.restart)?);
-    let saver = BacklogCommits::find(context, &list, &layout, &signals.switch);
+    let saver = BacklogCommits::find(context, &list, &layout, &signals);
     let setup = DriverSetup {
         backlog: Arc::clone(&list),
         layout,
@@ -171,7 +172,12 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     match ended.map_err(|error| error.locate(&context.loaded))? {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
-            let next = state.and_then(|state| next_step::after(&state, program));
+            let of_run = state.and_then(|state| next_step::after(&state, program));
+            let next = of_run.or_else(|| match reason {
+                // Each item that waits for a person is named.
+                StopReason::NeedsHuman => None,
+                reason => advice(Some(reason), program),
+            });
             if !quiet && !args.json {
                 git::report_worktree(context).await?;
             }

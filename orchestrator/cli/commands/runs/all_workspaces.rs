@@ -7,10 +7,11 @@ use ralph_orchestrator_core::machine::{Record, State, StopReason};
 use ralph_orchestrator_core::store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
 use serde_json::{Value, json};
 
+use crate::backlog::whole_state;
 use crate::commands::status::phase;
 use crate::error::exit;
 use crate::output;
-use crate::render::terminal::{columns, fit, stdout_width};
+use crate::render::terminal::{columns, fit_end, fold, stdout_width};
 use crate::render::text::{cost, local_minute, one_line, shorten_home, timestamp};
 use crate::workspace_selection::all_states;
 
@@ -92,7 +93,8 @@ impl Row {
         found: StoredRun,
         paused: Option<Timestamp>,
     ) -> Self {
-        let phase = phase(&found.state, holder.is_some());
+        let whole = whole_state(&state_dir.layout, &found).into_owned();
+        let phase = phase(&whole, holder.is_some());
         let since = match phase {
             "paused" => paused,
             "running" => holder.as_ref().and_then(|holder| holder.started),
@@ -103,7 +105,7 @@ impl Row {
             phase,
             since: since.or(found.ended),
             started: found.started,
-            state: Some(found.state),
+            state: Some(whole),
             damage: None,
             state_dir: state_dir.clone(),
             holder,
@@ -237,13 +239,18 @@ impl Row {
     }
 }
 
-/// A table with a heading; what a run waits for takes what is left of the terminal's width.
+/// A table with a heading. What a run waits for takes what is left of the terminal's width; where that is too little, it
+/// follows in lines of its own.
 fn table(rows: &[Row], width: Option<usize>) -> Vec<String> {
     let mut cells =
         vec![["WORKSPACE", "STATE", "ITER", "COST", "SINCE", "WAITS FOR"].map(str::to_owned)];
     cells.extend(rows.iter().map(Row::cells));
+    lay_out(&cells, width)
+}
+
+fn lay_out(cells: &[[String; 6]], width: Option<usize>) -> Vec<String> {
     let mut widths = [0; 6];
-    for row in &cells {
+    for row in cells {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = columns(cell).max(*width);
         }
@@ -255,13 +262,51 @@ fn table(rows: &[Row], width: Option<usize>) -> Vec<String> {
         *workspace = (*workspace).min(left.saturating_sub(LEAST_WAIT).max(LEAST_WAIT));
         *waits = (*waits).min(left.saturating_sub(*workspace).max(LEAST_WAIT));
     }
-    let line = |row: &[String; 6]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| {
-            let cell = fit(cell, width);
-            let pad = " ".repeat(width.saturating_sub(columns(&cell)));
+    let lines = |row: &[String; 6]| {
+        let [workspace, .., waits] = row;
+        let is_cut = columns(waits) > widths[5];
+        let mut shown = row.clone();
+        // The end of a path tells it from others.
+        shown[0] = fit_end(workspace, widths[0]);
+        if is_cut {
+            shown[5].clear();
+        }
+        let cells = shown.iter().zip(widths).map(|(cell, width)| {
+            let pad = " ".repeat(width.saturating_sub(columns(cell)));
             format!("{cell}{pad}")
         });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        let first = cells.collect::<Vec<_>>().join("  ").trim_end().to_owned();
+        let below =
+            is_cut.then(|| fold(&format!("  waits for {waits}"), 4, width.unwrap_or(usize::MAX)));
+        [first].into_iter().chain(below.into_iter().flatten())
     };
-    cells.iter().map(line).collect()
+    cells.iter().flat_map(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_a_narrow_terminal_is_cut_where_it_tells_least() {
+        let row = |path: &str, waits: &str| {
+            [path, "needs human", "12", "$0.12", "25 Nov 10:15", waits].map(str::to_owned)
+        };
+        let cells = [
+            ["WORKSPACE", "STATE", "ITER", "COST", "SINCE", "WAITS FOR"].map(str::to_owned),
+            row("/home/ada/projects/parser", "a person: which of the two grammars is right?"),
+            row("/a", "-"),
+        ];
+        assert_eq!(
+            lay_out(&cells, Some(72)),
+            [
+                "WORKSPACE           STATE        ITER  COST   SINCE         WAITS FOR",
+                "…a/projects/parser  needs human  12    $0.12  25 Nov 10:15",
+                "  waits for a person: which of the two grammars is right?",
+                "/a                  needs human  12    $0.12  25 Nov 10:15  -",
+            ]
+        );
+        let wide = lay_out(&cells, None);
+        assert!(wide[1].ends_with("a person: which of the two grammars is right?"), "{wide:?}");
+    }
 }

@@ -16,7 +16,7 @@ use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use crate::render::text::{count, escape, one_line};
 use crate::sandbox::SandboxPolicy;
-use crate::validation_setup::ValidationSetup;
+use crate::validation_setup::{CheckProcesses, ValidationSetup};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -114,7 +114,9 @@ fn compare(context: &Context, statement: &Statement) -> Result<Vec<String>, Comm
     let digests = block_on(async {
         let (policy, plugins) =
             (SandboxPolicy::from_context(context)?, Plugins::from_context(context)?);
-        let setup = ValidationSetup::build(context, &plugins, policy.as_ref()).await?;
+        // It starts none.
+        let processes = CheckProcesses::default();
+        let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
         Ok(setup.policy.digest_work(&context.loaded, artefacts)?)
     })?;
     let expected = statement.subject().iter().filter_map(|subject| subject.digest.get(TREE));

@@ -55,13 +55,8 @@ pub(crate) fn resolve(
     let completion = completion(file.completion, &sources.defaults.detectors, diagnostics);
     let validators = validators(file.validator, diagnostics);
     // With a mistake in them, nobody knows what the validators were to be.
-    if has_values && !completion.trust_agent && !diagnostics.is_damaged(&["validator"]) {
-        validation(&validators, sources, diagnostics);
-    }
-    if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
-        let message = "without a required validator nothing can prove that the work is done; add one, or \
-                       set `when = \"claimed\"`";
-        diagnostics.add(&["completion", "when"], message);
+    if has_values && !diagnostics.is_damaged(&["validator"]) {
+        validation(&validators, &completion, sources, diagnostics);
     }
     let adapter = &sources.defaults.adapter;
     agent(&mut file.agent, adapter, &["agent"], diagnostics);
@@ -369,10 +364,18 @@ fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
 
 fn validation(
     validators: &[ValidatorConfig],
+    completion: &Completion,
     sources: &Sources,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    if validators.is_empty() {
+    if completion.trust_agent {
+        let is_proved = validators.iter().any(|validator| validator.required);
+        if completion.when == CompletionTrigger::Proved && !is_proved {
+            let message = "without a required validator nothing can prove that the work is done; add one, or \
+                           set `when = \"claimed\"`";
+            diagnostics.add(&["completion", "when"], message);
+        }
+    } else if validators.is_empty() {
         let message = "there is no validator, so nothing would prove that the work is done";
         if let Some(task) = &sources.task {
             let location = task.plan.location("test_command");
@@ -395,12 +398,14 @@ fn limits(limits: &Limits, diagnostics: &mut Diagnostics<'_>) {
         && limits.max_cost_usd.is_none()
     {
         let message = "\"none\" needs `max_runtime` or `max_cost_usd` as a limit";
-        diagnostics.add(&["limits", "max_iterations"], message);
+        let help = "without all three nothing would end the run: give one of them, such as `max_runtime = \"4h\"`";
+        diagnostics.add_with_help(&["limits", "max_iterations"], message, Some(help));
     }
 }
 
 fn env(env: &Env, diagnostics: &mut Diagnostics<'_>) {
-    let no_name = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    let is_other = |c: char| matches!(c, '=' | '\0') || c.is_whitespace();
+    let no_name = |name: &str| name.is_empty() || name.contains(is_other);
     for (index, name) in env.pass.iter().enumerate() {
         if no_name(name) {
             let message = format!("expected the name of a variable, found {name:?}");

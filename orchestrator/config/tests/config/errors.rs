@@ -339,10 +339,11 @@ fn names() {
             &["ralph.toml:1:8: agents.\"\": an agent needs a name of one line"],
         ),
         (
-            "env.pass = ['A', 'B=C', '']",
+            "env.pass = ['A', 'B=C', '', 'D E']",
             &[
                 "ralph.toml:1:18: env.pass.1: expected the name of a variable, found \"B=C\"",
                 "ralph.toml:1:25: env.pass.2: expected the name of a variable, found \"\"",
+                "ralph.toml:1:29: env.pass.3: expected the name of a variable, found \"D E\"",
             ],
         ),
         (

@@ -11,7 +11,11 @@ use super::stop::{StopRequests, stop_requested};
 pub(super) const OBSERVE_AFTER_STOP: Duration = Duration::from_secs(2);
 /// How long an observation may always take, however late it begins.
 const OBSERVE_WHEN_LATE: Duration = Duration::from_secs(10);
-/// How long a validation may take that begins so late: what was done in time still counts.
+/// How long git may take once the run was asked to stop.
+pub(super) const SAVE_AFTER_STOP: Duration = Duration::from_secs(10);
+/// How long git may always take that begins in time: a commit is a matter of seconds without long hooks.
+const SAVE_WHEN_LATE: Duration = Duration::from_secs(10);
+/// How long a validation, or git, may take that begins so late: what was done in time still counts.
 const VALIDATE_WHEN_LATE: Duration = Duration::from_secs(60);
 
 /// Until when something may take: the limit on the run's time, or requests to stop, end it.
@@ -34,6 +38,16 @@ impl Session {
         let (now_ms, max_ms) = (self.clock.runtime_ms(), self.max_runtime_ms());
         let late_ms = now_ms.saturating_add(millis(VALIDATE_WHEN_LATE));
         self.allowance(if now_ms < max_ms { max_ms } else { late_ms })
+    }
+
+    /// Returns the runtime until which git may take that began at this one.
+    pub(super) fn saving_until_ms(&self, began_ms: u64) -> u64 {
+        let max_ms = self.max_runtime_ms();
+        if began_ms < max_ms {
+            max_ms.max(began_ms.saturating_add(millis(SAVE_WHEN_LATE)))
+        } else {
+            began_ms.saturating_add(millis(VALIDATE_WHEN_LATE))
+        }
     }
 
     fn max_runtime_ms(&self) -> u64 {

@@ -3,8 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::store::Heartbeat;
+
 /// How often the clock is read, whatever else happens.
 const BEAT: Duration = Duration::from_millis(250);
+
+/// How much runtime passes between two signs of life.
+const HEARTBEAT_MS: u64 = 1_000;
 
 /// A gap longer than this between two readings counts as one beat: the process was stopped or frozen.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
@@ -66,12 +71,18 @@ impl Clock {
 
     /// Reads the clock at every beat as long as it is in use, so that a longer gap can only be a
     /// suspension. A thread of its own does it, because a slow disk may block the event loop.
-    pub(super) fn keep(clock: &Arc<Self>) -> std::io::Result<()> {
+    /// From time to time it says so, for a start that is killed between two records of the runtime.
+    pub(super) fn keep(clock: &Arc<Self>, heartbeat: Option<Heartbeat>) -> std::io::Result<()> {
+        let mut due_ms = clock.runtime_ms().saturating_add(HEARTBEAT_MS);
         let clock = Arc::downgrade(clock);
         let beats = move || {
             while let Some(clock) = clock.upgrade() {
-                clock.runtime_ms();
+                let runtime_ms = clock.runtime_ms();
                 drop(clock);
+                if let Some(heartbeat) = heartbeat.as_ref().filter(|_| runtime_ms >= due_ms) {
+                    heartbeat.write(runtime_ms);
+                    due_ms = runtime_ms.saturating_add(HEARTBEAT_MS);
+                }
                 std::thread::sleep(BEAT);
             }
         };

@@ -30,7 +30,14 @@ pub(super) async fn make<T: ?Sized>(
         return Err(loaded.unknown_name_error(&key, name, word, &kinds.names()).into());
     };
     built.map_err(|BuildError { key, unknown_key, message }| {
-        let mut path = if word == "adapter" { below("config") } else { at.to_vec() };
+        let is_table = !key.is_empty() || unknown_key.is_some();
+        let mut path = match word {
+            // A plugin that has no such item, or does not start, is a matter of its name.
+            "adapter" if !is_table && message.starts_with("the plugin `") => below("adapter"),
+            "validator" if !is_table && message.starts_with("the plugin `") => below("kind"),
+            "adapter" => below("config"),
+            _ => at.to_vec(),
+        };
         path.extend(key);
         loaded.error_at(&path, unknown_key.as_deref(), &message).into()
     })

@@ -6,12 +6,14 @@ use std::path::Path;
 use super::construction::build_context;
 use super::open::RunPart;
 use super::prompt::PromptSource;
+use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
 use crate::store::{Layout, StateError, StoredRun, list_runs, read_completed_run, read_run};
+use crate::workspace::find_untracked;
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
 const OTHER_TEXT: &str = "the task is another one than that of the last run";
@@ -285,4 +287,21 @@ fn task_text(loaded: &LoadedConfig) -> Option<&str> {
 fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
+}
+
+/// Removes what a killed start of a run that a new one replaces has left, unless nothing is to be changed. Returns
+/// its artefacts.
+pub(super) fn replace_run(found: &StoredRun, workspace: &Path, is_dry: bool) -> Vec<String> {
+    if !is_dry {
+        remove_scratch_dirs(std::slice::from_ref(&found.run));
+    }
+    inherit_artefacts(found, workspace)
+}
+
+/// Returns what validators left in the run before that is still there: it is no more a part of the work now.
+/// What was added to git since then is.
+fn inherit_artefacts(found: &StoredRun, workspace: &Path) -> Vec<String> {
+    let artefacts = found.state.workspace.artefacts.iter();
+    let paths = artefacts.filter_map(|path| unescape(path)).collect();
+    find_untracked(workspace, paths).iter().map(|path| escape(path)).collect()
 }

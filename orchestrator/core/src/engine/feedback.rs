@@ -18,7 +18,10 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
     if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
-        text.push_str(if automatic {
+        let unchecked = rejection.is_unchecked();
+        text.push_str(if unchecked {
+            "Your work could not be checked. That is not held against it, and no fault of yours is known:"
+        } else if automatic {
             "Your work is not accepted yet. The checks report:"
         } else {
             REJECTED_CLAIM
@@ -26,6 +29,8 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
         text.push('\n');
         list(&mut text, rejection.reasons.iter().map(String::as_str), MAX_REASONS);
         text.push_str(match &state.latch {
+            Latch::Claimed { .. } if unchecked => "It is checked again when you stop.\n\n",
+            _ if unchecked => "Claim completion again when you stop.\n\n",
             Latch::Claimed { .. } if automatic => {
                 "The checks run again when you stop. Fix the issues above.\n\n"
             }

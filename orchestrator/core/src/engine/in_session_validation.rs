@@ -14,7 +14,7 @@ use super::execution::GRACE;
 use super::iteration_watch::{IterationWatch, PendingInspection};
 use super::session::Session;
 use super::validation_task::ValidationOutcome;
-use crate::machine::{FrozenPolicy, Input, Latch};
+use crate::machine::{FrozenPolicy, Input, Latch, is_unchecked};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
 
@@ -104,6 +104,7 @@ impl Session {
                 let policy =
                     self.state.policy().map_or_else(FrozenPolicy::default, FrozenPolicy::clone);
                 let reasons = validation.rejection_reasons(&policy);
+                let is_checked = !is_unchecked(&validation.verdicts, &reasons);
                 let reasons = self.redactor.redact(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();
@@ -112,8 +113,11 @@ impl Session {
                 }
                 if accepted {
                     ValidationPreview::Accepted
-                } else {
+                } else if is_checked {
                     ValidationPreview::Rejected { reasons }
+                } else {
+                    // The agent can do nothing about a check that fails to run.
+                    not_now(&reasons.join("; "))
                 }
             }
             Ok(None) => not_now("the validators were cancelled"),

@@ -86,6 +86,7 @@ pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
 };
 pub use run_event::{RunEvent, RunObserver};
+pub use scratch::remove_scratch_dirs;
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;

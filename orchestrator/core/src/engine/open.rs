@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::agents::AgentPool;
 use super::construction::{build_agent_context, build_context};
 use super::error::EngineError;
-use super::existing_run::{ExistingRun, RunSetup, verify_workspace};
+use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
 use super::paths::{state_layout, state_owner, states_dir, verify_owner};
@@ -28,12 +28,10 @@ use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
-use crate::workspace::{
-    Baseline, PromptPlace, WorkspaceHandle, create_from_template, find_untracked,
-};
+use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
+use ralph_orchestrator_safe_fs::real_path;
 
 /// What [`open`] is asked for.
 pub struct Request<'a> {
@@ -156,7 +154,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let resumed = match found {
         None => None,
         Some(found) if request.restart => {
-            artefacts = inherit_artefacts(&found, &workspace);
+            artefacts = replace_run(&found, &workspace, request.dry_run);
             None
         }
         Some(found) => match setup.classify(found, request.part.as_ref()).await {
@@ -176,7 +174,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             }
             ExistingRun::OtherTask { found, note } => {
                 notes.extend(note);
-                artefacts = inherit_artefacts(&found, &workspace);
+                artefacts = replace_run(&found, &workspace, request.dry_run);
                 None
             }
         },
@@ -198,14 +196,6 @@ struct BuiltRun {
     resumed: Option<ResumedRun>,
     /// Those of the run before, for a new one.
     artefacts: Vec<String>,
-}
-
-/// Returns what validators left in the run before that is still there: it is no more a part of the work now.
-/// What was added to git since then is.
-fn inherit_artefacts(found: &StoredRun, workspace: &Path) -> Vec<String> {
-    let artefacts = found.state.workspace.artefacts.iter();
-    let paths = artefacts.filter_map(|path| unescape(path)).collect();
-    find_untracked(workspace, paths).iter().map(|path| escape(path)).collect()
 }
 
 impl BuiltRun {

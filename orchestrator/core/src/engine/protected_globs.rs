@@ -38,6 +38,8 @@ impl CompletionPolicy {
         let reserved: Vec<String> =
             self.validators.iter().flat_map(|check| check.validator.reserved_paths()).collect();
         baseline.reserve(workspace, &reserved).map_err(failed)?;
+        let outside = self.validators.iter().flat_map(|check| check.validator.outside_files());
+        baseline.add_outside(workspace, outside);
         Ok(baseline)
     }
 

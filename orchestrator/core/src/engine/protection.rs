@@ -3,13 +3,16 @@
 //! A validator runs what the agent wrote: a `Makefile` that overwrites the protected test and then runs
 //! it. So the paths are compared after each execution, and again at the end.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::blocking::cancellable;
 use super::error::EngineError;
 use super::validation_policy::ConfiguredValidator;
-use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
+use crate::workspace::{
+    Baseline, FolderWatch, ProgramDigests, ProtectedError, ProtectedHasher, ProtectedPaths,
+};
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// How many paths a message names.
@@ -21,11 +24,18 @@ pub(super) struct ProtectedState {
     baseline: Baseline,
     /// Files are read again only when they were touched.
     hasher: Mutex<ProtectedHasher>,
+    programs: Mutex<ProgramDigests>,
 }
 
 impl ProtectedState {
     pub(super) fn new(baseline: Baseline) -> Self {
-        Self { baseline, hasher: Mutex::default() }
+        Self { baseline, hasher: Mutex::default(), programs: Mutex::default() }
+    }
+
+    /// Returns which of these files outside of the workspace are not as they were when the run began.
+    fn outside_changes(&self, files: &[PathBuf]) -> Vec<Change> {
+        let mut digests = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        self.baseline.outside_changes(files, &mut digests)
     }
 }
 
@@ -37,11 +47,17 @@ pub(super) struct Protection {
     globs: Vec<String>,
     /// The globs of the required validators.
     required: Vec<String>,
+    /// The files outside of the workspace that required validators depend on.
+    outside: Vec<PathBuf>,
     /// The paths as last observed.
     now: Baseline,
     /// The known changes.
     known: Vec<Change>,
     tampering: Vec<String>,
+    /// The folders that required protected paths are in, and those above, but for the workspace itself.
+    folders: BTreeSet<PathBuf>,
+    watch: Option<FolderWatch>,
+    warning: Option<String>,
     /// What was touched since the comparison before, even if its content is the same.
     touched: Vec<PathBuf>,
 }
@@ -58,23 +74,68 @@ impl Protection {
             checks.flat_map(|check| globs(check, &state.baseline)).collect()
         };
         let (globs, required) = (globs_of(false), globs_of(true));
+        let required_checks = checks.iter().filter(|check| check.info.required);
+        let outside = required_checks.flat_map(|check| check.validator.outside_files()).collect();
         let mut protection = Self {
             state,
             workspace: workspace.to_owned(),
             globs,
             required,
+            outside,
             now: Baseline::default(),
             known: Vec::new(),
             tampering: Vec::new(),
+            folders: BTreeSet::new(),
+            watch: None,
+            warning: None,
             touched: Vec::new(),
         };
         if !protection.is_empty() {
             if !protection.observe(enough).await? {
                 return Ok(None);
             }
-            protection.known = protection.changes(&protection.required)?;
+            protection.known = protection.required_changes()?;
+            protection.watch_folders()?;
         }
         Ok(Some(protection))
+    }
+
+    /// Watches the folders of what is protected, from now on.
+    fn watch_folders(&mut self) -> Result<(), EngineError> {
+        if self.required.is_empty() {
+            return Ok(());
+        }
+        let required = self.required()?;
+        let there = self.now.paths().filter(|path| required.contains(path)).map(Path::to_owned);
+        let named = self.required.iter().map(|glob| literal_part(glob));
+        let mut folders = BTreeSet::new();
+        for path in there.chain(named) {
+            let above =
+                path.ancestors().skip(1).take_while(|folder| !folder.as_os_str().is_empty());
+            folders.extend(above.map(Path::to_owned));
+        }
+        self.folders = folders;
+        let all = self.folders.iter().map(PathBuf::as_path).chain([Path::new("")]);
+        match FolderWatch::begin(&self.workspace, all) {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) => {
+                self.warning = Some(format!(
+                    "the folders of protected paths cannot be watched ({error}): what is put there and \
+                     removed again while a validator runs is not noticed"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn required(&self) -> Result<ProtectedPaths, EngineError> {
+        ProtectedPaths::new(&self.required)
+            .map_err(|error| EngineError::Workspace(error.to_string()))
+    }
+
+    /// Returns what there is to say of this validation beside the verdicts.
+    pub(super) fn take_warning(&mut self) -> Option<String> {
+        self.warning.take()
     }
 
     /// Returns the changes since the run began of what this validator protects, as last observed.
@@ -82,12 +143,21 @@ impl Protection {
         &self,
         check: &ConfiguredValidator,
     ) -> Result<Vec<Change>, EngineError> {
-        self.changes(&globs(check, &self.state.baseline))
+        let mut changes = self.changes(&globs(check, &self.state.baseline))?;
+        changes.extend(self.state.outside_changes(&check.validator.outside_files()));
+        Ok(changes)
+    }
+
+    /// Returns the changes since the run began of what required validators depend on, as last observed.
+    fn required_changes(&self) -> Result<Vec<Change>, EngineError> {
+        let mut changes = self.changes(&self.required)?;
+        changes.extend(self.state.outside_changes(&self.outside));
+        Ok(changes)
     }
 
     /// Returns whether nothing is protected.
     pub(super) const fn is_empty(&self) -> bool {
-        self.globs.is_empty()
+        self.globs.is_empty() && self.outside.is_empty()
     }
 
     /// Observes the paths. Returns false if that took longer than until `enough`.
@@ -129,7 +199,7 @@ impl Protection {
         if !self.observe(enough).await? {
             return Ok(None);
         }
-        let changes = self.changes(&self.required)?;
+        let changes = self.required_changes()?;
         let new: Vec<&Change> =
             changes.iter().filter(|change| !self.known.contains(change)).collect();
         if !new.is_empty() {
@@ -143,13 +213,7 @@ impl Protection {
             return Ok(Some(false));
         }
         // As they are now they were before; what was run meanwhile may have been something else.
-        let required = ProtectedPaths::new(&self.required)
-            .map_err(|error| EngineError::Workspace(error.to_string()))?;
-        let touched: Vec<String> = std::mem::take(&mut self.touched)
-            .iter()
-            .filter(|path| required.contains(path))
-            .map(|path| format!("`{}`", path.to_string_lossy().escape_debug()))
-            .collect();
+        let touched = self.take_touched()?;
         if touched.is_empty() {
             return Ok(Some(true));
         }
@@ -159,6 +223,28 @@ impl Protection {
             join_names(touched)
         ));
         Ok(Some(false))
+    }
+
+    /// Returns the required protected paths, and folders of theirs, to which something was done since the
+    /// comparison before.
+    fn take_touched(&mut self) -> Result<Vec<String>, EngineError> {
+        let required = self.required()?;
+        let mut touched: BTreeSet<PathBuf> =
+            std::mem::take(&mut self.touched).into_iter().collect();
+        touched.retain(|path| required.contains(path));
+        let mut names = Vec::new();
+        match self.watch.as_mut().map(FolderWatch::take) {
+            Some(Some(moved)) => touched.extend(
+                moved
+                    .into_iter()
+                    .filter(|path| self.folders.contains(path) || !required.ignores(path)),
+            ),
+            Some(None) => names.push("more than could be followed".to_owned()),
+            None => {}
+        }
+        let quoted = |path: &PathBuf| format!("`{}`", path.to_string_lossy().escape_debug());
+        names.extend(touched.iter().map(quoted));
+        Ok(names)
     }
 
     /// Returns what was changed during the validation, for the agent.
@@ -173,6 +259,14 @@ fn globs(check: &ConfiguredValidator, baseline: &Baseline) -> Vec<String> {
     let mut globs = check.validator.protects();
     globs.extend(baseline.reserved(&check.validator.reserved_paths()));
     globs
+}
+
+/// Returns the beginning of a glob, with a bit of its first part that is a pattern.
+fn literal_part(glob: &str) -> PathBuf {
+    let end = glob.find(['*', '?', '[', '{', '\\']);
+    let start = end.and_then(|end| glob.get(..=end)).unwrap_or(glob);
+    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    Path::new(start).components().filter(is_name).collect()
 }
 
 /// Joins the first of these names, and adds how many more there are.

@@ -1,15 +1,21 @@
 //! Saves the work of each iteration in git, between iterations only: no agent and no validator runs then.
 
 use std::fs::File;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::blocking::blocking;
+use super::allowance::SAVE_AFTER_STOP;
+use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
 use super::session::Session;
+use super::stop::stop_requested;
 use super::version_control::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
-use crate::machine::{Input, SaveMode, SaveOrder, SaveResult};
+use crate::machine::{Input, SaveMode, SaveOrder, SaveResult, StartIteration};
 use ralph_orchestrator_config::CommitMode;
 
 /// A result of the repository, or why there is none.
@@ -25,6 +31,15 @@ pub(super) struct Saving {
     checkpoint: Option<(u64, JoinHandle<Stored>)>,
     /// Why the start of the last iteration could not be recorded.
     begin_problem: Option<String>,
+    /// Ends the processes of git while it is true.
+    cancel: watch::Sender<bool>,
+}
+
+/// How work of git ended.
+struct GitEnd<T> {
+    result: Result<T, String>,
+    /// Why its processes were ended, if they were.
+    interruption: Option<&'static str>,
 }
 
 impl Saving {
@@ -40,7 +55,8 @@ impl Saving {
             CommitMode::Handoff => SaveMode::Handoff,
         };
         let (repository, checkpoint, begin_problem) = (None, None, None);
-        Self { mode, version_control, guard, repository, checkpoint, begin_problem }
+        let cancel = watch::Sender::new(false);
+        Self { mode, version_control, guard, repository, checkpoint, begin_problem, cancel }
     }
 
     fn repository(&self) -> Result<Arc<dyn RunRepository>, EngineError> {
@@ -57,7 +73,7 @@ impl Session {
         }
         let location = self.repository_location();
         let version_control = Arc::clone(&self.saving.version_control);
-        let opened = blocking(move || version_control.open(location)).await?;
+        let opened = self.run_git(move || version_control.open(location)).await?.result;
         self.saving.repository = Some(opened.map_err(EngineError::Repository)?);
         Ok(())
     }
@@ -78,29 +94,37 @@ impl Session {
     /// Discards a checkpoint that was begun: the workspace may change while it is made. It is made again.
     pub(super) async fn discard_checkpoint(&mut self) {
         if let Some((_, running)) = self.saving.checkpoint.take() {
+            self.saving.cancel.send_replace(true);
             drop(running.await);
+            self.saving.cancel.send_replace(false);
         }
     }
 
-    /// Records what is not committed before the agent starts.
-    pub(super) async fn begin_saved_iteration(
+    /// Prepares an iteration, once it is recorded what is not committed before its agent starts.
+    pub(super) async fn prepare_saved(
         &mut self,
-        iteration: u64,
-    ) -> Result<(), EngineError> {
+        start: StartIteration,
+    ) -> Result<Vec<Input>, EngineError> {
         if self.saving.mode.commits() {
-            let repository = self.saving.repository()?;
-            let begun = blocking(move || repository.begin_iteration(iteration)).await?;
-            self.saving.begin_problem = begun.err();
+            let (repository, iteration) = (self.saving.repository()?, start.iteration);
+            let begun = self.run_git(move || repository.begin_iteration(iteration)).await?;
+            if let (Err(problem), Some(why)) = (&begun.result, begun.interruption) {
+                let problem = format!("the iteration does not begin: {problem}, since {why}");
+                return Ok(self.end_for_now(problem));
+            }
+            self.saving.begin_problem = begun.result.err();
         }
-        Ok(())
+        let commits = self.recent_commits().await?;
+        self.prepare(start, &commits)
     }
 
     /// Returns the subjects of the last commits; none if there is no repository.
-    pub(super) async fn recent_subjects(&self, most: u32) -> Result<Vec<String>, EngineError> {
+    pub(super) async fn recent_subjects(&mut self, most: u32) -> Result<Vec<String>, EngineError> {
         let location = self.repository_location();
         let version_control = Arc::clone(&self.saving.version_control);
-        let subjects = blocking(move || version_control.recent_subjects(location, most)).await?;
-        Ok(subjects.unwrap_or_default())
+        let subjects =
+            self.run_git(move || version_control.recent_subjects(location, most)).await?;
+        Ok(subjects.result.unwrap_or_default())
     }
 
     fn repository_location(&self) -> RepositoryLocation {
@@ -110,6 +134,7 @@ impl Session {
             folder: self.layout().git(&self.run),
             is_new: !self.resumed,
             guard: Arc::clone(&self.saving.guard),
+            cancelled: self.saving.cancel.subscribe(),
         }
     }
 
@@ -119,23 +144,88 @@ impl Session {
         self.begin_checkpoint();
         let mut result = SaveResult::default();
         if let Some((_, running)) = self.saving.checkpoint.take() {
-            let stored = running.await.map_err(|error| EngineError::Internal(error.to_string()))?;
-            result.checkpoint = result.take("checkpoint", stored);
+            let stored = self.finish_git(running).await?;
+            if let Some(problem) = stored.interrupted("checkpoint") {
+                return Ok(self.end_for_now(problem));
+            }
+            result.checkpoint = result.take("checkpoint", stored.result);
         }
         if let Some(message) = order.commit {
             let message =
                 format!("{message}\nRalph-Run: {}\nRalph-Iteration: {iteration}\n", self.run);
             let repository = self.saving.repository()?;
             let stored = match self.saving.begin_problem.clone() {
-                Some(problem) => Err(problem),
-                None => blocking(move || repository.commit(iteration, &message)).await?,
+                Some(problem) => GitEnd { result: Err(problem), interruption: None },
+                None => self.run_git(move || repository.commit(iteration, &message)).await?,
             };
+            if let Some(problem) = stored.interrupted("commit") {
+                return Ok(self.end_for_now(problem));
+            }
             result.skipped.clear();
-            result.commit = result.take("commit", stored);
+            result.commit = result.take("commit", stored.result);
             result.tree_changed = self.has_tree_changed().await?;
         }
         let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
         Ok(signal.into_iter().chain([Input::Saved(result)]).collect())
+    }
+
+    /// Returns the inputs that end the run for now. What was not saved is due again when it is resumed.
+    fn end_for_now(&self, problem: String) -> Vec<Input> {
+        let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
+        signal.into_iter().chain([Input::Warning(problem), Input::ObservationSkipped]).collect()
+    }
+
+    async fn run_git<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<GitEnd<T>, EngineError> {
+        self.finish_git(spawn_blocking(work)).await
+    }
+
+    /// Waits for work of git, which runs hooks and filters of the user's, and what of the workspace those run.
+    /// Ends its processes when the run's time is used up, or a while after it was asked to stop.
+    async fn finish_git<T>(
+        &mut self,
+        work: JoinHandle<Result<T, String>>,
+    ) -> Result<GitEnd<T>, EngineError> {
+        let mut work = pin!(work);
+        let (mut stop, mut inbox) = (self.stop.clone(), self.lend_inbox_watch());
+        let began_ms = self.clock.runtime_ms();
+        let (mut stop_at, mut interruption, mut failure) = (None, None, None);
+        let done = loop {
+            let requests = *stop.borrow();
+            if requests > 0 || self.state.process.stop_requested {
+                stop_at.get_or_insert_with(|| Instant::now() + SAVE_AFTER_STOP);
+            }
+            let left = self.saving_until_ms(began_ms).saturating_sub(self.clock.runtime_ms());
+            let is_stopped = requests > 1 || stop_at.is_some_and(|at| at <= Instant::now());
+            if interruption.is_none() && (is_stopped || left == 0 || failure.is_some()) {
+                let stopped = stop_at.map(|_| "the run was asked to stop");
+                interruption = Some(stopped.unwrap_or("`limits.max_runtime` is used up"));
+                self.saving.cancel.send_replace(true);
+            }
+            let is_waiting = interruption.is_none();
+            let pause = if is_waiting { left.min(LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
+            tokio::select! {
+                biased;
+                done = &mut work => break done,
+                () = stop_requested(&mut stop, requests.saturating_add(1)), if is_waiting => {}
+                () = sleep_until(stop_at.unwrap_or_else(Instant::now)),
+                    if is_waiting && stop_at.is_some() => {}
+                () = inbox.changed() => {}
+                () = sleep(Duration::from_millis(pause)) => {}
+            }
+            failure = failure.or(self.take_controls().and_then(|_| self.tick()).err());
+        };
+        self.saving.cancel.send_replace(false);
+        self.return_inbox_watch(inbox);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let result = done.map_err(|error| EngineError::Internal(error.to_string()))?;
+        // The second request kills all processes, whoever notices it first.
+        let killed = (*self.stop.borrow() > 1).then_some("the run was asked to stop");
+        Ok(GitEnd { result, interruption: interruption.or(killed) })
     }
 
     /// Whether the tree is another than observed, as after a hook that formats files.
@@ -144,6 +234,17 @@ impl Session {
         let tree = self.tree().await?;
         self.known_tree.set(tree.clone());
         Ok(tree.is_some_and(|tree| tree != self.state.workspace.tree))
+    }
+}
+
+impl<T> GitEnd<T> {
+    /// Returns why there is no checkpoint or commit yet, if its processes were ended before there was one.
+    fn interrupted(&self, what: &str) -> Option<String> {
+        let (problem, why) = (self.result.as_ref().err()?, self.interruption?);
+        Some(format!(
+            "no {what}: {problem}, since {why}; the work stays in the workspace, and the next `run` saves it \
+             before anything else"
+        ))
     }
 }
 

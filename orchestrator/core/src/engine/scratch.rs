@@ -63,11 +63,14 @@ pub(super) fn prefix(run: &str) -> String {
     format!("ralph-{run}-")
 }
 
-/// Removes what a killed orchestrator has left of this run's private folders. Only for the holder of the run.
-pub(super) fn sweep(run: &str) {
-    let prefix = prefix(run);
+/// Removes what killed orchestrators have left of the private folders of these runs. Only for who holds them, or
+/// has deleted them.
+pub fn remove_scratch_dirs(runs: &[String]) {
+    let prefixes: Vec<String> = runs.iter().map(|run| prefix(run)).collect();
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
             drop(fs::remove_dir_all(entry.path()));
         }
     }
@@ -105,7 +108,7 @@ mod tests {
         let last = scratch.fresh(&run).unwrap().to_owned();
         drop(scratch);
         assert!(!last.exists());
-        sweep(&run);
+        remove_scratch_dirs(&[run]);
         assert!(guessed.iter().all(|path| !path.exists()));
     }
 }

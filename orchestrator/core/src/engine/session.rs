@@ -257,7 +257,7 @@ impl Session {
     ) -> Result<Finished, EngineError> {
         self.observer = observer;
         self.stop = stop;
-        Clock::keep(&self.clock).map_err(|error| {
+        Clock::keep(&self.clock, self.store.heartbeat()).map_err(|error| {
             EngineError::Internal(format!("no thread for the clock could be started: {error}"))
         })?;
         let span = info_span!("run", run = self.run);
@@ -269,7 +269,7 @@ impl Session {
 
     async fn run_loop(&mut self) -> Result<Finished, EngineError> {
         if self.resumed {
-            super::scratch::sweep(&self.run);
+            super::scratch::remove_scratch_dirs(std::slice::from_ref(&self.run));
         }
         self.open_repository().await?;
         let mut inputs = VecDeque::new();
@@ -404,9 +404,7 @@ impl Session {
             }
             Effect::Prepare(start) => {
                 self.close_memory();
-                self.begin_saved_iteration(start.iteration).await?;
-                let commits = self.recent_commits().await?;
-                self.prepare(start, &commits)
+                self.prepare_saved(start).await
             }
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
@@ -433,7 +431,7 @@ impl Session {
         }
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         start: StartIteration,
         commits: &[String],

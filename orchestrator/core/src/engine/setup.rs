@@ -154,7 +154,7 @@ impl SetupReport {
     ///
     /// # Errors
     /// Every fatal finding, with its place.
-    pub(super) fn accept(
+    pub fn accept(
         &self,
         loaded: &LoadedConfig,
         clean: impl Fn(&str) -> String,

@@ -130,7 +130,8 @@ impl ValidationTask {
         }
         let Some(changes) = self.changes.take() else { return Ok(None) };
         let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
-        let Outcome { tree_before, tree_after, tree_left, artefacts, warnings } = outcome;
+        let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
+        warnings.extend(protection.take_warning());
         Ok(Some(Validation {
             verdicts,
             tree_before,

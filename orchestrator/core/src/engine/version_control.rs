@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 /// Finds the repository of a workspace. The engine itself starts no process.
 pub trait VersionControl: Send + Sync {
     /// Opens the repository of a run's workspace. Blocks.
@@ -37,6 +39,8 @@ pub struct RepositoryLocation {
     pub is_new: bool,
     /// What each process holds open, so that a later start waits for it.
     pub guard: Arc<File>,
+    /// While it is true, processes are ended with all that they started, and none is started.
+    pub cancelled: watch::Receiver<bool>,
 }
 
 /// Stores the work of a run. All functions block, can be repeated after a crash, and then do nothing twice.

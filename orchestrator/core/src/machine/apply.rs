@@ -263,7 +263,8 @@ impl State {
         if running.is_initializer {
             self.count_initializer_attempt(outcome);
         }
-        self.progress.called_no_tool = *tool_calls == Some(0);
+        // An agent that failed had no chance to call one, and its failures are counted apart.
+        self.progress.called_no_tool = *tool_calls == Some(0) && outcome.is_regular();
         self.progress.awaiting_observation = counts_for_stagnation(outcome);
         self.validation.iterated_since_rejection |= self.progress.awaiting_observation;
         self.last_outcome = Some(outcome.clone());

@@ -436,7 +436,7 @@ fn trigger(state: &State) -> Trigger {
         Trigger::Initial
     } else if state.process.resumed {
         Trigger::Resumed
-    } else if state.validation.rejection.is_some() {
+    } else if state.validation.rejection.as_ref().is_some_and(|last| !last.is_unchecked()) {
         Trigger::Rejected
     } else if state.agent.failures > 0 || state.agent.retrying {
         Trigger::Failed

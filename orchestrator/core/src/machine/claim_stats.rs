@@ -4,13 +4,15 @@ use serde::Serialize;
 
 use super::normalize::normalize;
 use super::policy::CompletionTrigger;
-use super::verdict::ValidatorVerdict;
+use super::verdict::{ValidatorVerdict, is_unchecked};
 use ralph_orchestrator_contract::Verdict;
 
 /// The most causes of rejections that are counted apart.
 pub(super) const MOST_CAUSES: usize = 100;
 /// The longest cause, in characters.
 const LONGEST_CAUSE: usize = 120;
+/// What comes before the message of a validator that reached no verdict.
+const NOT_CHECKED: &str = "not checked: ";
 
 /// A cause of rejections, with how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +37,8 @@ pub struct ClaimStats {
     pub claims: u64,
     /// Validations that did not accept.
     pub rejections: u64,
+    /// Those of them in which nothing was said of the work: no validator could check it.
+    pub unchecked: u64,
     /// Why, in the order in which the causes first occurred.
     pub causes: Vec<RejectionCause>,
     /// Iterations whose text spoke of being done.
@@ -84,6 +88,7 @@ impl ClaimStats {
             let text = reasons.first().map_or("rejected", String::as_str);
             causes.push(self.count_cause("", text, false));
         }
+        self.unchecked = self.unchecked.saturating_add(u64::from(is_unchecked(verdicts, reasons)));
         causes
     }
 
@@ -130,24 +135,39 @@ impl ClaimStats {
         if self.rejections == 0 {
             return Some(claimed);
         }
-        let always: Vec<String> = self
-            .causes
-            .iter()
-            .filter(|cause| cause.times == self.rejections)
-            .map(|cause| self.cause_text(cause))
-            .collect();
+        Some(format!("{claimed}, {}", self.outcome_line()))
+    }
+
+    /// What became of the validations that did not accept, and why. Of work that nobody could check nothing is
+    /// known.
+    fn outcome_line(&self) -> String {
+        let never_checked = self.unchecked == self.rejections;
+        let outcome = match (self.rejections.saturating_sub(self.unchecked), self.unchecked) {
+            (rejected, 0) => format!("rejected {rejected}×"),
+            (0, unchecked) => format!("not checked {unchecked}×"),
+            (rejected, unchecked) => format!("rejected {rejected}×, not checked {unchecked}×"),
+        };
+        let text = |cause: &RejectionCause| {
+            let text = self.cause_text(cause);
+            if never_checked { text.replacen(NOT_CHECKED, "", 1) } else { text }
+        };
+        let always: Vec<String> =
+            self.causes.iter().filter(|cause| cause.times == self.rejections).map(text).collect();
         let most = self.causes.iter().max_by_key(|cause| cause.times);
         let why = match (self.rejections, most) {
             (1, _) => format!(": {}", always.join("; ")),
             (_, _) if !always.is_empty() => format!(", always: {}", always.join("; ")),
-            (_, Some(cause)) => format!(", mostly ({}×): {}", cause.times, self.cause_text(cause)),
+            (_, Some(cause)) => format!(", mostly ({}×): {}", cause.times, text(cause)),
             (_, None) => String::new(),
         };
-        Some(format!("{claimed}, rejected {}×{why}", self.rejections))
+        format!("{outcome}{why}")
     }
 
     /// The summary where no claim is needed.
     fn checks_line(&self) -> Option<String> {
+        if self.unchecked > 0 {
+            return Some(self.outcome_line());
+        }
         let always = self.causes.iter().filter(|cause| cause.times == self.rejections);
         let always: Vec<String> = always.map(|cause| self.cause_text(cause)).collect();
         let most = self.causes.iter().max_by_key(|cause| cause.times);
@@ -175,25 +195,28 @@ impl ClaimStats {
         } else {
             String::new()
         };
-        let how = if cause.is_error { "could not be checked: " } else { "" };
+        let how = if cause.is_error { NOT_CHECKED } else { "" };
         format!("{name}{how}{}", cause.text)
     }
 }
 
-/// Returns the first clause of a reason, without its details.
+/// Returns the first clause of a reason, without its details. A name in backticks before a colon is not yet one.
 pub(super) fn first_clause(reason: &str) -> String {
     let line = reason.trim().lines().next().unwrap_or_default();
-    let (mut quoted, mut end) = (false, line.len());
+    let (mut quoted, mut end, mut before) = (false, line.len(), ' ');
     let mut rest = line.char_indices().peekable();
     while let Some((at, c)) = rest.next() {
+        let is_end = !quoted && rest.peek().is_none_or(|(_, next)| *next == ' ');
         match c {
             '`' => quoted = !quoted,
-            ':' | '.' | ';' if !quoted && rest.peek().is_none_or(|(_, next)| *next == ' ') => {
+            ':' if before == '`' => {}
+            ':' | '.' | ';' if is_end => {
                 end = at;
                 break;
             }
             _ => {}
         }
+        before = c;
     }
     let clause = line.get(..end).unwrap_or(line).trim();
     match clause.char_indices().nth(LONGEST_CAUSE) {

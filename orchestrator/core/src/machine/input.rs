@@ -161,7 +161,8 @@ pub enum Input {
     WorkspaceMade(FileIdentity),
     /// The workspace was observed.
     Observed(Observation),
-    /// The run was asked to stop, or its time was used up, before the workspace was observed.
+    /// The run was asked to stop, or its time was used up, before the workspace was observed, or while git
+    /// was at work on it.
     ObservationSkipped,
     /// What the last iteration left was stored in git, or could not be.
     Saved(SaveResult),

@@ -64,5 +64,5 @@ pub use state::{
 };
 pub use step::step;
 pub use stop::{Stop, StopReason};
-pub use verdict::ValidatorVerdict;
+pub use verdict::{ValidatorVerdict, is_unchecked};
 pub use workspace_setup::{SetupEnd, SetupState};

@@ -10,7 +10,7 @@ use super::normalize::normalize;
 use super::policy::AfterRejection;
 use super::record::Record;
 use super::state::{Latch, ProgressState, Rejection, State};
-use super::verdict::ValidatorVerdict;
+use super::verdict::{ValidatorVerdict, has_only_errors, is_unchecked};
 use ralph_orchestrator_contract::Verdict;
 
 /// How many times an iteration counts whose agent called no tool and left the work as it was.
@@ -113,12 +113,13 @@ impl State {
         let validation = &mut self.validation;
         // Validating again, after a restart, does not make the same work worse.
         let has_iterated = std::mem::take(&mut validation.iterated_since_rejection);
-        let further = u32::from(has_iterated && !only_errors(&verdicts));
+        let further = u32::from(has_iterated && !has_only_errors(&verdicts));
         let times = match &validation.rejection {
             Some(last) if last.work == work => last.times.saturating_add(further),
             _ => 1,
         };
-        validation.rejections = validation.rejections.saturating_add(1);
+        let is_rejection = u32::from(!is_unchecked(&verdicts, reasons));
+        validation.rejections = validation.rejections.saturating_add(is_rejection);
         self.claims.stats.count_rejection(&verdicts, reasons);
         validation.rejection = Some(Rejection { reasons: reasons.to_vec(), verdicts, work, times });
         let after = self.policy().map(|policy| policy.after_rejection);
@@ -139,14 +140,6 @@ impl State {
             }
         }
     }
-}
-
-/// Returns whether nothing but errors of validators kept the work from being accepted: they say nothing of
-/// the work.
-fn only_errors(verdicts: &[ValidatorVerdict]) -> bool {
-    let mut required = verdicts.iter().filter(|named| named.required);
-    required.clone().any(|named| named.required_error().is_some())
-        && required.all(|named| !matches!(named.verdict, Verdict::Rejected { .. }))
 }
 
 impl ProgressState {

@@ -23,7 +23,7 @@ use ralph_orchestrator_contract::{
 pub enum Trigger {
     /// The first one.
     Initial,
-    /// The previous one ended well and nothing was claimed.
+    /// The previous one ended well, and nothing was claimed or what was claimed could not be checked.
     Continued,
     /// A claim was rejected.
     Rejected,

@@ -9,7 +9,7 @@ use super::claim_stats::ClaimStats;
 use super::outcome::IterationOutcome;
 use super::record::Record;
 use super::stop::StopReason;
-use super::verdict::ValidatorVerdict;
+use super::verdict::{ValidatorVerdict, is_unchecked};
 use ralph_orchestrator_contract::{ClaimKind, ErrorClass, Tokens, Usd};
 
 /// How an iteration changed the workspace tree.
@@ -67,6 +67,8 @@ pub struct IterationSummary {
     pub near_misses: usize,
     /// Whether its claim was accepted; `None` if nothing was validated.
     pub accepted: Option<bool>,
+    /// It was not accepted only because validators reached no verdict.
+    pub unchecked: bool,
     /// Why it was not accepted: indices into [`ClaimStats::causes`].
     pub causes: Vec<usize>,
 }
@@ -93,6 +95,7 @@ impl IterationSummary {
             says_done: false,
             near_misses: 0,
             accepted: None,
+            unchecked: false,
             causes: Vec::new(),
         }
     }
@@ -120,7 +123,7 @@ impl IterationSummary {
                 summary.evidence_written > 0,
                 summary.claims > 0,
                 (summary.needs_human, summary.says_done, summary.near_misses > 0),
-                summary.accepted,
+                (summary.accepted, summary.unchecked),
                 summary.causes.clone(),
                 (summary.role.clone(), summary.setup_problem.is_some()),
             )
@@ -301,6 +304,7 @@ impl RunSummary {
             if accepted { Vec::new() } else { self.claim_stats.count_rejection(verdicts, reasons) };
         let summary = self.iteration(iteration);
         summary.accepted = Some(accepted);
+        summary.unchecked = !accepted && is_unchecked(verdicts, reasons);
         summary.causes = causes;
     }
 }

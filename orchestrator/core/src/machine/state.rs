@@ -16,7 +16,7 @@ use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
 use super::record::RunStarted;
 use super::save::SaveState;
 use super::stop::Stop;
-use super::verdict::ValidatorVerdict;
+use super::verdict::{ValidatorVerdict, is_unchecked};
 use super::workspace_setup::SetupState;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, NearMiss, Survivor, Tokens, Usage,
@@ -74,6 +74,14 @@ pub struct Rejection {
     pub work: (String, String),
     /// How often this same work was rejected.
     pub times: u32,
+}
+
+impl Rejection {
+    /// Whether validators reached no verdict, so that nothing is said of the work.
+    #[must_use]
+    pub fn is_unchecked(&self) -> bool {
+        is_unchecked(&self.verdicts, &self.reasons)
+    }
 }
 
 /// The iteration that is running.
@@ -281,7 +289,7 @@ pub struct ClaimState {
 pub struct ValidationState {
     /// The last rejection of the pending claim.
     pub rejection: Option<Rejection>,
-    /// All rejections of the run.
+    /// All rejections of the run; those that say nothing of the work are none.
     pub rejections: u32,
     /// An iteration ended since the last rejection: another rejection of the same work counts.
     pub iterated_since_rejection: bool,

@@ -10,6 +10,9 @@ use ralph_orchestrator_contract::Verdict;
 const UNSTABLE_TREE: &str = "the checks change the files that they check, each time they run; the user has been \
                              warned, and your work did not cause it";
 
+/// What is said of a required validator that another one has kept from being run.
+const NOT_RUN: &str = "it did not run";
+
 /// A validator's verdict under its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorVerdict {
@@ -49,6 +52,27 @@ impl ValidatorVerdict {
     }
 }
 
+/// Returns whether nothing but errors of validators kept the work from being accepted: they say nothing of
+/// the work.
+pub(super) fn has_only_errors(verdicts: &[ValidatorVerdict]) -> bool {
+    let mut required = verdicts.iter().filter(|named| named.required);
+    required.clone().any(|named| named.required_error().is_some())
+        && required.all(|named| !matches!(named.verdict, Verdict::Rejected { .. }))
+}
+
+/// Returns whether a validation that did not accept says nothing of the work: validators reached no verdict, and
+/// nothing else is wrong.
+#[must_use]
+pub fn is_unchecked(verdicts: &[ValidatorVerdict], reasons: &[String]) -> bool {
+    let is_of_error = |reason: &String| {
+        reason.ends_with(NOT_RUN)
+            || verdicts.iter().filter(|named| named.required_error().is_some()).any(|named| {
+                reason.strip_prefix(&named.validator).is_some_and(|rest| rest.starts_with(": "))
+            })
+    };
+    has_only_errors(verdicts) && reasons.iter().all(is_of_error)
+}
+
 impl Validation {
     /// Returns why the claim is rejected, for the agent. Empty if it is accepted.
     #[must_use]
@@ -57,7 +81,7 @@ impl Validation {
         for expected in policy.validators.iter().filter(|validator| validator.required) {
             match self.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
                 Some(verdict) => reasons.extend(verdict.reasons()),
-                None => reasons.push(format!("{}: it did not run", expected.name)),
+                None => reasons.push(format!("{}: {NOT_RUN}", expected.name)),
             }
         }
         reasons.extend(self.tampering.iter().cloned());

@@ -97,6 +97,12 @@ impl Layout {
         self.run(run).join("journal.jsonl")
     }
 
+    /// Returns the last sign of life of whoever worked on a run.
+    #[must_use]
+    pub fn heartbeat(&self, run: &str) -> PathBuf {
+        self.run(run).join("heartbeat")
+    }
+
     /// Returns the program's log of a run.
     #[must_use]
     pub fn log(&self, run: &str) -> PathBuf {

@@ -15,10 +15,17 @@ use serde::{Deserialize, Serialize};
 use super::disk::{Disk, File, private_open_flags};
 use super::error::StateError;
 use super::layout::Layout;
+use super::stopped_supervisors;
 
 /// How long the agents of a killed orchestrator are waited for.
 pub(super) const AGENTS_WAIT: Duration = Duration::from_secs(60);
 pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
+/// How long a killed holder may take until that is seen, and how long one that is seen may keep its files open.
+pub(super) const UNSEEN: Duration = Duration::from_millis(2);
+const DYING: Duration = Duration::from_secs(5);
+/// The kernel's flag of a process that is exiting, and the bit of SIGKILL in a mask of signals.
+const EXITING: u64 = 4;
+const KILL: u64 = 1 << 8;
 
 /// Returns who holds the lock, as it wrote itself into the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +91,7 @@ impl Lock {
     pub fn take(disk: &Disk, layout: &Layout) -> Result<Self, StateError> {
         let path = layout.lock();
         let file = open(disk, &path)?;
-        try_lock(file.inner(), &path)?;
+        lock_unless_held(file.inner(), &path)?;
         let was_killed = file.inner().metadata().is_ok_and(|file| file.len() > 0);
         let holder = Holder::this_process();
         let agents = take_agents(disk, &layout.agents_lock())?;
@@ -191,13 +198,58 @@ fn read_holder(mut file: &fs::File) -> Holder {
     }
 }
 
+/// Takes a lock that no orchestrator holds. One that was killed holds it until the kernel has ended all of its threads.
+fn lock_unless_held(file: &fs::File, path: &Path) -> Result<(), StateError> {
+    let began = Instant::now();
+    loop {
+        match try_lock(file, path) {
+            Err(StateError::Busy { holder }) if began.elapsed() < time_to_die(holder.pid) => {
+                std::thread::sleep(UNSEEN);
+            }
+            taken => return taken,
+        }
+    }
+}
+
+/// How long the holder of a lock is waited for, in case it was killed just now.
+pub(super) fn time_to_die(holder: u32) -> Duration {
+    if is_ending(holder) == Some(true) { DYING } else { UNSEEN }
+}
+
+/// Whether a process exists and is not about to end.
+pub(super) fn is_alive(pid: u32) -> bool {
+    is_ending(pid) == Some(false)
+}
+
+/// Whether a process is about to end: a zombie, exiting, or killed. `None` if there is none, or it is in another container.
+fn is_ending(pid: u32) -> Option<bool> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit(')').next()?.split_ascii_whitespace();
+    let is_zombie = matches!(fields.next()?, "Z" | "X");
+    // The ninth field of proc(5): the sixth after the state.
+    let flags = fields.nth(5)?.parse::<u64>().ok()?;
+    Some(is_zombie || flags & EXITING != 0 || is_killed(pid))
+}
+
+/// Whether a SIGKILL is on its way to a process.
+fn is_killed(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut pending = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")))
+        .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.any(|mask| mask & KILL != 0)
+}
+
 /// Takes a lock as soon as it is free, at the latest after `wait`.
 pub(super) fn lock_within(wait: Duration, file: &fs::File, path: &Path) -> Result<(), StateError> {
     let deadline = Instant::now() + wait;
+    let mut waits = 0_u32;
     loop {
         match try_lock(file, path) {
             Err(StateError::Busy { .. }) if Instant::now() < deadline => {
-                std::thread::sleep(AGENTS_POLL);
+                stopped_supervisors::wait(waits);
+                waits = waits.wrapping_add(1);
             }
             taken => return taken,
         }

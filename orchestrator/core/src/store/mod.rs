@@ -9,6 +9,7 @@
 //! key                  32 random bytes, 0600; keys the chain of the journal and the latch
 //! latch                the run in question and how far its completion has come
 //! runs/<run>/journal.jsonl
+//! runs/<run>/heartbeat the runtime between two records, for a start that is killed
 //! runs/<run>/config.toml
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
@@ -26,6 +27,7 @@ mod bundle;
 mod disk;
 mod error;
 mod guarded_file;
+mod heartbeat;
 mod inbox;
 mod journal;
 mod journal_fold;
@@ -43,6 +45,7 @@ mod runs;
 mod series;
 mod signed_line;
 mod state_store;
+mod stopped_supervisors;
 mod template_origin;
 mod workspace_lock;
 mod worktrees;
@@ -51,6 +54,7 @@ pub use atomic_files::store_evidence;
 pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
 pub(crate) use disk::{File, private_open_flags};
 pub use error::StateError;
+pub(crate) use heartbeat::Heartbeat;
 pub(crate) use inbox::{InboxContents, InboxReader};
 pub use inbox::{fits_in_message, is_control_waiting, send_control, withdraw_control};
 pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine, read_journal};

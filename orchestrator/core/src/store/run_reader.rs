@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::disk::Disk;
 use super::error::StateError;
+use super::heartbeat::Heartbeat;
 use super::journal::{self, JournalEnd, JournalEntry};
 use super::journal_fold::JournalFold;
 use super::key::Key;
@@ -50,7 +51,11 @@ impl RunReader {
     #[must_use]
     pub fn stored_run(&self) -> Option<StoredRun> {
         let Position { run, fold, end } = self.position.as_ref()?;
-        fold.has_started().then(|| fold.clone().into_stored_run(run, end.torn))
+        let mut found = fold.has_started().then(|| fold.clone().into_stored_run(run, end.torn))?;
+        if let Some(key) = &self.key {
+            Heartbeat::new(&self.layout, run, key).charge_if_ended(&self.layout, &mut found);
+        }
+        Some(found)
     }
 
     /// Gives `each` the records that were appended since the last call, and returns the id of the run that they

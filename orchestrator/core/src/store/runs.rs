@@ -4,6 +4,7 @@ use std::fs;
 
 use super::disk::Disk;
 use super::error::StateError;
+use super::heartbeat::Heartbeat;
 use super::journal::{self, JournalEntry};
 use super::journal_fold::JournalFold;
 use super::key::Key;
@@ -76,5 +77,7 @@ pub fn read_run(
     if !fold.has_started() {
         return Err(StateError::damaged(&path, "does not begin with the start of a run"));
     }
-    Ok(LoadedRun { found: fold.into_stored_run(run, torn), is_current: false, damage })
+    let mut found = fold.into_stored_run(run, torn);
+    Heartbeat::new(layout, run, &key).charge(&mut found);
+    Ok(LoadedRun { found, is_current: false, damage })
 }

@@ -15,6 +15,7 @@ use super::bundle::bundle;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
+use super::heartbeat::Heartbeat;
 use super::journal::{self, Journal, JournalEntry, TornLine};
 use super::journal_fold::JournalFold;
 use super::key::Key;
@@ -191,7 +192,8 @@ impl Store {
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
         fold.check(&path, latch)?;
-        let found = fold.into_stored_run(&latch.run, torn);
+        let mut found = fold.into_stored_run(&latch.run, torn);
+        Heartbeat::new(&self.layout, &latch.run, &self.key).charge(&mut found);
         let folder = self.layout.run(&latch.run);
         let files =
             [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
@@ -304,6 +306,12 @@ impl Store {
         Some((open.journal.seq(), open.last_time?))
     }
 
+    /// Returns what writes the signs of life of the open run.
+    pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
+        let open = self.current.as_ref()?;
+        Some(Heartbeat::new(&self.layout, &open.run, &self.key))
+    }
+
     /// Brings the latch file up to date. The first one of a run is safe from the next barrier on: until then
     /// a crash leaves the run before it, and nothing depends on this one.
     ///
@@ -369,7 +377,9 @@ pub fn read_current_run(
     })
     .map_err(|error| gone(error, &path))?;
     fold.check(&path, &latch)?;
-    Ok(Some(fold.into_stored_run(&latch.run, torn)))
+    let mut found = fold.into_stored_run(&latch.run, torn);
+    Heartbeat::new(layout, &latch.run, &key).charge_if_ended(layout, &mut found);
+    Ok(Some(found))
 }
 
 /// Returns the run of a state directory if it is complete, without taking the lock or changing anything.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::disk::Disk;
 use super::error::StateError;
-use super::lock::{AGENTS_POLL, AGENTS_WAIT, Holder, open};
+use super::lock::{AGENTS_WAIT, Holder, UNSEEN, is_alive, open, time_to_die};
+use super::stopped_supervisors;
 
 /// Locks the folder of a workspace. Waits for the agents of a killed orchestrator, but for no
 /// orchestrator. Where a folder cannot be locked, as on some network file systems, a file in `states`
@@ -53,7 +54,9 @@ enum LockFailure {
 }
 
 fn lock(file: &File, inode: u64, patience: Duration) -> Result<(), LockFailure> {
-    let deadline = Instant::now() + patience;
+    let began = Instant::now();
+    let deadline = began + patience;
+    let mut waits = 0_u32;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
@@ -61,11 +64,17 @@ fn lock(file: &File, inode: u64, patience: Duration) -> Result<(), LockFailure> 
             Err(TryLockError::WouldBlock) => {}
         }
         match holder_of(inode) {
+            Some(Locker::Orchestrator(pid)) if began.elapsed() < time_to_die(pid) => {
+                std::thread::sleep(UNSEEN);
+            }
             Some(Locker::Orchestrator(pid)) => {
                 let holder = Holder { pid, started: None };
                 return Err(LockFailure::Held(StateError::Busy { holder }));
             }
-            Some(Locker::Unknown) if Instant::now() < deadline => std::thread::sleep(AGENTS_POLL),
+            Some(Locker::Unknown) if Instant::now() < deadline => {
+                stopped_supervisors::wait(waits);
+                waits = waits.wrapping_add(1);
+            }
             Some(Locker::Unknown) => {
                 let seconds = patience.as_secs();
                 return Err(LockFailure::Held(StateError::AgentsLeft { seconds }));
@@ -100,13 +109,6 @@ fn lockers(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
         let number = place.rsplit(':').next()?.parse::<u64>().ok()?;
         if number == inode { pid.parse().ok() } else { None }
     })
-}
-
-/// Whether a process exists and is not a zombie.
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
-    state.is_some_and(|state| !b"ZX".contains(state))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
-use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, escape};
 
 /// Of a larger program, in bytes, only the metadata counts.
 const LARGEST_PROGRAM: u64 = 1024 * 1024 * 1024;
@@ -17,6 +17,14 @@ const BUFFER: usize = 256 * 1024;
 pub struct ProgramDigests(HashMap<PathBuf, (FileFingerprint, String)>);
 
 impl ProgramDigests {
+    /// Returns where a path leads, over links, and the same of what is there.
+    pub fn of_target(&mut self, path: &Path) -> String {
+        match path.canonicalize() {
+            Ok(real) => format!("{} {}", self.of(&real), escape(&real)),
+            Err(error) => format!("missing: {}", error.kind()),
+        }
+    }
+
     /// Returns the BLAKE3 of a file that may be large, in hexadecimal, or why there is none.
     pub fn of(&mut self, path: &Path) -> String {
         let Ok(now) = FileFingerprint::from_path(path) else { return "missing".to_owned() };

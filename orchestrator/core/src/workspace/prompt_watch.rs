@@ -112,6 +112,10 @@ impl PromptWatch {
                             let (event_kind, all) = inotify::drain(fd.get_ref(), names);
                             if all {
                                 ready.clear_ready();
+                            } else if event_kind == WatchEvent::None {
+                                // Whoever floods the folder with events does not keep the rest of the loop waiting.
+                                drop(ready);
+                                tokio::task::yield_now().await;
                             }
                             event_kind
                         }
@@ -164,6 +168,23 @@ impl PromptWatch {
             self.next_check = Some(Instant::now());
         }
     }
+}
+
+impl Drop for PromptWatch {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.source, Source::Polling) {
+            Source::Fresh(fd, _) => close_in_background(fd),
+            Source::Events(fd, _) => close_in_background(fd.into_inner()),
+            Source::Polling => {}
+        }
+    }
+}
+
+/// Closes an inotify instance on a thread of its own: the kernel lets whoever closes one wait for a grace period, 2 to 20
+/// ms.
+pub fn close_in_background(fd: OwnedFd) {
+    // Where there is no thread for it, this closes it here.
+    drop(std::thread::Builder::new().name("close".to_owned()).spawn(move || drop(fd)));
 }
 
 /// Has the runtime wait for the descriptor.

@@ -1,6 +1,7 @@
 //! What an agent is told, and that it decides nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
@@ -69,6 +70,40 @@ async fn a_claim_that_the_look_finds_is_a_claim_from_then_on() {
     assert_eq!(after.said, ["accepted", "accepted"]);
     let story = ["claimed", "preview accepted", "preview accepted", "ended", "accepted"];
     assert_eq!(after.story(), story);
+}
+
+/// Claims finished work whose check does not run the first time.
+#[derive(Default)]
+struct Unchecked(AtomicBool);
+
+#[async_trait]
+impl Play for Unchecked {
+    async fn work(&self, stage: &Stage, _task: Iteration, events: &dyn EventSink) {
+        stage.write("done", "1\n");
+        stage.claim(events).await;
+        stage.judge(events, None).await;
+    }
+
+    async fn validate(
+        &self,
+        stage: &Stage,
+        _context: ValidationContext<'_>,
+        _cancel: &dyn CancelSignal,
+    ) -> Verdict {
+        if self.0.swap(true, Ordering::Relaxed) {
+            return stage.verdict();
+        }
+        Verdict::Error { message: "there is no such program".into() }
+    }
+}
+
+#[tokio::test]
+async fn work_that_cannot_be_checked_is_not_called_rejected() {
+    let after = run(Unchecked::default(), "").await;
+    let [said] = after.said.as_slice() else { panic!("{:?}", after.said) };
+    assert!(said.starts_with("not now: played: the check could not run"), "{said}");
+    assert!(said.ends_with(": there is no such program"), "{said}");
+    assert_eq!(after.story(), ["claimed", "preview rejected", "ended", "accepted"]);
 }
 
 /// Is told in the session that all is well, and spoils it before it ends.

@@ -8,9 +8,10 @@
  *         my_open, my_send, my_close,
  *     };
  *
- * A frame is a JSON object in UTF-8 without a line end, at most 16 MiB. Bytes are lent for one call and
- * have to be copied by whoever needs them longer. No exception may cross. The host never unloads a
- * library. Threading and meaning of each function: the crate ralph-orchestrator-plugin-abi.
+ * A frame is a JSON object in UTF-8 without a line end, at most 16 MiB; the host reads bytes that are no
+ * UTF-8 as U+FFFD. Bytes are lent for one call and have to be copied by whoever needs them longer. No
+ * exception may cross. The host never unloads a library. Threading and meaning of each function:
+ * docs/dev/plugin-protocol.md, "Libraries in C".
  */
 #ifndef RALPH_PLUGIN_H
 #define RALPH_PLUGIN_H

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_contract::BuildError;
+use ralph_orchestrator_contract::{BuildError, Event};
 use ralph_orchestrator_plugin_protocol::{
-    Decoded, HostFrame, Ping, PluginFrame, Provided, decode, feature,
+    Decoded, EventSent, HostFrame, Opened, Ping, PluginFrame, Provided, decode, feature,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
@@ -139,26 +139,28 @@ impl Heartbeat {
 /// Handles a message of the plugin, and forwards it to whoever waits for it.
 async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
     let result = match message {
-        Inbound::Ended(how) => return Flow::Break(how),
+        Inbound::Ended(how) => {
+            let before = shared.state().protocol.first_open_call().map(|(call, method)| {
+                format!(" before it answered call {call} of `{}`", method.word())
+            });
+            return Flow::Break(how + &before.unwrap_or_default());
+        }
         Inbound::Stderr(line) => {
             shared.state().append_output(&line);
             forward_to_run(shared, CallEvent::Stderr(line)).await;
             return Flow::Continue(());
         }
         Inbound::TooLong { bytes } => Err(Violation::TooLong { bytes }),
-        Inbound::Frame(bytes) => match decode::<PluginFrame>(&bytes) {
-            Ok(Decoded::Unknown(_)) => return Flow::Continue(()),
-            Ok(Decoded::Known(frame)) => shared.state().protocol.handle_frame(frame),
-            Err(error) => {
-                let missing = shared.state().protocol.missing_answer(&bytes);
-                Err(missing.unwrap_or_else(|| error.into()))
-            }
+        Inbound::Frame(bytes) => match handle_frame(shared, &bytes).transpose() {
+            Some(result) => result,
+            None => return Flow::Continue(()),
         },
     };
     let event = match result {
         Ok(event) => event,
         Err(violation) => {
-            return Flow::Break(format!("{}: it {violation}", SessionClosed::VIOLATION));
+            let what = violation.describe(shared.remarks.is_library());
+            return Flow::Break(format!("{}: it {what}", SessionClosed::VIOLATION));
         }
     };
     match event {
@@ -189,6 +191,37 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
         ProtocolEvent::Pong => {}
     }
     Flow::Continue(())
+}
+
+/// Returns what a frame means; `None` if it is unknown.
+fn handle_frame(shared: &Shared, bytes: &[u8]) -> Result<Option<ProtocolEvent>, Violation> {
+    match decode::<PluginFrame>(bytes) {
+        Ok(Decoded::Unknown(name)) => {
+            shared.remarks.ignore_frame(&name);
+            Ok(None)
+        }
+        Ok(Decoded::Known(frame)) => {
+            observe_unknown(shared, &frame, bytes);
+            shared.state().protocol.handle_frame(frame).map(Some)
+        }
+        Err(error) => {
+            let missing = shared.state().protocol.missing_answer(bytes);
+            Err(missing.unwrap_or_else(|| error.into()))
+        }
+    }
+}
+
+/// Records what is ignored within a frame.
+fn observe_unknown(shared: &Shared, frame: &PluginFrame, bytes: &[u8]) {
+    match frame {
+        PluginFrame::Event(EventSent { event: Event::Unknown, .. }) => {
+            shared.remarks.ignore_event(bytes);
+        }
+        PluginFrame::Opened(Opened { provided: Provided::Agent(_), .. }) => {
+            shared.remarks.ignore_capabilities(bytes);
+        }
+        _ => {}
+    }
 }
 
 fn complete_open(shared: &Shared, instance: u64, result: Result<Provided, BuildError>) {

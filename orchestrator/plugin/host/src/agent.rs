@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, BuildError, CancelReason, Description, ErrorClass, Event,
     EventSink, Iteration, Leftovers, Report,
 };
-use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, LogLevel, Method, Provided};
+use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, LogLevel, LogLine, Method, Provided};
 use ralph_orchestrator_supervisor::{Exit, Supervisor, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -131,8 +131,12 @@ impl Agent for PluginAgent {
         };
         let exit = disconnect(process, session.as_deref(), shutdown).await;
         if let Some(session) = &session {
-            for text in session.late_output().await {
-                events.emit(Event::Stderr { text }).await;
+            for event in session.late_output().await {
+                match event {
+                    CallEvent::Stderr(text) => events.emit(Event::Stderr { text }).await,
+                    CallEvent::Log(line) => events.emit(self.logged(&line)).await,
+                    _ => {}
+                }
             }
             // What it sent after its answer changes nothing any more.
             let late = session.closed().filter(SessionClosed::is_violation);
@@ -152,6 +156,16 @@ impl PluginAgent {
 
     fn crashed(&self, why: &str) -> AgentError {
         AgentError::new(ErrorClass::Crashed, self.plugin.describe_error(why))
+    }
+
+    /// Returns the event of a log message.
+    fn logged(&self, line: &LogLine) -> Event {
+        let text = log::text(line);
+        if line.level <= LogLevel::Warn {
+            Event::Warning { message: self.plugin.describe_error(&text) }
+        } else {
+            Event::Stderr { text }
+        }
     }
 
     fn open_failed(&self, error: OpenError) -> AgentError {
@@ -228,15 +242,7 @@ impl IterationRun<'_> {
                 }
                 CallEvent::Agent(event) => self.emit(&call, event).await,
                 CallEvent::Stderr(text) => self.emit(&call, Event::Stderr { text }).await,
-                CallEvent::Log(line) => {
-                    let text = log::text(&line);
-                    let event = if line.level <= LogLevel::Warn {
-                        Event::Warning { message: self.agent.plugin.describe_error(&text) }
-                    } else {
-                        Event::Stderr { text }
-                    };
-                    self.emit(&call, event).await;
-                }
+                CallEvent::Log(line) => self.emit(&call, self.agent.logged(&line)).await,
             }
         }
     }

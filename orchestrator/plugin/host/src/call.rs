@@ -163,6 +163,10 @@ impl CallHandle {
 impl Drop for CallHandle {
     fn drop(&mut self) {
         if !self.ended {
+            let method = self.shared.state().protocol.method_of(self.call);
+            if let Some(method) = method {
+                self.shared.remarks.unanswered(self.call, method);
+            }
             self.cancel(CancelReason::Signal, Duration::ZERO);
         }
     }

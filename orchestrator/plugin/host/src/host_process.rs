@@ -1,15 +1,16 @@
 //! The host process: runs one library and exchanges frames as lines over its standard streams.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_plugin_abi::{MAX_FRAME, status};
 use rustix::io::fcntl_dupfd_cloexec;
 
+use crate::call_watch::{CallWatch, FrameOutput};
 use crate::error::LibraryError;
 use crate::library::{self, FrameSink, LibrarySession};
 use crate::library_cache::PrivateCopy;
@@ -68,15 +69,17 @@ fn take_streams() -> io::Result<(OwnedFd, OwnedFd)> {
 fn run_session(path: &Path, input: OwnedFd, output: OwnedFd) -> Result<(), HostProcessError> {
     let loaded = library::load(&PrivateCopy::open(path)?)?;
     let failed = |why| HostProcessError::Failed { name: loaded.manifest().name.clone(), why };
+    let output = Arc::new(FrameOutput::new(File::from(output)));
+    let watch = CallWatch::start(Arc::clone(&output));
     let mut session = LibrarySession::open(&loaded, frame_sink(output))
         .map_err(|error| failed(error.to_string()))?;
     let mut lines = BufReader::with_capacity(64 * 1024, File::from(input));
     let mut line = Vec::new();
     while read_line(&mut lines, &mut line).map_err(|error| failed(error.to_string()))? {
-        session.send(&line).map_err(|error| failed(error.to_string()))?;
+        watch.sending(|| session.send(&line)).map_err(|error| failed(error.to_string()))?;
     }
     // The process exits even if threads of the plugin still run.
-    let _ = session.close(CLOSE_TIMEOUT);
+    let _ = watch.closing(|| session.close(CLOSE_TIMEOUT));
     Ok(())
 }
 
@@ -97,15 +100,13 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 /// Returns a sink that writes each frame as a line. The pipe is the backpressure.
-fn frame_sink(output: OwnedFd) -> FrameSink {
-    let output = Mutex::new(File::from(output));
+fn frame_sink(output: Arc<FrameOutput>) -> FrameSink {
     Box::new(move |frame| {
         // The host reports a frame that is too long, and ends this process.
         let mut line = Vec::with_capacity(frame.len() + 1);
         line.extend_from_slice(frame);
         line.push(b'\n');
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        match output.write_all(&line) {
+        match output.write(&line) {
             Ok(()) => status::OK,
             Err(_) => status::CLOSED,
         }

@@ -57,20 +57,24 @@ impl LoadedLibrary {
 /// has run then.
 pub fn load(copy: &PrivateCopy) -> Result<LoadedLibrary, LibraryError> {
     let failed = |kind| LibraryError::new(copy.path(), kind);
+    let path = format!("{}: ", copy.path().display());
+    // The linker begins with the path, which the error has already.
+    let link = |error: &libloading::Error| {
+        let message = source_message(error);
+        let message = message.strip_prefix(&path).unwrap_or(&message).to_owned();
+        failed(LibraryErrorKind::Link { message })
+    };
     // RTLD_NOW: a missing symbol is an error here, instead of ending the process when it is first called.
     // RTLD_LOCAL: its symbols stay private.
     // SAFETY: the constructors of the library run, with the operator's consent, who named it; it was
     // checked to be a whole plugin for this processor.
     let library = unsafe { Library::open(Some(copy.path()), RTLD_NOW | RTLD_LOCAL) };
-    let library = library
-        .map_err(|error| failed(LibraryErrorKind::Link { message: source_message(&error) }))?;
+    let library = library.map_err(|error| link(&error))?;
     // SAFETY: a pointer fits any data symbol; it is not read before it was found.
     let symbol = unsafe { library.get::<*const PluginDecl>(DECL_SYMBOL) };
     let decl = match symbol {
         Ok(symbol) => *symbol,
-        Err(error) => {
-            return Err(failed(LibraryErrorKind::Link { message: source_message(&error) }));
-        }
+        Err(error) => return Err(link(&error)),
     };
     // Dropping the handle would unload it.
     let _ = library.into_raw();

@@ -28,7 +28,8 @@ pub enum LibraryDefect {
     },
     /// It is an archive.
     #[error(
-        "it is a static library; `crate-type = [\"cdylib\"]` in its Cargo.toml makes a shared one"
+        "it is a static library; a shared one is made by `crate-type = [\"cdylib\"]` in its Cargo.toml, \
+         in C by `cc -fPIC -shared`"
     )]
     Archive,
     /// It is for 32-bit processors.
@@ -61,7 +62,8 @@ pub enum LibraryDefect {
     },
     /// It is an object file, but not a shared library.
     #[error(
-        "it is {what}, not a shared library; `crate-type = [\"cdylib\"]` in its Cargo.toml makes one"
+        "it is {what}, not a shared library; one is made by `crate-type = [\"cdylib\"]` in its Cargo.toml, \
+         in C by `cc -fPIC -shared`"
     )]
     NotShared {
         /// What it is.
@@ -70,7 +72,8 @@ pub enum LibraryDefect {
     /// A symbol is missing.
     #[error(
         "it does not export `{symbol}`, so it is not a plugin; use `export_plugin!` in the crate whose \
-         crate-type is cdylib"
+         crate-type is cdylib; in C define it as `ralph_plugin.h` says, with default visibility, and build \
+         with `cc -fPIC -shared`"
     )]
     MissingSymbol {
         /// Its name.
@@ -118,7 +121,7 @@ pub enum LibraryDefect {
     /// It was built for another version of the interface.
     #[error(
         "it was built for version {found} of the plugin interface{built_with}, but this program has \
-         version {ABI_MAJOR}; build it with version {ABI_MAJOR} of the SDK"
+         version {ABI_MAJOR}; build it with version {ABI_MAJOR} of the SDK, in C with its `ralph_plugin.h`"
     )]
     OtherAbiVersion {
         /// The version of its interface.
@@ -156,13 +159,20 @@ pub enum LibraryDefect {
         error: String,
     },
     /// The plugin provides nothing.
-    #[error("its manifest provides nothing; expected at least one agent, detector or validator")]
+    #[error(
+        "its manifest provides nothing; expected at least one agent, detector, validator or backlog"
+    )]
     ProvidesNothing,
     /// The plugin provides an item of an unknown kind.
-    #[error("its manifest provides a `{kind}`; expected `agent`, `detector` or `validator`")]
+    #[error(
+        "its manifest provides an item of the unknown kind `{kind}`; expected `agent`, `detector`, \
+         `validator` or `backlog`{hint}"
+    )]
     UnknownKind {
         /// The kind.
         kind: String,
+        /// The kind that is probably meant, as `; did you mean …?`.
+        hint: String,
     },
     /// An item's name cannot be written in a configuration.
     #[error(

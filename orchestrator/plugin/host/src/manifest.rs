@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::library_defect::LibraryDefect;
+use crate::remarks::nearest;
 
 /// The longest name of an item, in bytes.
 const MAX_NAME: usize = 64;
@@ -100,7 +101,9 @@ fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> O
         "backlog" => ItemKind::Backlog,
         _ if newer => return None,
         _ => {
-            defects.push(LibraryDefect::UnknownKind { kind: escaped(&kind) });
+            let near = nearest(&kind, &["agent", "detector", "validator", "backlog"]);
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            defects.push(LibraryDefect::UnknownKind { kind: escaped(&kind), hint });
             return None;
         }
     };

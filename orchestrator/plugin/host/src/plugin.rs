@@ -17,8 +17,10 @@ use tracing::debug;
 use crate::agent::failure_message;
 use crate::call::CallOutcome;
 use crate::library_cache::PrivateCopy;
+use crate::manifest::Manifest;
 use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
+use crate::remarks::PluginRemarks;
 use crate::session::{OpenError, Session, SessionClosed};
 use crate::table_schema::check_table;
 use crate::transport::{Inbound, Transport};
@@ -36,6 +38,7 @@ pub struct Plugin {
     env: BTreeMap<String, String>,
     /// Descriptions of instances, by the key of their request.
     descriptions: Mutex<BTreeMap<String, Provided>>,
+    remarks: Arc<PluginRemarks>,
 }
 
 enum Code {
@@ -114,7 +117,8 @@ impl Plugin {
     }
 
     fn new(name: &str, code: Code, env: BTreeMap<String, String>) -> Self {
-        Self { name: name.to_owned(), code, env, descriptions: Mutex::default() }
+        let remarks = Arc::new(PluginRemarks::new(matches!(code, Code::Library(_))));
+        Self { name: name.to_owned(), code, env, descriptions: Mutex::default(), remarks }
     }
 
     /// Returns its name in the configuration.
@@ -130,6 +134,21 @@ impl Plugin {
         match &self.code {
             Code::Program(program) => program.digest(),
             Code::Library(copy) => copy.digest(),
+        }
+    }
+
+    /// Returns what is noticed in its sessions.
+    #[must_use]
+    pub const fn remarks(&self) -> &Arc<PluginRemarks> {
+        &self.remarks
+    }
+
+    /// Returns the manifest of a library.
+    #[must_use]
+    pub const fn manifest(&self) -> Option<&Manifest> {
+        match &self.code {
+            Code::Program(_) => None,
+            Code::Library(copy) => Some(&copy.header().manifest),
         }
     }
 
@@ -150,7 +169,7 @@ impl Plugin {
     pub async fn probe(&self, supervisor: &Supervisor) -> Result<PluginHello, SessionClosed> {
         let connection = self.connect(supervisor, &self.env).await.map_err(SessionClosed)?;
         let Connection { process, transport, inbound } = connection;
-        let session = Session::start(transport, inbound).await;
+        let session = self.start_session(transport, inbound).await;
         let hello = session.as_ref().map(|session| session.hello().clone()).map_err(Clone::clone);
         disconnect(process, session.as_ref().ok(), Shutdown::Graceful).await;
         hello
@@ -202,13 +221,21 @@ impl Plugin {
         PluginProcess::start(supervisor, spec).await.map_err(|error| error.to_string())
     }
 
+    async fn start_session(
+        &self,
+        transport: Arc<dyn Transport>,
+        inbound: mpsc::Receiver<Inbound>,
+    ) -> Result<Session, SessionClosed> {
+        Session::start_with_remarks(transport, inbound, Arc::clone(&self.remarks)).await
+    }
+
     /// Starts a session and opens the requested instance.
     pub(crate) async fn open_instance(
         &self,
         (transport, inbound): (Arc<dyn Transport>, mpsc::Receiver<Inbound>),
         request: &InstanceRequest,
     ) -> Result<Instance, OpenError> {
-        let session = Arc::new(Session::start(transport, inbound).await?);
+        let session = Arc::new(self.start_session(transport, inbound).await?);
         let item = self.select_item(session.hello(), request)?;
         let InstanceRequest { kind, table, context, .. } = request;
         if let Some(schema) = &item.schema {

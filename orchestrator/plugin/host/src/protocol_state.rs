@@ -72,6 +72,16 @@ impl ProtocolState {
         !self.calls.is_empty()
     }
 
+    /// Returns the number and the method of the first call that is not answered yet.
+    pub(crate) fn first_open_call(&self) -> Option<(u64, MethodName)> {
+        self.calls.first_key_value().map(|(call, open)| (*call, open.method))
+    }
+
+    /// Returns the method of a call that is not answered yet.
+    pub(crate) fn method_of(&self, call: u64) -> Option<MethodName> {
+        self.calls.get(&call).map(|open| open.method)
+    }
+
     /// Creates the frame that opens a new instance.
     pub(crate) fn open(
         &mut self,

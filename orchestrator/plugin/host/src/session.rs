@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::actor;
 use crate::call::{CallEvent, CallHandle};
 use crate::protocol_state::ProtocolState;
+use crate::remarks::PluginRemarks;
 use crate::transport::{Inbound, Transport};
 
 /// The time in which a plugin has to answer `hello`.
@@ -62,6 +63,7 @@ pub enum OpenError {
 pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     state: Mutex<State>,
+    pub(crate) remarks: Arc<PluginRemarks>,
     /// Notified when nothing is read any more.
     pub(crate) ended: Notify,
 }
@@ -195,7 +197,17 @@ impl Session {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Self, SessionClosed> {
-        let shared = Arc::new(Shared { transport, state: Mutex::default(), ended: Notify::new() });
+        Self::start_with_remarks(transport, inbound, Arc::default()).await
+    }
+
+    /// The same, and keeps in `remarks` what is noticed.
+    pub(crate) async fn start_with_remarks(
+        transport: Arc<dyn Transport>,
+        inbound: mpsc::Receiver<Inbound>,
+        remarks: Arc<PluginRemarks>,
+    ) -> Result<Self, SessionClosed> {
+        let (state, ended) = (Mutex::default(), Notify::new());
+        let shared = Arc::new(Shared { transport, state, remarks, ended });
         let (hello_tx, hello_rx) = oneshot::channel();
         shared.state().hello = Some(hello_tx);
         let actor = tokio::spawn(actor::run(Arc::clone(&shared), inbound));
@@ -203,15 +215,16 @@ impl Session {
         shared.send(&HostFrame::Hello(ProtocolState::hello()))?;
         let Ok(hello) = timeout(HELLO_TIMEOUT, hello_rx).await else {
             let seconds = HELLO_TIMEOUT.as_secs();
-            let why = if shared.state().has_output {
-                format!("no reply to `hello` within {seconds} s")
-            } else {
-                format!(
-                    "no reply to `hello` within {seconds} s; it has printed nothing: does it flush its \
-                     standard output after each line?"
-                )
+            let hint = match (shared.state().has_output, shared.remarks.is_library()) {
+                (true, _) => "",
+                (false, true) => {
+                    "; it has not called `emit`: does it answer from a thread of its own?"
+                }
+                (false, false) => {
+                    "; it has printed nothing: does it flush its standard output after each line?"
+                }
             };
-            shared.close(&why);
+            shared.close(&format!("no reply to `hello` within {seconds} s{hint}"));
             return Err(shared.close_reason());
         };
         let hello = hello.map_err(|_| shared.close_reason())?;
@@ -232,18 +245,12 @@ impl Session {
         self.shared.closed()
     }
 
-    /// Returns what the plugin printed on standard error after its run had ended: the pipe of a quick one is read
+    /// Returns what the plugin printed on standard error and logged after its run had ended: the pipe of a quick one is read
     /// later than its report. For a session whose process has ended.
-    pub(crate) async fn late_output(&self) -> Vec<String> {
+    pub(crate) async fn late_output(&self) -> VecDeque<CallEvent> {
         // It reads what is left in the channel first.
         drop(timeout(DRAIN_TIMEOUT, self.shared.ended.notified()).await);
-        let buffered = self.shared.state().take_buffered();
-        let line = |event| match event {
-            CallEvent::Stderr(line) => Some(line),
-            CallEvent::Log(line) => Some(crate::log::text(&line)),
-            _ => None,
-        };
-        buffered.into_iter().filter_map(line).collect()
+        self.shared.state().take_buffered()
     }
 
     /// Closes the session with this reason; everything that waits fails with it.

@@ -102,12 +102,42 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// Describes it after "it". The frames of a library come from `emit`, those of a program from its standard
+    /// output.
+    pub(crate) fn describe(&self, is_library: bool) -> String {
+        let Self::InvalidFrame(error) = self else { return self.to_string() };
+        match error {
+            DecodeError::Invalid { .. } if is_library => format!("called `emit` with an {error}"),
+            _ if is_library => {
+                format!("called `emit` with an invalid frame: {error}{}", line_break_hint(error))
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// Returns what to do about a frame that ends before its end.
+fn line_break_hint(error: &DecodeError) -> &'static str {
+    match error {
+        DecodeError::NotAFrame { error, beginning }
+            if error.is_eof() && beginning.starts_with('{') =>
+        {
+            "; the frame contains a line break: write each on one line"
+        }
+        _ => "",
+    }
+}
+
 /// Describes what is no frame at all by what standard output is for; an invalid frame by its own defect.
 fn describe_invalid(error: &DecodeError) -> String {
     match error {
         DecodeError::Invalid { .. } => error.to_string(),
         _ => {
-            format!("invalid frame: {error}; its standard output is for frames only, one per line")
+            let hint = line_break_hint(error);
+            format!(
+                "invalid frame: {error}{hint}; its standard output is for frames only, one per line"
+            )
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::MAX_FRAME;
+use crate::{MAX_FRAME, mistyped};
 
 /// The longest name of an unknown frame that is kept, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -186,10 +186,11 @@ fn describe(frame: &str, bytes: &[u8], error: &serde_json::Error) -> String {
     if message.starts_with("no variant of enum") {
         return format!("it has none of the keys `{}`", keys.join("`, `"));
     }
-    match message.strip_prefix("missing field ") {
-        Some(field) => format!("{subject}lacks {field}"),
-        None => format!("{subject}is not valid: {message}"),
+    if let Some(field) = message.strip_prefix("missing field ") {
+        return format!("{subject}lacks {field}");
     }
+    let mistyped = mistyped::describe(event.unwrap_or(&value), message);
+    format!("{subject}is not valid: {}", mistyped.as_deref().unwrap_or(message))
 }
 
 fn beginning(bytes: &[u8], longest: usize) -> String {

@@ -10,6 +10,7 @@ mod base64;
 mod codec;
 mod host;
 mod method;
+mod mistyped;
 mod plugin;
 
 pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};

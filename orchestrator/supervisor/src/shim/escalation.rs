@@ -11,7 +11,7 @@ const SLOW_KILL_INTERVAL: Duration = Duration::from_millis(250);
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// The time after the first SIGKILL at which survivors (another user's, or stuck in the kernel) are given
 /// up.
-const GIVE_UP: Duration = Duration::from_secs(30);
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// An action on the process tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

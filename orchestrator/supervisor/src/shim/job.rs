@@ -12,7 +12,7 @@ use super::control_socket::{ControlSocket, SpawnRequest};
 use super::root::{self, NamespaceInit, StartFailure};
 use super::sys::Parent;
 use super::tree::ProcessTree;
-use super::{BROKEN, DONE, set_process_name, sys};
+use super::{BROKEN, DONE, SHIM_NAME, set_process_name, sys};
 use crate::wire::{Job, Report};
 
 /// Retries of a program that is open for writing.
@@ -58,7 +58,7 @@ fn set_up() -> Result<ShimContext, String> {
         .map_err(|e| failed("cannot become a sub-reaper")(e.into()))?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| failed("cannot open /dev/null")(e.into()))?;
-    set_process_name("ralph-supervise");
+    set_process_name(SHIM_NAME);
     Ok(ShimContext { own, signals, null })
 }
 
@@ -73,7 +73,8 @@ fn run_job(request: SpawnRequest, context: &ShimContext, socket: &mut ControlSoc
         .and_then(|()| rustix::stdio::dup2_stderr(&context.null));
     let ended = match started {
         Ok((leader, init)) => {
-            socket.send(&Report::Started { pid: leader.as_raw_pid() });
+            let shim = context.own.as_raw_pid();
+            socket.send(&Report::Started { pid: leader.as_raw_pid(), shim });
             let tree = ProcessTree::new(context.own, leader, init, job.grace, socket);
             tree.supervise(&context.signals)
         }

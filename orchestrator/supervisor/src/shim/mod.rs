@@ -15,6 +15,7 @@ mod root;
 mod sys;
 mod tree;
 
+pub(crate) use escalation::GIVE_UP;
 pub(crate) use sys::{NOT_CONFINED, landlock_level};
 pub(crate) use tree::signal;
 
@@ -26,6 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first argument that makes a program the fork server.
 pub const FIRST_ARGUMENT: &str = "__supervise";
+
+/// The name of a shim in process lists.
+pub(crate) const SHIM_NAME: &str = "ralph-supervise";
 
 /// Exit codes of sysexits.h.
 const DONE: u8 = 0;

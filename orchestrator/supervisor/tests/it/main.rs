@@ -8,12 +8,14 @@
     missing_docs
 )]
 
+mod adopted;
 mod common;
 mod find;
 mod host;
 mod io;
 mod spawn;
 mod stop;
+mod stopped;
 mod text;
 mod tree;
 mod wrapper;

@@ -217,7 +217,7 @@ function showVerdict(one) {
 function showIteration(one) {
   const row = make("tr");
   const outcome = one.outcome?.type ?? (one.iteration > 0 ? "running" : "");
-  const verdict = one.accepted === true ? ", accepted" : one.accepted === false ? ", rejected" : "";
+  const verdict = one.accepted === true ? ", accepted" : one.unchecked ? ", not checked" : one.accepted === false ? ", rejected" : "";
   const changes = one.changes ? `${one.changes.files} ${one.changes.files === 1 ? "file" : "files"}, +${one.changes.lines_added} -${one.changes.lines_removed}` : "";
   row.append(make("td", one.iteration || "start"),
     make("td", words(outcome) + verdict, one.accepted === false ? "bad" : one.accepted ? "good" : ""),
@@ -340,7 +340,8 @@ function addRows() {
 $("story").addEventListener("scroll", () => {
   const story = $("story");
   const atEnd = story.scrollHeight - story.scrollTop - story.clientHeight < 8;
-  following = atEnd && waiting.length === 0;
+  // Rows may have come since the page itself has scrolled to the end.
+  following = atEnd && (following || waiting.length === 0);
   $("follow").hidden = following;
 });
 $("follow").addEventListener("click", () => {

@@ -31,6 +31,16 @@ async fn a_rejection_tells_command_status_and_output() {
     assert!(reason(place.shell("exit 1", json!({})).await).ends_with("It printed nothing."));
 }
 
+/// As by the kernel where memory runs out.
+#[tokio::test]
+async fn that_whoever_supervises_a_check_was_killed_says_nothing_of_the_work() {
+    let place = Place::new();
+    let said = error(place.shell("echo so far; kill -9 $PPID; exec sleep 1000", json!({})).await);
+    let is_lost = said.contains("it is not known how") && said.contains("was killed");
+    // On a busy machine it is killed before it could report the start.
+    assert!(is_lost || said.contains("it exited before reporting"), "{said}");
+}
+
 #[tokio::test]
 async fn the_quoted_output_is_bounded() {
     let place = Place::new();

@@ -113,6 +113,6 @@ fn build_stats(summary: &JobSummary, evals: &Map<String, Value>) -> Value {
         "n_input_tokens": sum(|column| column.tokens.total().saturating_sub(column.tokens.output)),
         "n_cache_tokens": sum(|column| column.tokens.cache_read),
         "n_output_tokens": sum(|column| column.tokens.output),
-        "cost_usd": summary.columns.iter().map(|column| column.cost_usd).sum::<f64>(),
+        "cost_usd": summary.columns.iter().filter_map(|column| column.cost_usd).sum::<f64>(),
     })
 }

@@ -29,11 +29,12 @@ pub(super) struct Scatter {
     y_ticks: Vec<Tick>,
 }
 
-/// Returns the chart; none if no column has a score.
+/// Returns the chart of the columns with a score and a known cost; none if there are none.
 pub(super) fn build_scatter(summary: &JobSummary) -> Option<Scatter> {
     let columns = summary.columns.iter().enumerate();
     let scored: Vec<_> = columns
-        .filter_map(|(at, column)| column.score.map(|score| (at, column.cost_usd, score)))
+        // What is not known has no place on the axis, least of all at zero.
+        .filter_map(|(at, column)| Some((at, column.cost_usd?, column.score?)))
         .filter(|(_, cost, score)| cost.is_finite() && score.value.is_finite())
         .collect();
     if scored.is_empty() {

@@ -37,7 +37,8 @@ pub(super) fn build_results(summary: &JobSummary) -> Table {
     let mut table = Table::new("Results by column", &headings);
     table.note = Some(
         "Score: mean reward over tasks. Coverage: judged of planned trials; only judged ones count for the score. \
-         Cost: of all attempts; per solved: for each solved trial."
+         Interval: Student's t over tasks; Wilson's with one 0/1 trial for each task, and where all tasks have the same \
+         mean. Cost: of all attempts; per solved: for each solved trial."
             .into(),
     );
     for (at, column) in summary.columns.iter().enumerate() {
@@ -87,7 +88,10 @@ fn per_solved_cell(path: &str, column: &ColumnSummary) -> Cell {
 
 fn cost_cell(path: &str, column: &ColumnSummary) -> Cell {
     let text = format_cost(column.cost_usd, column.cost_unknown, column.cost_estimated);
-    Cell::figure(Some(Part::figure(format!("{path}/cost_usd"), column.cost_usd, text)))
+    Cell::figure(Some(match column.cost_usd {
+        Some(cost) => Part::figure(format!("{path}/cost_usd"), cost, text),
+        None => Part::text(&text),
+    }))
 }
 
 /// Returns the table of tokens and time.

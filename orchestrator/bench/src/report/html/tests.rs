@@ -335,8 +335,23 @@ fn shows_rewards_beyond_one_and_figures_that_are_not_finite() {
     let page = render(&summary, &records);
     assert_figures(&page, &summary, &records);
     summary.columns[0].score.as_mut().unwrap().value = f64::NAN;
-    summary.columns[1].cost_usd = f64::INFINITY;
+    summary.columns[1].cost_usd = Some(f64::INFINITY);
     parse(&render(&summary, &records));
+}
+
+#[test]
+fn a_column_of_unknown_cost_has_no_place_in_the_chart_of_costs() {
+    let (mut summary, records) = sample_job();
+    let is_drawn = |summary: &JobSummary, at: usize| {
+        let page = render(summary, &records).replace("&#x2f;", "/");
+        page.contains(&format!("data-x-path=\"/summary/columns/{at}/cost_usd\""))
+    };
+    assert!(is_drawn(&summary, 0) && is_drawn(&summary, 1));
+    (summary.columns[0].cost_usd, summary.columns[0].cost_unknown) = (None, 3);
+    assert!(!is_drawn(&summary, 0) && is_drawn(&summary, 1));
+    let page = render(&summary, &records);
+    assert!(page.contains("not known"));
+    assert_figures(&page, &summary, &records);
 }
 
 #[test]

@@ -24,7 +24,8 @@ const MARKS: [&str; 13] = [
     "poetry.lock",
     "pdm.lock",
 ];
-const ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
+const ARTEFACTS: &[&str] = &["__pycache__/"];
+const PYTEST_ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
 
 pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     let tests = protect::python_tests(project.folder);
@@ -70,7 +71,7 @@ pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     Some(TestSystem {
         must_match: vec![pattern],
         definitions: if name == "django" { &["manage.py"] } else { &[] },
-        artefacts: ARTEFACTS,
+        artefacts: if name == "pytest" { PYTEST_ARTEFACTS } else { ARTEFACTS },
         open: if name == "pytest" { open } else { Vec::new() },
         program,
         ..found(name, &because, &[])

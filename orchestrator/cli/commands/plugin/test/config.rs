@@ -105,7 +105,12 @@ struct SkippedScenarios {
 impl ConformanceConfig {
     pub(super) fn read(file: &Path) -> Result<Self, CommandError> {
         let wrong = |error: String| CommandError::config(format!("{}: {error}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            let message = format!("--conformance {}: it cannot be read: {error}", file.display());
+            CommandError::config(message).hinted(
+                "expected a TOML file with `[config]`, `[env]`, `[[skip]]` and `[[workspace]]`",
+            )
+        })?;
         let config: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         Ok(Self { source: Some((file.to_owned(), text)), ..config })
     }
@@ -241,6 +246,10 @@ impl TestedConfig {
                 let scenario = Scenario::from_word(word).ok_or_else(|| unknown(word))?;
                 options = options.skip(&[scenario], why);
             }
+        }
+        if !self.contains(MODEL) {
+            let why = format!("its configuration has no {MODEL}: it asks no model");
+            options = options.skip(&Scenario::WITH_MODEL, &why);
         }
         // An agent that asks no model does these only if it is configured to.
         for (placeholder, scenarios) in

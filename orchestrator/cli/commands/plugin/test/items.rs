@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_conformance::{
     self as conformance, CheckResultRow, CheckSettings, Fixture, ItemFixture, Outcome, Subject,
@@ -11,9 +11,11 @@ use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_plugin_host::Plugin;
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::Supervisor;
+use tokio::time::timeout;
 
 use super::Code;
 use super::config::{ConformanceConfig, TestedConfig};
+use super::names;
 use super::report::TestReport;
 use crate::context::variables;
 use crate::error::CommandError;
@@ -34,7 +36,8 @@ pub(super) struct TestedPlugin {
 impl TestedPlugin {
     /// Runs the tests of each item.
     pub(super) async fn run_tests(&self) -> Result<(), CommandError> {
-        let hello = self.plugin(inherited())?.probe(&self.supervisor).await;
+        let plugin = self.plugin(inherited())?;
+        let hello = plugin.probe(&self.supervisor).await;
         let hello = hello.map_err(|closed| {
             let error =
                 CommandError::unavailable(format!("the plugin `{}`: {}", self.name, closed.0));
@@ -45,10 +48,22 @@ impl TestedPlugin {
             }
             error
         })?;
+        if hello.provides.is_empty() {
+            return Ok(());
+        }
         self.config.check_items(&hello.provides)?;
+        names::check_only(&self.only, &hello.provides, &self.config)?;
+        let mut differences = match plugin.manifest() {
+            Some(manifest) => names::differences(manifest, &hello),
+            None => Vec::new(),
+        };
         for item in &hello.provides {
             let config = self.config.item(item);
             self.report.begin(item.kind.word(), &item.name);
+            if !differences.is_empty() {
+                let why = std::mem::take(&mut differences).join("; ");
+                self.add_failure("manifest", &why, Duration::ZERO);
+            }
             match item.kind {
                 ItemKind::Agent => self.agent(item, &config).await?,
                 ItemKind::Detector | ItemKind::Validator | ItemKind::Backlog => {
@@ -59,25 +74,32 @@ impl TestedPlugin {
                     "opens",
                     "its kind is none that this version knows: expected agent, detector, validator \
                      or backlog",
+                    Duration::ZERO,
                 ),
             }
         }
         Ok(())
     }
 
-    fn add_failure(&self, word: &str, why: &str) {
+    fn add_failure(&self, word: &str, why: &str, duration: Duration) {
         self.report.add(&CheckResultRow {
             word: word.to_owned(),
             title: word.to_owned(),
             outcome: Outcome::Failed(why.to_owned()),
-            duration: Duration::ZERO,
+            duration,
             transcript: None,
+            remarks: Vec::new(),
         });
     }
 
-    fn settings(&self) -> CheckSettings {
-        let report = self.report.clone();
+    fn settings(&self, plugin: &Plugin) -> CheckSettings {
+        let (report, remarks) = (self.report.clone(), Arc::clone(plugin.remarks()));
         let mut settings = CheckSettings::default().on_row(move |row| report.add(row));
+        settings = settings.remarks(move |is_late| {
+            let (ignored, unanswered) = remarks.take();
+            let unanswered = unanswered.into_iter().filter(|_| is_late);
+            ignored.into_iter().chain(unanswered).collect()
+        });
         if !self.only.is_empty() {
             // Without the first nothing can be said of the others.
             let opens = std::iter::once("opens".to_owned());
@@ -105,18 +127,25 @@ impl TestedPlugin {
 
     async fn agent(&self, item: &Item, config: &TestedConfig) -> Result<(), CommandError> {
         let plugin = self.plugin(inherited())?;
-        let options = config.options()?.settings(self.settings());
+        let options = config.options()?.settings(self.settings(&plugin));
         // Each scenario would fail for the same reason.
         let fixture = Fixture::for_building();
         let table = config.table(&fixture);
-        let built = plugin.agent(Some(&item.name), table, &fixture.context, &self.supervisor).await;
-        if let Err(error) = built {
-            let why = if plugin.has_failed(&error) {
-                format!("it cannot be built: {error}")
-            } else {
-                config.build_failure(&error)
-            };
-            self.add_failure("opens", &why);
+        let building = plugin.agent(Some(&item.name), table, &fixture.context, &self.supervisor);
+        let (began, limit) = (Instant::now(), self.timeout.unwrap_or(Duration::MAX));
+        let why = match timeout(limit, building).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) if plugin.has_failed(&error) => {
+                Some(format!("it cannot be built: {error}"))
+            }
+            Ok(Err(error)) => Some(config.build_failure(&error)),
+            Err(_) => {
+                let seconds = limit.as_secs_f64();
+                Some(format!("not within {seconds} s: `open` is not answered"))
+            }
+        };
+        if let Some(why) = why {
+            self.add_failure("opens", &why, began.elapsed());
             return Ok(());
         }
         if !config.has_placeholder() {
@@ -146,9 +175,9 @@ impl TestedPlugin {
         let mut fixture = ItemFixture::new();
         fixture.env.extend(preloaded());
         fixture.env.extend(config.env().clone());
-        fixture.settings = self.settings();
         fixture.cases = config.cases()?;
         let plugin = self.plugin(fixture.env.clone())?;
+        fixture.settings = self.settings(&plugin);
         let table = config.plain_table();
         let with = |context: &BuildContext| {
             let (plugin, by) = (Arc::clone(&plugin), self.supervisor.clone());

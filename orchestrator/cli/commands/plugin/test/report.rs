@@ -75,10 +75,9 @@ impl TestReport {
         rows.filter(|(row, _)| is_failed(&row.outcome)).count()
     }
 
-    /// Whether a check of this name was run.
-    pub(super) fn has_check(&self, word: &str) -> bool {
-        let state = self.state();
-        state.items.iter().flat_map(|item| &item.rows).any(|(row, _)| row.word == word)
+    /// Returns the folder of the transcripts that are kept, if there are any.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.state().folder.clone()
     }
 
     pub(super) fn json(&self) -> Value {
@@ -130,6 +129,7 @@ impl TestedItem {
                 "reason": reason,
                 "seconds": row.duration.as_secs_f64(),
                 "transcript": transcript,
+                "remarks": row.remarks,
             })
         });
         json!({"kind": self.kind, "name": self.name, "checks": rows.collect::<Vec<_>>()})
@@ -214,6 +214,7 @@ mod tests {
             outcome,
             duration: Duration::from_millis(1500),
             transcript: None,
+            remarks: Vec::new(),
         }
     }
 

@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Returns the subjects of the last commits, if the agent is given any.
-    pub(in super::super) async fn recent_commits(&self) -> Result<Vec<String>, EngineError> {
+    pub(in super::super) async fn recent_commits(&mut self) -> Result<Vec<String>, EngineError> {
         let most = self.config.memory.recent_commits;
         if most == 0 || !self.config.memory.mode.is_given() {
             return Ok(Vec::new());

@@ -157,14 +157,37 @@ fn tells_causes_apart_and_counts_them() {
         .collect();
     assert_eq!(
         texts,
-        [
-            "tests: `make test` failed",
-            "lint: could not be checked: `lint: all` timed out after 3 s"
-        ]
+        ["tests: `make test` failed", "lint: not checked: `lint: all` timed out after 3 s"]
     );
     records.push(rejected(3, Vec::new()));
     let line = "claimed 1×, rejected 4×, mostly (3×): tests: `make test` failed";
     assert_eq!(summarize(&records).claim_stats.summary_line().as_deref(), Some(line));
+}
+
+#[test]
+fn work_that_nobody_could_check_is_not_called_rejected() {
+    let error = || vec![named("tests", Verdict::Error { message: "`make` timed out: 3 s".into() })];
+    let unchecked = |n| {
+        let mut record = rejected(n, error());
+        if let Record::Validated { reasons, .. } = &mut record {
+            *reasons = vec!["tests: the check could not run".into()];
+        }
+        record
+    };
+    let mut records = vec![claimed(1), unchecked(1)];
+    let line = |records: &[Record]| summarize(records).claim_stats.summary_line().unwrap();
+    assert_eq!(line(&records), "claimed 1×, not checked 1×: `make` timed out");
+    assert!(summarize(&records).iterations[&1].unchecked);
+    // Something else was wrong with the work.
+    let altered = line(&[claimed(1), rejected(1, error())]);
+    assert_eq!(altered, "claimed 1×, rejected 1×: not checked: `make` timed out");
+    records.extend([claimed(2), unchecked(2)]);
+    assert_eq!(line(&records), "claimed 2×, not checked 2×, always: `make` timed out");
+    let verdicts = vec![named("tests", Verdict::rejected("exit 1"))];
+    records.extend([claimed(3), rejected(3, verdicts)]);
+    let mixed =
+        "claimed 3×, rejected 1×, not checked 2×, mostly (2×): not checked: `make` timed out";
+    assert_eq!(line(&records), mixed);
 }
 
 #[test]
@@ -207,6 +230,7 @@ fn clauses_end_outside_quotes() {
         ("at 12:30 nothing\nmore", "at 12:30 nothing"),
         ("", ""),
         ("`open: never closed", "`open: never closed"),
+        ("the plugin `mine`: it has ended: exit 1", "the plugin `mine`: it has ended"),
     ];
     for (reason, clause) in table {
         assert_eq!(first_clause(reason), clause, "{reason:?}");

@@ -210,6 +210,16 @@ fn an_idle_iteration_counts_for_three() {
 }
 
 #[test]
+fn a_failed_iteration_counts_for_one() {
+    let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "m".into() };
+    let failed = IterationEnd { tool_calls: Some(0), ..ended(failed) };
+    let mut world = roomy();
+    begun(&mut world);
+    iterate(&mut world, vec![], failed, observation("t0"));
+    assert_eq!(world.state.progress.stagnant, 1, "its failure is counted apart");
+}
+
+#[test]
 fn a_tree_seen_before_is_no_progress_but_not_idle() {
     let idle = || IterationEnd { tool_calls: Some(0), ..ended(IterationOutcome::Succeeded) };
     let mut world = roomy();

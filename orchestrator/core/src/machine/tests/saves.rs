@@ -143,6 +143,28 @@ fn a_crash_between_observation_and_record_saves_again_with_the_same_message() {
 }
 
 #[test]
+fn saving_that_a_stop_or_max_runtime_ends_is_due_again_in_the_next_start() {
+    for signal in [true, false] {
+        let mut world = started(SaveMode::Iteration);
+        world.feed(Input::Saved(result(false, false)));
+        world.iterate(IterationOutcome::Succeeded, Vec::new(), "t1");
+        let first = order(&world).unwrap();
+        if signal {
+            world.feed(Input::Signal);
+        }
+        let effects = world.feed(Input::ObservationSkipped).to_vec();
+        let expected = if signal { StopReason::Interrupted } else { StopReason::MaxRuntime };
+        assert!(
+            matches!(effects.last(), Some(Effect::Finish { reason, .. }) if *reason == expected)
+        );
+        let fresh = RunStarted { saves: SaveMode::Iteration, ..fresh() };
+        world.feed(Input::Started(StartOptions { fresh }));
+        world.observe(Vec::new(), "t1");
+        assert_eq!(order(&world), Some(first));
+    }
+}
+
+#[test]
 fn a_full_context_hands_off_with_a_commit_and_then_one_note() {
     let mut world = started(SaveMode::Handoff);
     world.feed(Input::Saved(result(false, false)));

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use ralph_orchestrator_safe_fs::{escape, unescape};
 
 use super::globs::{GlobError, PathGlobs};
+use super::program_digests::ProgramDigests;
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// The most paths that can be protected.
@@ -80,7 +81,7 @@ pub enum ProtectedError {
 ///
 /// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
 /// `\xNN`, a backslash is doubled. A reserved glob is written as `/reserved/GLOB`, which is no path
-/// in the workspace.
+/// in the workspace, and an absolute path as `/outside/PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Baseline {
@@ -89,19 +90,25 @@ pub struct Baseline {
     is_cut: bool,
     /// PathGlobs that nothing matched, and that nothing is to match.
     reserved: BTreeSet<String>,
+    /// Files outside of the workspace by absolute path, with what each led to and held.
+    outside: BTreeMap<PathBuf, String>,
 }
 
 /// What the key of a reserved glob begins with.
 const RESERVED: &str = "/reserved/";
 /// Its value.
 const ABSENT: &str = "absent";
+/// What the key of an absolute path begins with.
+const OUTSIDE: &str = "/outside";
 
 impl From<Baseline> for BTreeMap<String, String> {
     fn from(baseline: Baseline) -> Self {
         let reserved = baseline.reserved.into_iter();
         let reserved = reserved.map(|glob| (format!("{RESERVED}{glob}"), ABSENT.to_owned()));
+        let outside = baseline.outside.into_iter();
+        let outside = outside.map(|(path, state)| (format!("{OUTSIDE}{}", escape(&path)), state));
         let paths = baseline.paths.into_iter().map(|(path, state)| (escape(&path), state));
-        paths.chain(reserved).collect()
+        paths.chain(reserved).chain(outside).collect()
     }
 }
 
@@ -115,8 +122,12 @@ impl TryFrom<BTreeMap<String, String>> for Baseline {
                 baseline.reserved.insert(glob.to_owned());
                 continue;
             }
-            let path = unescape(&text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
-            baseline.paths.insert(path, state);
+            let (text, paths) = match text.strip_prefix(OUTSIDE) {
+                Some(path) => (path, &mut baseline.outside),
+                None => (text.as_str(), &mut baseline.paths),
+            };
+            let path = unescape(text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
+            paths.insert(path, state);
         }
         Ok(baseline)
     }
@@ -179,6 +190,27 @@ impl Baseline {
     #[must_use]
     pub fn reserved(&self, globs: &[String]) -> Vec<String> {
         globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
+    }
+
+    /// Remembers those of these files that lie outside of the workspace.
+    pub fn add_outside(&mut self, workspace: &Path, files: impl IntoIterator<Item = PathBuf>) {
+        let mut digests = ProgramDigests::default();
+        for file in files {
+            let is_inside = |path: &Path| path.starts_with(workspace);
+            if !is_inside(&file) && !file.canonicalize().is_ok_and(|real| is_inside(&real)) {
+                let state = digests.of_target(&file);
+                self.outside.insert(file, state);
+            }
+        }
+    }
+
+    /// Returns which of these files outside of the workspace are not as they were remembered.
+    pub fn outside_changes(&self, files: &[PathBuf], digests: &mut ProgramDigests) -> Vec<Change> {
+        let differs = |file: &&PathBuf| {
+            self.outside.get(*file).is_some_and(|before| *before != digests.of_target(file))
+        };
+        let changed = files.iter().filter(differs);
+        changed.map(|file| Change { path: file.clone(), kind: ChangeKind::Modified }).collect()
     }
 
     /// Whether a path that was found matches this glob.
@@ -254,5 +286,13 @@ impl ProtectedPaths {
     #[must_use]
     pub fn contains(&self, path: &Path) -> bool {
         self.globs.matches(path)
+    }
+
+    /// Whether what appears at a path or goes from there is none of its business: it is not protected, or what a
+    /// tool keeps there for itself.
+    #[must_use]
+    pub fn ignores(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default();
+        !self.contains(path) || is_cache(name) || is_cached(path)
     }
 }

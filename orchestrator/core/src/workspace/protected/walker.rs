@@ -1,7 +1,7 @@
 //! Walks the protected paths of a workspace.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -90,7 +90,7 @@ impl ProtectedHasher {
         };
         self.touched =
             self.identities.iter().filter(is_touched).map(|(path, _)| path.clone()).collect();
-        Ok(Baseline { paths, is_cut, reserved: BTreeSet::new() })
+        Ok(Baseline { paths, is_cut, ..Baseline::default() })
     }
 
     /// Paths that were there at the look before the last one and were written, replaced or otherwise

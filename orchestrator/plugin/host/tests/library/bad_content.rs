@@ -154,7 +154,8 @@ fn wrong_manifests() -> Vec<Case> {
         ("manifest is a list", manifest("[1]"), "invalid type: integer `1`"),
         ("manifest without a name", manifest("{}"), "missing field `name`"),
         ("nothing provided", provides(&[], ""), "provides nothing"),
-        ("unknown kind", provides(&[item("reporter", "r")], ""), "provides a `reporter`"),
+        ("misspelt kind", provides(&[item("agnet", "r")], ""), "did you mean `agent`?"),
+        ("unknown kind", provides(&[item("reporter", "r")], ""), "of the unknown kind `reporter`"),
         ("bad name", provides(&[item("agent", "a/b")], ""), "names the agent `a/b`"),
         ("empty name", provides(&[item("validator", "")], ""), "names the validator ``"),
         (

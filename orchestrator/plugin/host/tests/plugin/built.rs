@@ -56,6 +56,8 @@ impl Plugin {
             }
         }
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+        // Most of what they need was compiled for these tests.
+        command.env("CARGO_BUILD_BUILD_DIR", build_dir());
         match self.toolchain {
             Some(toolchain) => command.env("RUSTUP_TOOLCHAIN", toolchain),
             None => &mut command,
@@ -64,10 +66,15 @@ impl Plugin {
     }
 }
 
-/// The target folder of the running test, `TARGET/PROFILE/deps/TEST`, and in it what plugins need.
-pub(crate) fn target() -> PathBuf {
+/// The target folder of the running test, `TARGET/PROFILE/deps/TEST`.
+fn build_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
-    exe.ancestors().nth(3).unwrap().join("plugins")
+    exe.ancestors().nth(3).unwrap().to_owned()
+}
+
+/// The folder in it for what plugins need.
+pub(crate) fn target() -> PathBuf {
+    build_dir().join("plugins")
 }
 
 /// Everything that can go wrong.

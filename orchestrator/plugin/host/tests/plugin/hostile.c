@@ -12,8 +12,11 @@
 #define MANIFEST                                                                                       \
     "{\"name\":\"hostile\",\"version\":\"1.0.0\","                                                     \
     "\"provides\":[{\"kind\":\"agent\",\"name\":\"hostile\"}]}"
+#ifndef HELLO_NAME
+#define HELLO_NAME "hostile"
+#endif
 #define HELLO                                                                                          \
-    "{\"frame\":\"hello\",\"protocol\":1,\"name\":\"hostile\",\"features\":[\"credit\"],"              \
+    "{\"frame\":\"hello\",\"protocol\":1,\"name\":\"" HELLO_NAME "\",\"features\":[\"credit\"],"        \
     "\"provides\":[{\"kind\":\"agent\",\"name\":\"hostile\"}]}"
 
 static const struct ralph_host_api *host;
@@ -115,6 +118,8 @@ static int32_t my_send(void *plugin, struct ralph_bytes bytes) {
         say_of("{\"frame\":\"opened\",\"instance\":%ld,\"agent\":{\"name\":\"hostile\"}}",
                number(frame, "\"instance\":"));
     } else if (strstr(frame, "\"frame\":\"call\"")) {
+        if (prompt_is(frame, "hang in send"))
+            sleep(3600);
         pthread_t thread;
         pthread_create(&thread, NULL, call, frame);
         pthread_detach(thread);
@@ -127,6 +132,8 @@ static int32_t my_send(void *plugin, struct ralph_bytes bytes) {
 static int32_t my_close(void *plugin, uint64_t timeout_ms) {
     (void)plugin;
     (void)timeout_ms;
+    if (!strcmp(HANDSHAKE, "hang in close"))
+        sleep(3600);
     return RALPH_PLUGIN_OK;
 }
 

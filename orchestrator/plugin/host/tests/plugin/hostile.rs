@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use ralph_orchestrator_contract::{ErrorClass, Event};
 use ralph_orchestrator_plugin_host::{PrivateCopy, check};
+use ralph_orchestrator_testkit::RecordingSink;
 use tempfile::TempDir;
 
 use crate::harness::PluginHarness;
@@ -72,6 +74,20 @@ async fn a_handshake_that_goes_wrong_is_said_at_the_start() {
     }
 }
 
+async fn functions_that_do_not_return_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let harness = PluginHarness::new(&hostile(&folder, "hang in close"));
+    let agent = harness.agent().await;
+    let sink = RecordingSink::new();
+    harness.run_with(&*agent, "fine", &sink).await.unwrap();
+    assert!(sink.has_warning("its function `close` did not return within 3 s"));
+    let sink = RecordingSink::cancelling_at(|event| matches!(event, Event::Warning { .. }));
+    let error = harness.run_with(&*agent, "hang in send", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled);
+    assert!(sink.has_warning("its function `send` has not returned for 5 s"));
+    harness.nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn a_handshake_that_hangs_is_given_up() {
     let waits = ["silent", "hang in open", "hang in send"].map(|handshake| async move {
@@ -85,5 +101,6 @@ async fn a_handshake_that_hangs_is_given_up() {
     for wait in waits {
         all.spawn(wait);
     }
+    all.spawn(functions_that_do_not_return_are_named());
     all.join_all().await;
 }

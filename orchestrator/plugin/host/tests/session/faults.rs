@@ -165,8 +165,8 @@ async fn the_end_in_a_call_is_reported_after_what_came_before() {
     plugin.inbound(Inbound::Ended("signal 9 (SIGKILL)".into())).await;
     assert!(matches!(running.next_event().await, CallEvent::Agent(_)));
     let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
-    assert_eq!(why, "signal 9 (SIGKILL)");
-    assert_eq!(session.closed().unwrap().0, "signal 9 (SIGKILL)");
+    assert_eq!(why, "signal 9 (SIGKILL) before it answered call 1 of `run`");
+    assert_eq!(session.closed().unwrap().0, why);
 }
 
 #[tokio::test]

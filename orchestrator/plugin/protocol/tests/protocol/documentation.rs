@@ -76,16 +76,16 @@ fn the_page_has_every_event_capability_and_key_of_an_agent() {
 }
 
 #[test]
-fn the_queue_of_the_page_compiles() {
+fn the_queue_and_the_program_of_the_page_compile() {
     let page = page();
-    let (_, code) = page.split_once("```c\n").unwrap();
-    let (code, _) = code.split_once("```").unwrap();
+    let blocks = page.split("```c\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
+    let code: String = blocks.collect();
+    assert!(code.contains("my_send") && code.contains("run_program"));
     let folder = std::env::temp_dir().join(format!("ralph-protocol-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("queue.c");
-    let head = "#include \"ralph_plugin.h\"\n#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n";
-    let used =
-        "int use(void *p, struct ralph_bytes b) { return my_send(p, b) + (next_frame() != 0); }\n";
+    let head = "#define _GNU_SOURCE\n#include \"ralph_plugin.h\"\n#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n";
+    let used = "int use(void *p, struct ralph_bytes b) { return my_send(p, b) + (next_frame() != 0) + run_program(p); }\n";
     std::fs::write(&file, format!("{head}{code}{used}")).unwrap();
     let output = Command::new("cc")
         .args(["-std=c11", "-Wall", "-Werror", "-Wno-unused-parameter", "-c", "-o"])

@@ -121,5 +121,5 @@ fn the_conversation_in_the_documentation_can_be_held() {
             plugin += 1;
         }
     }
-    assert_eq!((host, plugin), (8, 11));
+    assert_eq!((host, plugin), (12, 15));
 }
