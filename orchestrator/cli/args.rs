@@ -68,6 +68,7 @@ pub(crate) struct CommandLine {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Start a run, or resume the one that was stopped
     Run(RunArgs),
@@ -147,6 +148,7 @@ pub(crate) enum Command {
 
 /// What people ask of a run.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ControlCommand {
     /// Give the agent guidance, at once or in its next prompt
     Steer(SteerArgs),
@@ -185,7 +187,8 @@ impl Command {
     }
 }
 
-/// Keys of the configuration that are set on the command line.
+// Keys of the configuration that are set on the command line. A documentation comment would become the summary of each
+// command that has them.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct SetArgs {
     /// Set a key of the configuration, such as limits.max_cost_usd=5

@@ -179,12 +179,13 @@ fn report(error: &CommandError) -> u8 {
 }
 
 fn parse() -> Result<CommandLine, clap::Error> {
-    let mut command = help::command();
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    let mut command = help::command_for(&words);
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    matches.and_then(|matches| CommandLine::from_arg_matches(&matches)).map_err(|error| {
-        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        suggest::explain(error, &command, &words.collect::<Vec<_>>())
-    })
+    matches
+        .and_then(|matches| CommandLine::from_arg_matches(&matches))
+        .map_err(|error| suggest::explain(error, &command, &words))
 }
 
 /// Begins the program's own log, as far as the command has one.

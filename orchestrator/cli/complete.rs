@@ -26,8 +26,13 @@ fn visible() -> Command {
     let command = crate::help::command();
     let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     Command::new("ralph-orchestrator")
-        .args(command.get_arguments().cloned())
+        .args(command.get_arguments().filter(|arg| !is_built_in(arg)).cloned())
         .subcommands(visible.cloned())
+}
+
+/// Whether each command has this argument by itself.
+fn is_built_in(arg: &Arg) -> bool {
+    matches!(arg.get_id().as_str(), "help" | "version")
 }
 
 /// The command with candidates for the values of its flags.

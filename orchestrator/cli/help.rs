@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::StyledStr;
+use clap::builder::{StyledStr, Styles};
 use clap::{Command, CommandFactory as _};
 
 use crate::args::CommandLine;
@@ -58,14 +58,31 @@ workspace, which `runs` lists too. To delete those, name their configuration wit
 
 `run --restart` begins a new run and deletes nothing.";
 
-/// The command line as it is parsed, completed and documented.
+/// The whole command line, as it is completed and documented.
 pub(crate) fn command() -> Command {
-    let command = with_examples(CommandLine::command(), "");
+    let mut command = CommandLine::command().disable_help_subcommand(true);
+    // Arguments of a command are defined when it is needed.
+    command.build();
+    complete::attach(with_overview(with_examples(command, "", &|_| true)))
+}
+
+/// The command line with what parsing these words, or the help for them, needs. The whole took half of the time of
+/// `--version`.
+pub(crate) fn command_for(words: &[String]) -> Command {
+    let is_named = |name: &str| words.iter().any(|word| word == name);
+    let command = with_examples(CommandLine::command(), "", &is_named);
+    match words.get(1) {
+        Some(name) if command.find_subcommand(name).is_some() => command,
+        _ => with_overview(command),
+    }
+}
+
+fn with_overview(command: Command) -> Command {
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{{options}}{{after-help}}",
         overview(&command)
     );
-    complete::attach(command.help_template(StyledStr::from(template)))
+    command.help_template(StyledStr::from(template))
 }
 
 /// All visible commands, in their groups, as they fit the terminal. Without empty lines between the groups all of
@@ -95,9 +112,19 @@ fn overview(command: &Command) -> String {
     text
 }
 
-fn with_examples(command: Command, path: &str) -> Command {
-    let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
-    let mut text = examples.map(|examples| render(&command, examples)).unwrap_or_default();
+/// What the help of a command ends with whose arguments are not defined yet when those of others are.
+pub(crate) fn examples_of(path: &str) -> StyledStr {
+    StyledStr::from(examples(&Styles::default(), path))
+}
+
+fn examples(styles: &Styles, path: &str) -> String {
+    let found = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
+    found.map(|examples| render(styles, examples)).unwrap_or_default()
+}
+
+/// Adds examples to the help of the command and of those beneath it that are needed.
+fn with_examples(command: Command, path: &str, is_needed: &impl Fn(&str) -> bool) -> Command {
+    let mut text = examples(command.get_styles(), path);
     match path {
         "" => text.push_str("\n`ralph-orchestrator COMMAND --help` has more for each command."),
         "run" | "go" => text = format!("{text}\n\n{RUN}"),
@@ -106,13 +133,16 @@ fn with_examples(command: Command, path: &str) -> Command {
     }
     let command = if text.is_empty() { command } else { command.after_help(StyledStr::from(text)) };
     command.mut_subcommands(|inner| {
+        if !is_needed(inner.get_name()) {
+            return inner;
+        }
         let path = format!("{path} {}", inner.get_name());
-        with_examples(inner, path.trim())
+        with_examples(inner, path.trim(), is_needed)
     })
 }
 
-fn render(command: &Command, examples: &[(&str, &str)]) -> String {
-    let header = command.get_styles().get_header();
+fn render(styles: &Styles, examples: &[(&str, &str)]) -> String {
+    let header = styles.get_header();
     let lines: Vec<String> = examples
         .iter()
         .map(|(purpose, line)| match *purpose {
@@ -136,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_command_has_two_examples_that_parse() {
-        all(&CommandLine::command(), "", &mut |path| {
+        all(&command(), "", &mut |path| {
             // Programs start them.
             if ["plugin-host", "mcp", "hook claude", "hook codex", "hook check"].contains(&path) {
                 return;
@@ -148,7 +178,9 @@ mod tests {
                 let line = line.split(['|', '>']).next().unwrap();
                 let words = shlex(line);
                 let given = std::iter::once("ralph-orchestrator".to_owned()).chain(words);
-                command().try_get_matches_from(given).unwrap_or_else(|e| panic!("{line}: {e}"));
+                let given: Vec<String> = given.collect();
+                let command = command_for(&given);
+                command.try_get_matches_from(given).unwrap_or_else(|e| panic!("{line}: {e}"));
                 assert!(line.contains(path), "{path}: {line}");
             }
         });

@@ -21,6 +21,7 @@ const MOST_VALUE: usize = 72;
 const LEAST_VALUE: usize = 24;
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ConfigCommand {
     /// Print every value and where it comes from
     Show {

@@ -29,6 +29,7 @@ use crate::{output, question, signals};
 const LONGEST: u64 = 64 << 20;
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum HookCommand {
     /// Enter the hooks in the settings of an agent, after showing the difference
     Install {

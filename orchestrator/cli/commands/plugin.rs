@@ -21,6 +21,7 @@ use crate::output;
 use crate::plugins::{Plugins, summary};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PluginCommand {
     /// List the plugins of ralph.toml, what they provide, and their digests
     List {

@@ -11,6 +11,7 @@ use crate::new_file::create_new;
 use crate::output;
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PromptsCommand {
     /// Print which file is the prompt of a role
     Which {

@@ -9,9 +9,9 @@ use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::output;
 use crate::receipts::{self, KeyFiles};
 use crate::render::text::shorten_home;
+use crate::{help, output};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -29,8 +29,10 @@ pub(crate) struct ReceiptArgs {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 enum ReceiptCommand {
     /// Print the public key, for those who verify receipts; makes the key the first time
+    #[command(after_help = help::examples_of("receipt key"))]
     Key,
 }
 

@@ -18,7 +18,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::terminal::{columns, fit, stdout_width};
 use crate::render::text::{cost, local_minute, one_line, short_number};
-use crate::{output, tasks};
+use crate::{help, output, tasks};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -36,8 +36,10 @@ pub(crate) struct RunsArgs {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum RunsCommand {
     /// Delete the records of old runs that have ended
+    #[command(after_help = help::examples_of("runs prune"))]
     Prune(prune::PruneArgs),
 }
 

@@ -23,6 +23,7 @@ use crate::values;
 
 /// Benchmark agents on tasks, with honest statistics
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum BenchCommand {
     /// Perform a new job: agents and variants, on tasks, several times
     Run(run::RunArgs),
@@ -64,7 +65,7 @@ pub(crate) fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, Comm
     }
 }
 
-/// What a job compares, instead of what `[bench]` says.
+// What a job compares, instead of what `[bench]` says. No documentation comment, see `SetArgs`.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct MatrixArgs {
     /// Agents to compare: names of `[agents]`, adapters, `agent` for that of `[agent]`, oracle or nop

@@ -59,7 +59,7 @@ pub(crate) struct ResumeArgs {
     going: GoingArgs,
 }
 
-/// What holds for this start of a job only.
+// What holds for this start of a job only. No documentation comment, see `SetArgs`.
 #[derive(Debug, clap::Args)]
 struct GoingArgs {
     /// End early once the interval of every score is as narrow as this, such as "ci<3pp"
