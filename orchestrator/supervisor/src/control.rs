@@ -65,7 +65,14 @@ impl Control {
         let fds: Vec<BorrowedFd<'_>> = streams.into_iter().chain(ruleset).collect();
         // In one message, so that the shim wakes once.
         message.extend_from_slice(job);
-        let sent = stream.async_io(Interest::WRITABLE, || send(stream, &message, &fds)).await;
+        // At once, instead of when the runtime has found out that there is room: what else is to be done meanwhile
+        // need not come first.
+        let sent = match send(stream, &message, &fds) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                stream.async_io(Interest::WRITABLE, || send(stream, &message, &fds)).await
+            }
+            sent => sent,
+        };
         if let Ok(sent) = sent {
             let _ = stream.write_all(message.get(sent..).unwrap_or_default()).await;
         }

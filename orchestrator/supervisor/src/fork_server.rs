@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{Builder, JoinHandle};
 
 use command_fds::CommandFdExt as _;
 use rustix::io::Errno;
@@ -33,11 +34,26 @@ const MAX_IDLE: usize = 4;
 /// A fork server. It is started when it is first needed, and again if it was killed.
 #[derive(Debug)]
 pub(crate) struct ForkServer {
+    plan: Arc<LaunchPlan>,
+    state: Mutex<ServerState>,
+}
+
+/// How it is started.
+#[derive(Debug)]
+struct LaunchPlan {
     program: PathBuf,
     /// Its name in process lists.
     name: Option<OsString>,
     leading_args: Vec<OsString>,
-    running: Mutex<Option<RunningServer>>,
+}
+
+#[derive(Debug, Default)]
+enum ServerState {
+    #[default]
+    Stopped,
+    /// A thread waits until the system has loaded the program.
+    Starting(JoinHandle<io::Result<RunningServer>>),
+    Running(RunningServer),
 }
 
 /// Shims that wait for a job. They end when this is dropped.
@@ -62,46 +78,55 @@ pub(crate) struct IdleShim {
 }
 
 impl ForkServer {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         program: PathBuf,
         name: Option<OsString>,
         leading_args: Vec<OsString>,
     ) -> Self {
-        Self { program, name, leading_args, running: Mutex::new(None) }
+        let plan = Arc::new(LaunchPlan { program, name, leading_args });
+        Self { plan, state: Mutex::new(ServerState::Stopped) }
     }
 
     pub(crate) fn program(&self) -> &Path {
-        &self.program
+        &self.plan.program
     }
 
-    /// Starts it, unless it runs.
-    pub(crate) fn start(&self) -> io::Result<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_none() {
-            *running = Some(self.launch()?);
+    /// Begins to start it, unless it runs. What fails is tried again, and reported, when it is needed.
+    pub(crate) fn start(&self) {
+        let mut state = self.lock();
+        if matches!(*state, ServerState::Stopped) {
+            let plan = Arc::clone(&self.plan);
+            let thread = Builder::new().name("fork-server".to_owned()).spawn(move || plan.launch());
+            *state = thread.map_or(ServerState::Stopped, ServerState::Starting);
         }
-        Ok(())
     }
 
     /// Forks a new shim, which gets this end of the control socket and holds the guard.
     pub(crate) fn fork(&self, control: &OwnedFd, guard: Option<&File>) -> io::Result<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = &*running
+        let mut state = self.lock();
+        *state = match std::mem::take(&mut *state) {
+            ServerState::Starting(thread) => match thread.join() {
+                Ok(Ok(running)) => ServerState::Running(running),
+                Ok(Err(_)) | Err(_) => ServerState::Stopped,
+            },
+            known => known,
+        };
+        if let ServerState::Running(running) = &*state
             && running.send_request(control, guard).is_ok()
         {
             return Ok(());
         }
         // It never ran, or is gone: nobody has received the request.
-        let fresh = self.launch()?;
+        let fresh = self.plan.launch()?;
         let sent = fresh.send_request(control, guard);
-        *running = Some(fresh);
+        *state = ServerState::Running(fresh);
         sent.map_err(Into::into)
     }
 
     /// Continues the fork server if it is stopped, and sends a signal to those of its shims that are.
     pub(crate) fn signal_stopped(&self, signal_to_shims: Signal) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(running) = running.as_ref() else { return };
+        let state = self.lock();
+        let ServerState::Running(running) = &*state else { return };
         running.wake();
         let shims = running.pid.map(|pid| procfs::children(pid.as_raw_pid())).unwrap_or_default();
         for process in shims.iter().filter(|process| process.stopped) {
@@ -109,6 +134,12 @@ impl ForkServer {
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LaunchPlan {
     #[allow(clippy::disallowed_methods)] // This crate starts all processes.
     fn launch(&self) -> io::Result<RunningServer> {
         adopt()?;
@@ -216,7 +247,7 @@ impl Drop for RunningServer {
         let Some(process) = self.process.take() else { return };
         let (hand_over, handed_over) = mpsc::sync_channel::<Child>(1);
         let wait = move || handed_over.recv().map(|mut process| process.wait());
-        let thread = std::thread::Builder::new().name("fork-server".to_owned()).spawn(wait);
+        let thread = Builder::new().name("fork-server".to_owned()).spawn(wait);
         let unsent = match thread {
             Ok(_) => hand_over.send(process).err().map(|error| error.0),
             Err(_) => Some(process),

@@ -120,10 +120,10 @@ impl Supervisor {
         }
     }
 
-    /// Starts the fork server and a first shim ahead of time. Failures are reported by the first spawn.
+    /// Starts the fork server and, with a guard, a first shim ahead of time. Failures are reported by the first spawn.
     pub fn prepare(&self) {
-        if self.fork_server.start().is_err() || self.guard.get().is_none() {
-            return;
+        if self.guard.get().is_none() {
+            return self.fork_server.start();
         }
         // Its shim holds the guard.
         if let Ok((ours, theirs)) = UnixStream::pair()

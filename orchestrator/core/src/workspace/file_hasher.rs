@@ -157,6 +157,25 @@ impl FileHasher {
         }
     }
 
+    /// Returns a hasher for another thread in this pass, which knows nothing yet.
+    pub(super) fn sibling(&self) -> Self {
+        let mut sibling = Self::new(Arc::clone(&self.cancel));
+        sibling.pass = self.pass;
+        sibling.local_margin = self.local_margin;
+        sibling.counts_lines = self.counts_lines;
+        sibling
+    }
+
+    /// Takes over what a sibling has found.
+    pub(super) fn absorb(&mut self, sibling: Self) {
+        self.reads += sibling.reads;
+        for (key, known) in sibling.known {
+            if self.known.insert(key, known).is_none_or(|before| before.pass != self.pass) {
+                self.met += 1;
+            }
+        }
+    }
+
     /// Starts a pass over the files beneath `root`. What a pass that was cancelled has found is still
     /// true.
     pub(super) fn begin(&mut self, root: BorrowedFd<'_>) {

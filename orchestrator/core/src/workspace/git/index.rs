@@ -79,6 +79,13 @@ impl Tracked {
         self.names.binary_search_by(|range| self.name(range).cmp(path)).is_ok()
     }
 
+    /// Returns the paths beneath this one, which ends in `/` or is empty, without it.
+    pub(in crate::workspace) fn beneath(&self, path: &[u8]) -> Vec<&[u8]> {
+        let first = self.names.partition_point(|range| self.name(range) < path);
+        let names = self.names.get(first..).unwrap_or_default().iter();
+        names.map_while(|range| self.name(range).strip_prefix(path)).collect()
+    }
+
     /// Whether git tracks anything beneath this path, which ends in `/`.
     pub(in crate::workspace) fn has_beneath(&self, path: &[u8]) -> bool {
         let first = self.names.partition_point(|range| self.name(range) < path);

@@ -2,7 +2,7 @@
 
 mod index;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

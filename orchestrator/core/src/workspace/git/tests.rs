@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[allow(clippy::disallowed_methods)]
-fn git(folder: &Path, args: &[&str]) -> Output {
+pub(in crate::workspace) fn git(folder: &Path, args: &[&str]) -> Output {
     let output = std::process::Command::new("git")
         .args(args)
         .current_dir(folder)

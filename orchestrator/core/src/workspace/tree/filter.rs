@@ -75,6 +75,11 @@ impl TreeFilter {
         }
     }
 
+    /// Returns what git tracks, and the workspace's path in its repository, ending in `/` unless empty.
+    pub(super) fn tracked(&self) -> (Arc<Tracked>, Vec<u8>) {
+        (Arc::clone(&self.tracked), self.prefix.clone())
+    }
+
     /// Classifies the entry at `path`, whose last part is `name`.
     pub(super) fn classify(
         &self,

@@ -4,6 +4,7 @@ mod filter;
 mod inventory;
 mod pinned_paths;
 mod prefetch;
+mod read_ahead;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,10 @@ use filter::TreeFilter;
 use inventory::Inventory;
 pub use inventory::{FileChangeKind, PathChange, TreeChanges};
 pub use pinned_paths::PinnedPaths;
-use prefetch::Prefetch;
+use prefetch::{Prefetch, beside};
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
+use read_ahead::ReadAhead;
 pub use snapshot::{TreeDiff, TreeSnapshot};
 use walk::{Cancelled, Entries, TreeWalker};
 
@@ -284,14 +286,24 @@ impl TreeHasher {
         let (folders, count) = std::mem::take(&mut self.folders);
         let is_known = !self.hasher.knows_nothing();
         let prefetch = Prefetch::new(&real, &folders, count).filter(|_| is_known);
+        let (tracked, prefix) = filter.tracked();
+        let read_ahead = ReadAhead::new(&real, tracked.beneath(&prefix)).filter(|_| !is_known);
+        let mut second = self.hasher.sibling();
         let known = (&mut self.hasher, &mut self.inventory);
         let (numbers, artefacts) = (&self.numbers, &self.artefacts);
-        let mut pass =
-            TreeWalker::new(filter, known, numbers, entries, artefacts, notes, prefetch.as_ref());
-        let walked = prefetch::beside(prefetch.as_ref(), || {
-            walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH)
-        });
-        let (state, compiled, folders) = pass.finish();
+        let ahead = (prefetch.as_ref(), read_ahead.as_ref());
+        let mut pass = TreeWalker::new(filter, known, numbers, entries, artefacts, notes, ahead);
+        let walk_all = || walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH);
+        let walked = match ahead {
+            (Some(looks), _) => beside(Some((|| looks.run(), || looks.end())), walk_all),
+            (_, Some(reads)) => {
+                beside(Some((|| reads.run(&mut second, numbers), || reads.end())), walk_all)
+            }
+            (None, None) => walk_all(),
+        };
+        let (mut state, compiled, folders) = pass.finish();
+        state.hashed += second.reads;
+        self.hasher.absorb(second);
         self.compiled = compiled;
         self.folders = (folders, state.files);
         match walked {

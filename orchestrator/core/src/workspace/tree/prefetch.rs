@@ -44,13 +44,16 @@ pub(super) struct Prefetch<'a> {
     looks: Mutex<HashMap<usize, FolderLook>>,
 }
 
-/// Walks, and has a second thread look ahead meanwhile, if there is something to look at and a thread for it.
-pub(super) fn beside<T>(prefetch: Option<&Prefetch<'_>>, walk: impl FnOnce() -> T) -> T {
-    let Some(prefetch) = prefetch else { return walk() };
+/// Walks, and has a second thread work ahead meanwhile, if there is something to do and a thread for it.
+pub(super) fn beside<T>(
+    ahead: Option<(impl FnOnce() + Send, impl FnOnce())>,
+    walk: impl FnOnce() -> T,
+) -> T {
+    let Some((ahead, end)) = ahead else { return walk() };
     std::thread::scope(|scope| {
-        let started = Builder::new().name("tree".into()).spawn_scoped(scope, || prefetch.run());
+        let started = Builder::new().name("tree".into()).spawn_scoped(scope, ahead);
         let walked = walk();
-        prefetch.end();
+        end();
         drop(started);
         walked
     })
@@ -205,7 +208,8 @@ mod tests {
         prefetch.end();
         prefetch.run();
         assert!(prefetch.looks.lock().unwrap().is_empty());
-        assert_eq!(beside(Some(&prefetch), || 7), 7);
-        assert_eq!(beside(None, || 8), 8);
+        let ahead = Some((|| prefetch.run(), || prefetch.end()));
+        assert_eq!(beside(ahead, || 7), 7);
+        assert_eq!(beside(None::<(fn(), fn())>, || 8), 8);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
+use crate::workspace::git::tests::git;
 
 /// Stamps are trusted after this time here, in nanoseconds: more than a tick of any kernel.
 const MARGIN: i128 = 15_000_000;
@@ -167,6 +168,37 @@ fn apply_sneak(file: &Path) {
     std::fs::write(file, "xxxx").unwrap();
     let file = std::fs::File::options().write(true).open(file).unwrap();
     file.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+}
+
+#[test]
+fn two_threads_read_what_one_would() {
+    let temp = tempfile::tempdir().unwrap();
+    let workspace = temp.path().join("inner");
+    for number in 0..600 {
+        let folder = workspace.join(format!("{}", number % 7)).join("x-y");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{number}")), format!("line\n{number}\n")).unwrap();
+    }
+    std::fs::write(workspace.join("untracked"), "x").unwrap();
+    std::fs::write(temp.path().join("beside"), "x").unwrap();
+    let mut alone = hasher(&workspace);
+    settle();
+    let expected = alone.digest().unwrap();
+    git(temp.path(), &["init", "-q"]);
+    git(temp.path(), &["add", "beside", "inner/0", "inner/1", "inner/2", "inner/5", "inner/6"]);
+    let mut both = hasher(&workspace);
+    assert_eq!(both.digest().unwrap(), expected);
+    assert_eq!(both.digest().unwrap().hashed, 0, "what the second thread read is known");
+    for hasher in [&mut alone, &mut both] {
+        hasher.mark();
+    }
+    std::fs::write(workspace.join("6/x-y/6"), "line\nother\n").unwrap();
+    settle();
+    for hasher in [&mut alone, &mut both] {
+        hasher.digest().unwrap();
+    }
+    assert_eq!(both.changes(), alone.changes(), "the lines of all files are known");
+    assert_eq!(both.changes().unwrap().len(), 1);
 }
 
 #[test]

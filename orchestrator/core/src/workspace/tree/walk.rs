@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::filter::{FolderContext, Inclusion, TreeFilter};
 use super::inventory::Inventory;
 use super::prefetch::{Prefetch, SeenName};
+use super::read_ahead::ReadAhead;
 use super::snapshot::{EntryDigest, entry_digest};
 use super::{TreeDigest, TreeState};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
@@ -80,6 +81,8 @@ pub(super) struct TreeWalker<'a> {
     lister: DirLister,
     /// What a second thread looks at meanwhile.
     prefetch: Option<&'a Prefetch<'a>>,
+    /// What it reads.
+    read_ahead: Option<&'a ReadAhead<'a>>,
     /// The folders in the order of the walk.
     folders: Vec<Box<[u8]>>,
     digest: blake3::Hasher,
@@ -100,7 +103,7 @@ impl<'a> TreeWalker<'a> {
         entries: Option<&'a mut Entries>,
         artefacts: &'a HashSet<Box<[u8]>>,
         notes: Vec<String>,
-        prefetch: Option<&'a Prefetch<'a>>,
+        (prefetch, read_ahead): (Option<&'a Prefetch<'a>>, Option<&'a ReadAhead<'a>>),
     ) -> Self {
         Self {
             filter,
@@ -112,6 +115,7 @@ impl<'a> TreeWalker<'a> {
             work: (!artefacts.is_empty()).then(|| blake3::Hasher::new_derive_key(CONTEXT)),
             lister: DirLister::default(),
             prefetch,
+            read_ahead,
             folders: Vec::new(),
             digest: blake3::Hasher::new_derive_key(CONTEXT),
             batch: Vec::with_capacity(BATCH * 2),
@@ -230,29 +234,15 @@ impl<'a> TreeWalker<'a> {
             return None;
         }
         let number = self.numbers.hash_one(path);
+        if let Some((content, lines)) = self.read_ahead.and_then(|ahead| ahead.take(folder, path)) {
+            return Some(content_of(content, number, lines));
+        }
         Some(match self.hasher.read_new(folder, name, number) {
             Content::Unreadable => {
                 EntryContent::Unreadable(FileFingerprint::from_name(folder, name).ok())
             }
-            content => self.file(content, number),
+            content => content_of(content, number, self.hasher.take_lines()),
         })
-    }
-
-    /// Returns what a file with this content amounts to.
-    fn file(&mut self, content: Content, number: u64) -> EntryContent {
-        match content {
-            Content::Hash { hash, fingerprint } => EntryContent::File {
-                executable: fingerprint.is_executable(),
-                size: fingerprint.size,
-                hash,
-                number,
-                lines: self.hasher.take_lines(),
-            },
-            Content::Gone => EntryContent::Moved,
-            Content::Unreadable => EntryContent::Unreadable(None),
-            // A cancelled pass yields no digest.
-            Content::Unstable | Content::Cancelled => EntryContent::Unstable,
-        }
     }
 
     fn item(
@@ -273,7 +263,7 @@ impl<'a> TreeWalker<'a> {
                 let number = self.numbers.hash_one(path);
                 match self.hasher.hash(folder, name, number, fingerprint) {
                     Content::Unreadable => EntryContent::Unreadable(Some(fingerprint)),
-                    content => self.file(content, number),
+                    content => content_of(content, number, self.hasher.take_lines()),
                 }
             }
             FileType::Symlink => match safe_fs::read_link_at(folder, name) {
@@ -410,6 +400,23 @@ impl DirVisitor for TreeWalker<'_> {
                 self.add(path, EntryContent::Unreadable(fingerprint));
             }
         }
+    }
+}
+
+/// Returns what a file with this content and these lines amounts to.
+fn content_of(content: Content, number: u64, lines: Option<LineDigests>) -> EntryContent {
+    match content {
+        Content::Hash { hash, fingerprint } => EntryContent::File {
+            executable: fingerprint.is_executable(),
+            size: fingerprint.size,
+            hash,
+            number,
+            lines,
+        },
+        Content::Gone => EntryContent::Moved,
+        Content::Unreadable => EntryContent::Unreadable(None),
+        // A cancelled pass yields no digest.
+        Content::Unstable | Content::Cancelled => EntryContent::Unstable,
     }
 }
 
