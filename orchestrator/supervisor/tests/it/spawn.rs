@@ -4,6 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_orchestrator_supervisor::{SpawnError, Spec, Supervisor};
 
@@ -105,8 +106,14 @@ async fn text_that_the_kernel_cannot_pass_on_is_refused() {
 
 #[tokio::test]
 async fn a_shim_that_is_none_is_an_error() {
-    for shim in ["/no/such/shim", "/bin/true", "/bin/echo", "/etc/passwd"] {
+    let shims = ["/no/such/shim", "/bin/true", "/bin/echo", "/etc/passwd"];
+    for (shim, is_prepared) in shims.map(|shim| [(shim, false), (shim, true)]).concat() {
         let supervisor = Supervisor::new(shim.into(), Vec::new());
+        if is_prepared {
+            supervisor.prepare();
+            supervisor.set_guard(Arc::new(tempfile::tempfile().unwrap()));
+            supervisor.prepare();
+        }
         let error = bounded("the failure", supervisor.spawn(sh("true"))).await.unwrap_err();
         assert!(matches!(error, SpawnError::Shim { .. }), "{error}");
         assert!(error.to_string().contains(shim), "{error}");

@@ -1,6 +1,7 @@
 //! What a leader leaves behind, and what happens to a tree without its shim.
 
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, program, sh, start,
-    stat_field, supervisor, with_grace,
+    LIMIT, MS, NEVER, Watched, assert_gone, bounded, eventually, lines, parent, pids, program, sh,
+    start, stat_field, supervisor, with_grace,
 };
 
 /// Runs a script that sets `p` to the pid of a `sleep` that it leaves, which shall be named and ended.
@@ -132,6 +133,37 @@ async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guar
 }
 
 #[tokio::test]
+async fn a_prepared_shim_is_the_first_that_is_used() {
+    for is_used in [true, false] {
+        let supervisor = supervisor();
+        supervisor.prepare();
+        let guard = Arc::new(tempfile::tempfile().unwrap());
+        supervisor.set_guard(Arc::clone(&guard));
+        supervisor.prepare();
+        let mut left = Vec::new();
+        if is_used {
+            let (mut process, input) = supervisor.spawn_with_input(sh("cat")).await.unwrap();
+            let shim = shim_of(&process);
+            let fork_server = Watched::new(parent(shim.pid));
+            let children = format!("/proc/{0}/task/{0}/children", fork_server.pid);
+            let shims = std::fs::read_to_string(children).unwrap();
+            assert_eq!(shims.trim(), shim.pid.to_string(), "one was forked, ahead of time");
+            drop(input);
+            bounded("the exit", process.wait()).await;
+            left.extend([shim, fork_server]);
+        }
+        drop(supervisor);
+        // Whoever was not used holds it, too.
+        let reopened = File::open(format!("/proc/self/fd/{}", guard.as_raw_fd())).unwrap();
+        flock(&guard, FlockOperation::NonBlockingLockExclusive).unwrap();
+        drop(guard);
+        assert_gone(&left, LIMIT);
+        let is_free = || flock(&reopened, FlockOperation::NonBlockingLockExclusive).is_ok();
+        eventually("all shims have ended", is_free).await;
+    }
+}
+
+#[tokio::test]
 async fn supervisors_with_shims_of_their_own_share_a_fork_server_and_no_shim() {
     let run = |supervisor: Supervisor| async move {
         let (mut process, input) = supervisor.spawn_with_input(sh("cat")).await.unwrap();
@@ -165,8 +197,7 @@ async fn orphans_that_end_while_the_leader_runs_are_reaped() {
     let mut process = start(sh(script)).await;
     let all = pids(&mut process, 2).await;
     let path = format!("/proc/{}", all[0].pid);
-    crate::common::eventually("the orphan to be reaped", || !std::path::Path::new(&path).exists())
-        .await;
+    eventually("the orphan to be reaped", || !std::path::Path::new(&path).exists()).await;
     process.stop(Stop::Kill);
     bounded("the exit", process.wait()).await;
 }
