@@ -1,4 +1,4 @@
-//! Whether trials see the program of an agent.
+//! Whether trials see the programs of agents and tests.
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,45 @@ pub(crate) fn find_hidden_program(program: &Path, sandbox: &Sandbox) -> Option<P
     (!resolved.iter().any(|path| real.starts_with(path))).then_some(real)
 }
 
+/// Returns the part of a search path that the tests of trials with a file system of their own use: folders that they see,
+/// and that no agent can write to.
+pub(crate) fn verifier_path(path: &str, sandbox: &Sandbox) -> String {
+    let read_only: Vec<PathBuf> =
+        Root::default().system.into_iter().chain(sandbox.read.iter().cloned()).collect();
+    // Of paths within each other the inner one decides.
+    let nearest = |folder: &Path, paths: &[PathBuf]| {
+        let above = paths.iter().filter(|path| folder.starts_with(path));
+        above.map(|path| path.components().count()).max()
+    };
+    let is_used = |folder: &&str| {
+        let folder = Path::new(folder);
+        let shown = nearest(folder, &read_only);
+        shown.is_some() && shown > nearest(folder, &sandbox.write)
+    };
+    path.split(':').filter(is_used).collect::<Vec<_>>().join(":")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_search_where_they_see_and_agents_cannot_write() {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let path = "/home/me/venv/bin:/opt-tools/bin:/usr/local/bin:/usr/bin:relative";
+        let used = |read: &[&str], write: &[&str]| {
+            let sandbox = Sandbox { read: paths(read), write: paths(write), ..Sandbox::default() };
+            verifier_path(path, &sandbox)
+        };
+        assert_eq!(used(&[], &[]), "/usr/local/bin:/usr/bin");
+        assert_eq!(used(&["/home/me/venv"], &[]), "/home/me/venv/bin:/usr/local/bin:/usr/bin");
+        assert_eq!(used(&[], &["/home/me/venv"]), "/usr/local/bin:/usr/bin");
+        assert_eq!(used(&["/home/me"], &["/home/me/venv"]), "/usr/local/bin:/usr/bin");
+        assert_eq!(
+            used(&["/home/me/venv/bin"], &["/home/me"]),
+            "/home/me/venv/bin:/usr/local/bin:/usr/bin"
+        );
+    }
 
     #[test]
     fn a_program_is_seen_with_what_its_link_leads_to() {

@@ -204,6 +204,30 @@ fn an_agent_that_is_not_installed_is_named_before_anything_is_started() {
 }
 
 #[test]
+fn a_package_that_only_this_user_sees_is_named_since_tests_of_trials_do_not() {
+    let mut env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    env.write("venv/bin/python3", "#!/bin/sh\necho 1.2.3\n");
+    env.write_mode("venv/bin/python3", 0o755);
+    let venv = env.path("venv");
+    let path = format!("{}:{}", venv.join("bin").display(), std::env::var("PATH").unwrap());
+    env.var("PATH", &path);
+    let check = |more: &str, code| {
+        let args = ["bench", "check", "--agents", "solves", "--provided", "pip:ralph-not-there"];
+        env.ralph(&[&args[..], &[more]].concat()).expect(code).stderr
+    };
+    let hidden = "pip:ralph-not-there is installed where the tests of a trial do not see it";
+    let warned = check("--isolation=namespace", 0);
+    assert!(warned.contains(hidden) && warned.contains("`read` in [sandbox]"), "{warned}");
+    let seen = format!("--set=sandbox.read=[{venv:?}, {:?}]", env.path("agents"));
+    // Without a file system of its own the task is refused, and its tests see what the user does.
+    for (more, code) in [("--isolation=none", 78), (&seen, 0)] {
+        let silent = check(more, code);
+        assert!(!silent.contains("ralph-not-there"), "{silent}");
+    }
+}
+
+#[test]
 fn what_takes_the_place_of_the_logs_leads_nowhere_and_keeps_nothing_from_being_judged() {
     let gone = format!("rm -rf /logs/verifier\n{CLAIM}");
     // The reward would be written where the agent likes, and read from there.

@@ -20,7 +20,7 @@ use crate::bench::JobSetup;
 use crate::bench::container::Engine;
 use crate::bench::planning::{columns, load_tasks};
 use crate::bench::trial_config::{self, CheckedColumn, ORACLE, is_reserved};
-use crate::bench::visibility::find_hidden_program;
+use crate::bench::visibility::{find_hidden_program, verifier_path};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -276,10 +276,25 @@ async fn look_for(
 ) -> Result<Result<(), String>, CommandError> {
     let (supervisor, package) = (supervisor.clone(), package.clone());
     let env = plain_environment(&setup.loaded, &setup.vars);
+    let config = &setup.loaded.config;
+    let seen_path = (config.bench.isolation != Isolation::None).then(|| {
+        verifier_path(env.get("PATH").map(String::as_str).unwrap_or_default(), &config.sandbox)
+    });
     let runtime = tokio::runtime::Handle::current();
     let find = move || {
-        let mut run = |words: &[&str]| run_program(words, &supervisor, &runtime, &env);
-        find_provided(&package, &mut run).map(drop).map_err(|error| error.to_string())
+        let find_in = |env: &BTreeMap<String, String>| {
+            let mut run = |words: &[&str]| run_program(words, &supervisor, &runtime, env);
+            find_provided(&package, &mut run).map(drop)
+        };
+        let mut seen = env.clone();
+        seen.extend(seen_path.map(|path| ("PATH".to_owned(), path)));
+        find_in(&seen).map_err(|error| match seen != env && find_in(&env).is_ok() {
+            true => format!(
+                "{package} is installed where the tests of a trial do not see it: install it for the whole system, or \
+                 add the folder that it is installed in to `read` in [sandbox]"
+            ),
+            false => error.to_string(),
+        })
     };
     crate::git::blocking(find).await
 }
