@@ -339,8 +339,14 @@ fn load_for_check(
         env: &BTreeMap::new(),
         path: setup.vars.get("PATH").map(String::as_str).unwrap_or_default(),
     };
-    match task {
+    let checked = match task {
         Some(task) => load_own(&setup.sources, &setup.loaded, &settings, &task.folder),
         None => load(&setup.sources, &setup.loaded, &settings),
-    }
+    };
+    checked.map_err(|error| match &column.variant {
+        Some(variant) => error.hinted(format!(
+            "this is the configuration of {column}: its `--set` may be `set` in [bench.variant.{variant}]"
+        )),
+        None => error,
+    })
 }

@@ -126,3 +126,21 @@ fn a_job_whose_tasks_or_configuration_changed_is_not_resumed() {
     env.ralph(&["bench", "resume", "job"]).expect(0).says("[1/1]");
     env.ralph(&["bench", "resume", "nowhere"]).expect(64).says("has no job");
 }
+
+#[test]
+fn a_wrong_value_of_a_variant_is_named_with_its_column() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    let config = env.read("ralph.toml");
+    for (set, says) in [
+        ("\"limits.max_iterations\" = \"many\"", "limits.max_iterations: expected a whole number"),
+        ("\"limits.max_itertions\" = 3", "did you mean `limits.max_iterations`?"),
+    ] {
+        env.write("ralph.toml", format!("{config}\n[bench.variant.quick]\nset = {{ {set} }}\n"));
+        let check = env.ralph(&["bench", "check", "--agents", "solves"]).expect(78);
+        check
+            .says(says)
+            .says("configuration of solves+quick")
+            .says("`set` in [bench.variant.quick]");
+    }
+}
