@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRules, NextItem};
+use ralph_orchestrator_backlog::{
+    Backlog, BacklogError, BacklogSnapshot, GuardRules, ItemStatus, NextItem,
+};
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
@@ -256,7 +258,7 @@ impl BacklogView {
 
     /// Returns what helps while the backlog is not complete.
     pub(crate) fn advice(&self, program: &str) -> Option<String> {
-        advice(self.ledger.stop.as_ref().map(|(reason, _)| *reason), program)
+        advice(self.ledger.stop.as_ref().map(|(reason, _)| *reason), &self.path, program)
     }
 
     fn item(&self, run: Option<&StoredRun>) -> Option<&ItemRun> {
@@ -298,19 +300,42 @@ impl BacklogView {
 }
 
 /// Returns what helps while a backlog is not complete that ended for this reason last.
-pub(crate) fn advice(reason: Option<StopReason>, program: &str) -> Option<String> {
+pub(crate) fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<String> {
+    let shared = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
     let is_limit = |limit: &&Limit| Some(limit.stop_reason()) == reason;
     if reason == Some(StopReason::Completed) {
         return None;
     }
-    Some(match Limit::ALL.iter().find(is_limit) {
+    Some(match shared.iter().find(is_limit) {
         Some(limit) => format!(
             "raise {}, which all items use up together, then `{program} run` continues with the next one",
             limit.key()
         ),
+        None if reason == Some(StopReason::NeedsHuman) => format!(
+            "change in {path} what the items wait for (a status `blocked`, or what they depend on), then `{program} run` \
+             continues"
+        ),
         None => {
             format!("the backlog is not complete: `{program} run` continues with the next item")
         }
+    })
+}
+
+/// Returns how to go on with the other items where the work on one leads nowhere; `None` where the format has no status
+/// for that.
+pub(crate) fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason) -> Option<String> {
+    if !matches!(reason, StopReason::Thrashing | StopReason::Stagnation) {
+        return None;
+    }
+    let ledger = read_ledger(layout).ok().flatten()?;
+    let item = ledger.unfinished()?;
+    let has_status = list.load().ok()?.storable.contains(&ItemStatus::Blocked);
+    has_status.then(|| {
+        format!(
+            "or set the status of `{}` in {} to `blocked`: then `run` goes on with the other items",
+            one_line(&item.item, 80),
+            list.path().display()
+        )
     })
 }
 

@@ -12,6 +12,7 @@ use ralph_orchestrator_core::store::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
 use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_git::GitError;
+use rustix::io::Errno;
 
 use crate::render::config_errors;
 use crate::render::terminal::fold;
@@ -205,12 +206,30 @@ impl From<StateError> for CommandError {
                 ErrorKind::Damaged,
                 "nothing was started; `ralph-orchestrator reset` deletes the run state",
             ),
-            StateError::Io { .. } => (
-                ErrorKind::Internal,
-                "free disk space or fix permissions, then run again: nothing that was recorded is lost",
-            ),
+            StateError::Io { source, .. } => (ErrorKind::Internal, io_hint(source)),
         };
         Self::new(kind, error).hinted(hint)
+    }
+}
+
+/// What to do where the state cannot be read or written.
+fn io_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            "free disk space, then run again: nothing that was recorded is lost"
+        }
+        Some(Errno::FBIG) => {
+            "raise the largest size of a file (`ulimit -f`), then run again: nothing that was recorded is lost"
+        }
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "raise the number of files that may be open (`ulimit -n`), then run again: nothing that was recorded is lost"
+        }
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+            "fix its permissions, then run again: nothing that was recorded is lost"
+        }
+        _ => {
+            "free disk space or fix permissions, then run again: nothing that was recorded is lost"
+        }
     }
 }
 
@@ -315,6 +334,24 @@ impl From<io::Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_system_lacks_is_what_the_hint_asks_for() {
+        for (errno, asks) in [
+            (Errno::NOSPC, "free disk space, "),
+            (Errno::FBIG, "`ulimit -f`"),
+            (Errno::MFILE, "`ulimit -n`"),
+            (Errno::ROFS, "fix its permissions"),
+            (Errno::IO, "free disk space or fix permissions"),
+        ] {
+            let source = io::Error::from(errno);
+            let error = StateError::Io { action: "write", path: "journal.jsonl".into(), source };
+            let error = CommandError::from(error);
+            assert_eq!(error.code(), exit::INTERNAL);
+            let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
+            assert!(hint.contains(asks) && hint.contains("nothing that was recorded is lost"));
+        }
+    }
 
     #[test]
     fn every_stop_reason_has_the_documented_status() {

@@ -362,6 +362,9 @@ fn limits_that_were_raised_in_the_file_are_named_when_a_run_is_resumed() {
     let resumed = env.run().expect(1);
     resumed.says("limits.max_iterations is 2 now (").says("; the run began with 1");
     resumed.says("limits.max_runtime is 9h now (").says("; the run began with 1h");
+    env.ralph(&["limits", "--max-runtime", "30m"]).expect(0);
+    let set = env.run().expect(1);
+    assert!(!set.stderr.contains("limits.max_runtime is"), "another one holds: {}", set.stderr);
     let asked = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
     assert!(!asked.stderr.contains("limits.max_iterations is 3"), "{}", asked.stderr);
 }

@@ -163,3 +163,21 @@ fn an_interrupted_iteration_is_not_one_without_progress() {
     env.run().expect(0).says("Iteration 2/");
     assert_eq!(env.status()["iterations"], 2);
 }
+
+#[test]
+fn what_the_program_prints_into_the_workspace_is_no_work() {
+    let env = TestEnvironment::new();
+    // The check would accept, and needs only that something was changed.
+    env.config(&format!("[limits]\nmax_stagnant = 3\n{PROVED}"));
+    env.write("done", "");
+    env.agent.default_call().out("thinking\n");
+    let log = fs::File::create(env.path("run.log")).unwrap();
+    let mut command = env.command(&["run"]);
+    let ended = command.stdout(log.try_clone().unwrap()).stderr(log).status().unwrap();
+    let log = env.read("run.log");
+    assert_eq!(ended.code(), Some(1), "{log}");
+    assert!(log.starts_with("run.log receives what this program prints"), "{log}");
+    assert!(log.contains("changed no files") && !log.contains("run.log,"), "{log}");
+    assert!(!log.contains("changed run.log"), "{log}");
+    assert_eq!(env.agent.calls(), 3);
+}

@@ -11,6 +11,7 @@ use ralph_orchestrator_core::engine::{
 };
 use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
+use ralph_orchestrator_core::workspace::own_outputs;
 use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
@@ -189,6 +190,14 @@ async fn start(
     if let Some(repository) = place.repository() {
         policy = SandboxPolicy::from_context(&place.context)?;
         policy = policy.map(|policy| policy.with_readable([repository]));
+    }
+    let workspace = &place.context.loaded.config.run.workspace;
+    for path in own_outputs(workspace) {
+        let name = path.strip_prefix(workspace).unwrap_or(&path).display().to_string();
+        output::info(&format!(
+            "{} receives what this program prints, and is no part of the work",
+            escape(&name)
+        ));
     }
     let start = Start { place, args, plugins, policy, signals, log, quiet, file, program };
     if start.place.context.loaded.config.backlog.is_some() {

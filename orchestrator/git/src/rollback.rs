@@ -28,7 +28,7 @@ pub enum RollbackGuard {
 pub struct RollbackOutcome {
     /// The checkpoint whose files are in the workspace now.
     pub target: Checkpoint,
-    /// The checkpoint that was made of the files before.
+    /// A checkpoint with the files as they were before; `None` if their contents are in several.
     pub saved: Option<Checkpoint>,
     /// The files that were changed; none if the workspace was like this already.
     pub files: Vec<FileChange>,
@@ -85,10 +85,12 @@ impl Repository {
         let before = current.tree.clone();
         let tree = self.keep_files(&before, &target.tree, &kept)?;
         let saved = match guard {
-            RollbackGuard::SaveFirst => self.save_before_rollback(run, to, current)?,
+            RollbackGuard::SaveFirst => Some(self.save_before_rollback(run, to, current)?),
             RollbackGuard::RequireCheckpoint => {
                 self.refuse_to_lose(run, &before, &files)?;
-                None
+                self.list_checkpoints(run)?
+                    .into_iter()
+                    .rfind(|checkpoint| checkpoint.tree == before)
             }
         };
         self.private_git()
@@ -136,10 +138,11 @@ impl Repository {
         run: &RunRef,
         to: CheckpointName,
         current: Snapshot,
-    ) -> Result<Option<Checkpoint>> {
-        let existing = self.list_checkpoints(run)?;
-        if existing.iter().any(|checkpoint| checkpoint.tree == current.tree) {
-            return Ok(None);
+    ) -> Result<Checkpoint> {
+        let mut existing = self.list_checkpoints(run)?;
+        if let Some(same) = existing.iter().rposition(|checkpoint| checkpoint.tree == current.tree)
+        {
+            return Ok(existing.swap_remove(same));
         }
         let last = existing.iter().rev().find_map(|checkpoint| match checkpoint.name {
             CheckpointName::BeforeRollback(number) => Some(number),
@@ -147,7 +150,7 @@ impl Repository {
         });
         let name = CheckpointName::BeforeRollback(last.unwrap_or(0).saturating_add(1));
         let message = format!("Save the workspace before the rollback to {to}\n");
-        self.store_checkpoint(run, name, current, &message).map(|outcome| Some(outcome.checkpoint))
+        self.store_checkpoint(run, name, current, &message).map(|outcome| outcome.checkpoint)
     }
 
     fn refuse_to_lose(&self, run: &RunRef, before: &ObjectId, files: &[FileChange]) -> Result<()> {

@@ -67,6 +67,9 @@ fn rollback_restores_the_files_and_can_be_undone() {
         ("not saved\n", "2\n")
     );
     env.ralph(&["rollback", "--to", "rollback/1"]).expect(0).says("already");
+    // What was there may have a name already.
+    env.ralph(&["rollback", "--to", "1"]).expect(0).says("rollback --to rollback/1` undoes this");
+    env.ralph(&["rollback", "--to", "2"]).expect(0).says("rollback --to 1` undoes this");
     env.ralph(&["rollback", "--to", "9"]).expect(64).says("no such checkpoint");
     env.ralph(&["rollback"]).expect(64);
 }

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_core::machine::{State, StopReason};
+use ralph_orchestrator_core::store::{Disk, Layout};
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
     LocalExecutor, RunOpener, RunOrder,
 };
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
-use crate::backlog::{advice, guard_rules, require};
+use crate::backlog::{advice, guard_rules, pass_over, require};
 use crate::context::Context;
 use crate::dry_run::PlannedBacklog;
 use crate::error::{CommandError, exit, stop_exit_status};
@@ -166,18 +166,14 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         program,
         is_first: Cell::new(true),
     };
+    let layout = setup.layout.clone();
     let executor = LocalExecutor::new(runs, signals.stop_requests());
     let driver = BacklogDriver::new(setup, executor, run_observer, observer);
     let ended = notices.serve(Box::pin(driver.run())).await;
     match ended.map_err(|error| error.locate(&context.loaded))? {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
-            let of_run = state.and_then(|state| next_step::after(&state, program));
-            let next = of_run.or_else(|| match reason {
-                // Each item that waits for a person is named.
-                StopReason::NeedsHuman => None,
-                reason => advice(Some(reason), program),
-            });
+            let next = advise(state.as_deref(), &*list, &layout, reason, program);
             if !quiet && !args.json {
                 git::report_worktree(context).await?;
             }
@@ -188,4 +184,19 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
             Ok(stop_exit_status(reason, ended_well, status))
         }
     }
+}
+
+/// Returns what to do after the backlog has stopped for this reason; the run of the last item was in this state.
+fn advise(
+    state: Option<&State>,
+    list: &dyn Backlog,
+    layout: &Layout,
+    reason: StopReason,
+    program: &str,
+) -> Option<String> {
+    let Some(of_run) = state.and_then(|state| next_step::after(state, program)) else {
+        return advice(Some(reason), &list.path().display().to_string(), program);
+    };
+    let others = pass_over(list, layout, reason);
+    Some([Some(of_run), others].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }

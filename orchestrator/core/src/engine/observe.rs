@@ -14,6 +14,7 @@ use super::validator_changes::artefact_paths;
 use crate::machine::{ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence};
 use crate::workspace::{
     self as tree, PathChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
+    own_outputs,
 };
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::Findings;
@@ -46,7 +47,8 @@ impl CompletionPolicy {
         Ok([Some(state.digest), state.work].into_iter().flatten().map(Into::into).collect())
     }
 
-    /// Returns what computes the tree of a workspace: without the evidence, the prompt and what only records work.
+    /// Returns what computes the tree of a workspace: without the evidence, the prompt, what only records work, and what
+    /// this program prints.
     fn tree_hasher(
         &self,
         workspace: &Path,
@@ -56,6 +58,7 @@ impl CompletionPolicy {
         let mut exclude = self.evidence_dirs();
         exclude.extend(configured_prompt);
         exclude.extend(prompt.files().map(Path::to_owned));
+        exclude.extend(own_outputs(workspace));
         TreeHasher::new(workspace.to_owned(), exclude).ignoring(Arc::clone(&self.artefacts))
     }
 }

@@ -29,7 +29,7 @@ impl ResumedRun {
                     (None, Some(_)) => true,
                     (Some(now), Some(before)) => now > before,
                 };
-                is_higher && !loaded.is_given_outside_files(now.key)
+                is_higher && !loaded.is_given_outside_files(now.key) && !self.is_set(now.key)
             });
         let note = |(now, before): (Bound, Bound)| {
             let origin = loaded.origin(now.key).unwrap_or_default();
@@ -39,6 +39,12 @@ impl ResumedRun {
             )
         };
         raised.map(note).collect()
+    }
+
+    /// Whether a person has set this limit by `limits`: then that one holds, whatever the configuration says.
+    fn is_set(&self, key: &str) -> bool {
+        let set = &self.found.state.controls.limits;
+        Limit::ALL.iter().any(|limit| limit.key() == key && set.origin(*limit).is_some())
     }
 
     /// Returns notes on limits that this start names, and that were set while the run was active: those hold.

@@ -34,7 +34,8 @@ fn restores_files_and_leaves_head_branches_index_and_ignored_files() {
     let index = fixture.user_state().index;
     repository.checkpoint(&run(), 2, "m").unwrap();
     let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::RequireCheckpoint).unwrap();
-    assert_eq!((outcome.saved, outcome.files.len()), (None, 6));
+    let saved = outcome.saved.map(|checkpoint| checkpoint.name);
+    assert_eq!((saved, outcome.files.len()), (Some(CheckpointName::Iteration(2)), 6));
     let after = fixture.user_state();
     assert_eq!(after.index, index, "what was staged stays staged");
     assert_eq!((&after.refs, &after.head, &after.logs), (&before.refs, &before.head, &before.logs));
