@@ -49,6 +49,8 @@ def run(call, config):
     if HOW == "hangs":
         send("result", call=call, report={"final_text": config.get("says", "")})
         time.sleep(600)
+    if HOW == "other frame":
+        send("result", call=call)
     if HOW == "typos":
         event(call, type="txt", text="x")
         event(call, type="txt", text="x")
@@ -94,7 +96,12 @@ for line in sys.stdin:
             provides = [{"kind": "validator", "name": "bot"}]
         if HOW == "wrong kind":
             provides = [{"kind": "agnet", "name": "bot"}]
-        send("hello", protocol=protocol, name="mistakes", provides=provides)
+        if HOW == "item name":
+            provides = [{"kind": "agent", "name": "my bot\033[31m"}]
+        if HOW == "twice":
+            provides = provides * 2
+        name = "mis\033[31mtakes" if HOW == "own name" else "mistakes"
+        send("helo" if HOW == "helo" else "hello", protocol=protocol, name=name, provides=provides)
     elif frame["frame"] == "open":
         CONFIG = frame["config"]
         if HOW == "dies in open":

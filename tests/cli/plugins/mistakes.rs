@@ -41,6 +41,12 @@ fn mistakes_in_the_handshake() {
     let flush = "it has printed nothing: does it flush its standard output after each line?";
     tested("no flush", "start", 69, &["no reply to `hello` within 10 s", flush]);
     tested("other version", "start", 69, &["uses version 2 of the protocol, this host uses 1"]);
+    let helo = "within 10 s; it sent the unknown frame `helo`; did you mean `hello`?";
+    tested("helo", "start", 69, &["no reply to `hello`", helo]);
+    let names = "a name has 1 to 64 letters, digits, `-` and `_`";
+    tested("item name", "start", 69, &["names the agent `my bot\\u{1b}[31m` in `hello`", names]);
+    tested("own name", "start", 69, &["calls itself `mis\\u{1b}[31mtakes`", "control characters"]);
+    tested("twice", "start", 69, &["provides the agent `bot` twice in `hello`"]);
     tested("no items", "start", 69, &["the plugin provides nothing"]);
     let env = program("no items");
     env.write("conformance.toml", "[items.bot.config]\nsays = \"{says}\"\n");
@@ -60,6 +66,15 @@ fn mistakes_in_building_are_reported_once() {
         let ended = program(how).ralph(&["plugin", "test", "mine"]).expect(1);
         assert_eq!(ended.stdout.matches("FAILED").count(), 1, "{how}: {}", ended.stdout);
     }
+}
+
+#[test]
+fn a_frame_that_a_run_ignores_is_named_once() {
+    let env = program("other frame");
+    env.write("ralph.toml", env.read("ralph.toml") + "[limits]\nmax_iterations = 1\n");
+    let ended = env.run().expect(1);
+    ended.says("the plugin sent the unknown frame `result`, which is ignored");
+    assert_eq!(ended.stderr.matches("unknown frame").count(), 1, "{}", ended.stderr);
 }
 
 #[test]

@@ -153,7 +153,13 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
         Inbound::TooLong { bytes } => Err(Violation::TooLong { bytes }),
         Inbound::Frame(bytes) => match handle_frame(shared, &bytes).transpose() {
             Some(result) => result,
-            None => return Flow::Continue(()),
+            None => {
+                for frame in shared.remarks.take_fresh_frames() {
+                    let message = format!("the plugin sent {frame}, which is ignored");
+                    forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
+                }
+                return Flow::Continue(());
+            }
         },
     };
     let event = match result {

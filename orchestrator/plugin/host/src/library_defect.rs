@@ -174,6 +174,14 @@ pub enum LibraryDefect {
         /// The kind that is probably meant, as `; did you mean …?`.
         hint: String,
     },
+    /// The plugin's name cannot be shown.
+    #[error(
+        "its manifest calls it `{name}`; a name has 1 to 64 characters, without control characters"
+    )]
+    InvalidName {
+        /// The name, escaped.
+        name: String,
+    },
     /// An item's name cannot be written in a configuration.
     #[error(
         "its manifest names the {kind} `{name}`; a name has 1 to 64 letters, digits, `-` and `_`"

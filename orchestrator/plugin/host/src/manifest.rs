@@ -88,6 +88,9 @@ pub(crate) fn parse(
     if provides.is_empty() && defects.is_empty() {
         defects.push(LibraryDefect::ProvidesNothing);
     }
+    if !is_display_name(&raw.name) {
+        defects.push(LibraryDefect::InvalidName { name: escaped(&raw.name) });
+    }
     let RawManifest { name, version, sdk, rustc, .. } = raw;
     Some(Manifest { name, version, provides, sdk, rustc })
 }
@@ -107,8 +110,7 @@ fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> O
             return None;
         }
     };
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+    if !is_item_name(&name) {
         defects.push(LibraryDefect::InvalidItemName { kind: kind.word(), name: escaped(&name) });
         return None;
     }
@@ -125,6 +127,17 @@ fn reject_duplicate(
     }
     defects.push(LibraryDefect::DuplicateItem { kind: item.kind.word(), name: item.name });
     None
+}
+
+/// Whether an item can be named so in a configuration.
+pub(crate) fn is_item_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain)
+}
+
+/// Whether a plugin can be shown by this name.
+pub(crate) fn is_display_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control)
 }
 
 /// Escapes and truncates a text for a message.

@@ -2,17 +2,18 @@
 //!
 //! It tracks open requests and permitted answers, without clock, channel or process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_contract::{BuildContext, BuildError, CancelReason, ValidationPreview};
 use ralph_orchestrator_plugin_protocol::{
-    Call, Cancel, Credit, Done, HostHello, ItemKind, LogLine, Method, MethodName, Open, Opened,
-    PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided,
-    WINDOW, WriteCheck, WriteCheckResult, feature,
+    Call, Cancel, Credit, Done, HostHello, Item, ItemKind, LogLine, Method, MethodName, Open,
+    Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult,
+    Provided, WINDOW, WriteCheck, WriteCheckResult, feature,
 };
 use serde_json::Value;
 
 use crate::call::{CallEvent, CallOutcome};
+use crate::manifest::{escaped, is_display_name, is_item_name};
 use crate::violation::{Violation, with_article};
 
 /// What a valid frame means to the host.
@@ -202,6 +203,18 @@ impl ProtocolState {
         }
         if hello.protocol != PROTOCOL {
             return Err(Violation::OtherProtocol { theirs: hello.protocol });
+        }
+        if !is_display_name(&hello.name) {
+            return Err(Violation::InvalidName { name: escaped(&hello.name) });
+        }
+        let mut seen = BTreeSet::new();
+        for Item { kind, name, .. } in &hello.provides {
+            if !is_item_name(name) {
+                return Err(Violation::InvalidItemName { kind: kind.word(), name: escaped(name) });
+            }
+            if !seen.insert((*kind, name)) {
+                return Err(Violation::DuplicateItem { kind: kind.word(), name: name.clone() });
+            }
         }
         self.features = Some(hello.features.clone());
         Ok(ProtocolEvent::Hello(hello))

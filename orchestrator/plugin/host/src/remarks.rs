@@ -11,6 +11,7 @@ use serde_json::Value;
 const MAX_NAMES: usize = 32;
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 64;
+const UNKNOWN_FRAME: &str = "the unknown frame";
 /// The frames of a plugin.
 const FRAMES: [&str; 11] = [
     "hello",
@@ -54,6 +55,8 @@ pub struct PluginRemarks {
 struct Noticed {
     /// How often each unknown name came.
     ignored: BTreeMap<String, u64>,
+    /// Unknown frames of which the user does not know yet.
+    fresh_frames: Vec<String>,
     unanswered: BTreeSet<String>,
 }
 
@@ -80,12 +83,30 @@ impl PluginRemarks {
         let text = format!("{what} `{name}`{hint}");
         let mut noticed = self.noticed();
         if noticed.ignored.len() < MAX_NAMES || noticed.ignored.contains_key(&text) {
-            *noticed.ignored.entry(text).or_default() += 1;
+            let times = noticed.ignored.entry(text.clone()).or_default();
+            *times += 1;
+            if *times == 1 && what == UNKNOWN_FRAME {
+                noticed.fresh_frames.push(text);
+            }
         }
     }
 
     pub(crate) fn ignore_frame(&self, name: &str) {
-        self.ignore("the unknown frame", name, &FRAMES);
+        self.ignore(UNKNOWN_FRAME, name, &FRAMES);
+    }
+
+    /// Returns the unknown frames that came for the first time since the last time, for the user: one may have come in
+    /// the place of an answer.
+    pub(crate) fn take_fresh_frames(&self) -> Vec<String> {
+        std::mem::take(&mut self.noticed().fresh_frames)
+    }
+
+    /// Returns the unknown frames to append to a message on an answer that did not come.
+    pub(crate) fn frames_instead(&self) -> String {
+        let noticed = self.noticed();
+        let frames = noticed.ignored.keys().filter(|text| text.starts_with(UNKNOWN_FRAME));
+        let frames: Vec<&str> = frames.map(String::as_str).collect();
+        if frames.is_empty() { String::new() } else { format!("; it sent {}", frames.join(", ")) }
     }
 
     /// Notices the unknown type of an event, in the frame of the event.
@@ -123,7 +144,7 @@ impl PluginRemarks {
     /// Returns what was ignored and which calls were not answered since the last time, for display.
     #[must_use]
     pub fn take(&self) -> (Vec<String>, Vec<String>) {
-        let Noticed { ignored, unanswered } = std::mem::take(&mut *self.noticed());
+        let Noticed { ignored, unanswered, .. } = std::mem::take(&mut *self.noticed());
         let ignored = ignored.into_iter().map(|(text, count)| match count {
             1 => format!("ignored: {text}"),
             count => format!("ignored {count} times: {text}"),

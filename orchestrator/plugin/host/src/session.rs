@@ -216,12 +216,14 @@ impl Session {
         let Ok(hello) = timeout(HELLO_TIMEOUT, hello_rx).await else {
             let seconds = HELLO_TIMEOUT.as_secs();
             let hint = match (shared.state().has_output, shared.remarks.is_library()) {
-                (true, _) => "",
+                (true, _) => shared.remarks.frames_instead(),
                 (false, true) => {
                     "; it has not called `emit`: does it answer from a thread of its own?"
+                        .to_owned()
                 }
                 (false, false) => {
                     "; it has printed nothing: does it flush its standard output after each line?"
+                        .to_owned()
                 }
             };
             shared.close(&format!("no reply to `hello` within {seconds} s{hint}"));
@@ -291,7 +293,9 @@ impl Session {
             Ok(Ok(result)) => Ok((instance, result?)),
             Ok(Err(_)) => Err(self.shared.close_reason().into()),
             Err(_) => {
-                self.abort(&format!("no reply to `open` within {} s", OPEN_TIMEOUT.as_secs()));
+                let instead = self.shared.remarks.frames_instead();
+                let seconds = OPEN_TIMEOUT.as_secs();
+                self.abort(&format!("no reply to `open` within {seconds} s{instead}"));
                 Err(self.shared.close_reason().into())
             }
         }

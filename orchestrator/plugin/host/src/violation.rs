@@ -29,6 +29,32 @@ pub enum Violation {
         /// Its version.
         theirs: u32,
     },
+    /// A name that cannot be shown.
+    #[error(
+        "calls itself `{name}` in `hello`; a name has 1 to 64 characters, without control characters"
+    )]
+    InvalidName {
+        /// The name, escaped.
+        name: String,
+    },
+    /// An item whose name cannot be written in a configuration.
+    #[error(
+        "names the {kind} `{name}` in `hello`; a name has 1 to 64 letters, digits, `-` and `_`"
+    )]
+    InvalidItemName {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name, escaped.
+        name: String,
+    },
+    /// Two items of one kind with the same name.
+    #[error("provides the {kind} `{name}` twice in `hello`")]
+    DuplicateItem {
+        /// Their kind.
+        kind: &'static str,
+        /// Their name.
+        name: String,
+    },
     /// An answer to an `open` that was never sent, or that is already answered.
     #[error("sent `{frame}` for the instance {instance}, which is not being opened")]
     UnknownInstance {
