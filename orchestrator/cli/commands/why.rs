@@ -56,7 +56,8 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
     // The runs of a backlog have what is left of its limits.
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());
-    let hints = Hints { program: &program, unfinished, plain };
+    let unproved = backlog.as_ref().and_then(|backlog| backlog.ledger.unproved_items());
+    let hints = Hints { program: &program, unfinished, unproved, plain };
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
@@ -81,6 +82,8 @@ struct Hints<'a> {
     program: &'a str,
     /// What helps while the backlog that the run is part of is not complete.
     unfinished: Option<String>,
+    /// Items of the backlog whose completion proves nothing.
+    unproved: Option<String>,
     /// What the next `run` is configured to.
     plain: Option<&'a LoadedConfig>,
 }
@@ -341,10 +344,15 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         if let Some(unfinished) = hints.unfinished.as_ref().filter(|_| !running) {
             return vec![unfinished.clone()];
         }
-        let what = if state.validation.baseline_accepted == Some(true) {
-            "review the work: the checks accept it, but accepted the workspace before any work, too"
+        let what = if let Some(items) = &hints.unproved {
+            let items = one_line(items, 200);
+            format!("review {items}: the checks had accepted the workspace before any work on them")
+        } else if state.validation.baseline_accepted == Some(true) {
+            say(
+                "review the work: the checks accept it, but accepted the workspace before any work, too",
+            )
         } else {
-            "nothing: the work is proved done"
+            say("nothing: the work is proved done")
         };
         return vec![format!("{what}. {}", next_step::restart(program))];
     }

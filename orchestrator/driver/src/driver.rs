@@ -357,7 +357,8 @@ impl<E: Executor> BacklogDriver<E> {
         let record = match completion {
             Some(completion) => {
                 let validated = completion.validated;
-                SeriesRecord::ItemFinished { item: id, run, validated, usage }
+                let accepted_before = report.state.validation.baseline_accepted == Some(true);
+                SeriesRecord::ItemFinished { item: id, run, validated, accepted_before, usage }
             }
             None => SeriesRecord::ItemStopped {
                 item: id,
@@ -417,11 +418,18 @@ impl<E: Executor> BacklogDriver<E> {
             loaded => loaded?.counts(),
         };
         if !self.setup.dry {
+            let unproved = self.work.state().ledger.unproved_items();
             let mut work = self.work.state();
             let known = (reason, message.clone());
             let is_known = work.ledger.stop.as_ref() == Some(&known) || work.ledger.is_complete();
             if work.ledger.is_started && !is_known {
                 work.append(&SeriesRecord::SeriesStopped { reason, message: message.clone() })?;
+                drop(work);
+                if let Some(items) = unproved {
+                    self.warn(format!(
+                        "the checks accepted the workspace before any work on {items}: that these are complete is not proved"
+                    ));
+                }
             }
         }
         self.observer.on_backlog_event(&BacklogEvent::BacklogFinished {

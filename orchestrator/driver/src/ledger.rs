@@ -39,7 +39,13 @@ pub struct ItemRun {
     pub is_written: bool,
     /// It is the initializer's run, which has no item.
     pub is_initializer: bool,
+    /// The checks had accepted the workspace before any work on the item, so that its completion proves nothing.
+    #[serde(skip)]
+    pub accepted_before: bool,
 }
+
+/// The most items that are named where they prove nothing.
+const MOST_NAMED: usize = 5;
 
 impl BacklogLedger {
     /// Applies a record.
@@ -60,6 +66,7 @@ impl BacklogLedger {
                     usage: RunUsage::default(),
                     is_written: false,
                     is_initializer: false,
+                    accepted_before: false,
                 });
             }
             SeriesRecord::InitializerStarted { run } => {
@@ -72,6 +79,7 @@ impl BacklogLedger {
                     usage: RunUsage::default(),
                     is_written: true,
                     is_initializer: true,
+                    accepted_before: false,
                 });
             }
             SeriesRecord::InitializerStopped { run, reason, usage, .. } => {
@@ -80,8 +88,11 @@ impl BacklogLedger {
             SeriesRecord::ItemStopped { run, reason, usage, .. } => {
                 self.end(run, *reason, *usage);
             }
-            SeriesRecord::ItemFinished { run, usage, .. } => {
+            SeriesRecord::ItemFinished { run, usage, accepted_before, .. } => {
                 self.end(run, StopReason::Completed, *usage);
+                if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
+                    entry.accepted_before = *accepted_before;
+                }
             }
             SeriesRecord::StatusWritten { run, .. } => {
                 if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
@@ -100,6 +111,21 @@ impl BacklogLedger {
         if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == run) {
             entry.reason = Some(reason);
             entry.usage = usage;
+        }
+    }
+
+    /// Returns the items that are complete although the checks had accepted the workspace before any work on them, for
+    /// people; `None` if there are none.
+    #[must_use]
+    pub fn unproved_items(&self) -> Option<String> {
+        let entries = self.runs.iter().filter(|entry| entry.accepted_before);
+        let items: Vec<String> = entries.map(|entry| format!("`{}`", entry.item)).collect();
+        let more = items.len().saturating_sub(MOST_NAMED);
+        let named = items.get(..items.len() - more).unwrap_or_default().join(", ");
+        match (items.is_empty(), more) {
+            (true, _) => None,
+            (false, 0) => Some(named),
+            (false, more) => Some(format!("{named} and {more} more")),
         }
     }
 
@@ -179,7 +205,13 @@ mod tests {
 
     fn finished(item: &str, run: &str, iterations: u64) -> SeriesRecord {
         let usage = RunUsage { iterations, ..RunUsage::default() };
-        SeriesRecord::ItemFinished { item: item.into(), run: run.into(), validated: true, usage }
+        SeriesRecord::ItemFinished {
+            item: item.into(),
+            run: run.into(),
+            validated: true,
+            accepted_before: false,
+            usage,
+        }
     }
 
     fn fold(records: &[SeriesRecord]) -> BacklogLedger {

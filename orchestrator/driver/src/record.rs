@@ -66,6 +66,9 @@ pub enum SeriesRecord {
         run: String,
         /// Whether validators accepted the work.
         validated: bool,
+        /// Whether they had accepted the workspace before any work on the item.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        accepted_before: bool,
         /// What the run has used since it began.
         usage: RunUsage,
     },

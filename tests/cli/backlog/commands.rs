@@ -223,3 +223,17 @@ fn a_dry_run_shows_the_item_and_changes_nothing() {
     assert_eq!(env.agent.calls(), 0);
     env.run().expect(0);
 }
+
+#[test]
+fn items_that_the_checks_accepted_before_any_work_are_named_at_the_end() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    let ended = env.run().expect(0);
+    // The file of the first item satisfies the check for the second.
+    let unproved = "the checks accepted the workspace before any work on `b`: that these are";
+    ended.says(unproved);
+    let why = env.ralph(&["why"]).expect(0);
+    why.says("review `b`: the checks had accepted the workspace before any work on them");
+    assert!(!why.stdout.contains("the work is proved done"), "{}", why.stdout);
+    let again = env.run().expect(0);
+    assert!(!again.stderr.contains(unproved), "said once: {}", again.stderr);
+}
