@@ -8,7 +8,8 @@ use ralph_orchestrator_supervisor::{Ending, Process, Spec, Stop};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    Watched, assert_gone, bounded, lines, parent, pids, sh, start, start_then_go, stat_field,
+    Watched, assert_gone, bounded, lines, one_at_a_time, parent, pids, sh, start, start_then_go,
+    stat_field,
 };
 
 /// A daemon as it is made, without an environment, that does `work`; its pid is printed. Then the leader waits.
@@ -38,6 +39,7 @@ fn bystander() -> Child {
 
 #[tokio::test]
 async fn a_daemon_without_any_mark_is_ended_in_whatever_order_those_above_it_were_killed() {
+    let _turn = one_at_a_time().await;
     let mut bystander = bystander();
     let mut other = start(sh("setsid sleep 1000 & echo $!; exec sleep 1000")).await;
     let others = pids(&mut other, 1).await;
@@ -63,6 +65,7 @@ async fn a_daemon_without_any_mark_is_ended_in_whatever_order_those_above_it_wer
 
 #[tokio::test]
 async fn a_daemon_that_kills_those_above_it_is_ended() {
+    let _turn = one_at_a_time().await;
     let mut process = start_then_go(hidden("kill -KILL $fork_server $shim; sleep 1000")).await;
     // Its number may never be read.
     let exit = bounded("the exit", process.wait()).await;
@@ -72,6 +75,7 @@ async fn a_daemon_that_kills_those_above_it_is_ended() {
 
 #[tokio::test]
 async fn a_daemon_that_stops_those_above_it_again_and_again_is_ended() {
+    let _turn = one_at_a_time().await;
     let work = "while :; do kill -STOP $fork_server $shim; done";
     let mut process = start_then_go(hidden(work)).await;
     let daemon = pids(&mut process, 1).await;
@@ -85,6 +89,7 @@ async fn a_daemon_that_stops_those_above_it_again_and_again_is_ended() {
 
 #[tokio::test]
 async fn shims_of_a_killed_fork_server_are_adopted_and_go_on() {
+    let _turn = one_at_a_time().await;
     let mut process = start(sh("echo $$; exec sleep 1000")).await;
     let leader: i32 = lines(&mut process, 1).await[0].parse().unwrap();
     let [fork_server, shim] = keepers(&process);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_supervisor::{Grace, Process, Spec, Stream, Supervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 /// No wait of a test is longer; this machine may be busy.
@@ -121,6 +122,13 @@ pub(crate) fn stat_field(pid: i32, field: usize) -> String {
 
 pub(crate) fn parent(pid: i32) -> i32 {
     stat_field(pid, 1).parse().unwrap()
+}
+
+/// Lets tests that kill or stop supervising processes, or have none, run one after the other: a tree that has lost its own
+/// ends what this process has adopted since, and cannot tell its daemons from those of another one that has.
+pub(crate) async fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static LOST: Mutex<()> = Mutex::const_new(());
+    LOST.lock().await
 }
 
 /// Asks again and again until it is so, for what the kernel gives no event.

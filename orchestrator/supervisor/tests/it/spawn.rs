@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_supervisor::{SpawnError, Spec, Supervisor};
 
-use crate::common::{bounded, sh, supervisor};
+use crate::common::{bounded, one_at_a_time, sh, supervisor};
 
 fn file(folder: &Path, name: &str, content: &[u8], mode: u32) -> PathBuf {
     let path = folder.join(name);
@@ -106,6 +106,7 @@ async fn text_that_the_kernel_cannot_pass_on_is_refused() {
 
 #[tokio::test]
 async fn a_shim_that_is_none_is_an_error() {
+    let _turn = one_at_a_time().await;
     let shims = ["/no/such/shim", "/bin/true", "/bin/echo", "/etc/passwd"];
     for (shim, is_prepared) in shims.map(|shim| [(shim, false), (shim, true)]).concat() {
         let supervisor = Supervisor::new(shim.into(), Vec::new());

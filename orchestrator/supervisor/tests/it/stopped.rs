@@ -6,8 +6,8 @@ use ralph_orchestrator_supervisor::{Ending, KillSwitch, Process, Stop};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    LIMIT, Watched, assert_gone, bounded, eventually, lines, parent, pids, sh, start,
-    start_then_go, stat_field, supervisor,
+    LIMIT, Watched, assert_gone, bounded, eventually, lines, one_at_a_time, parent, pids, sh,
+    start, start_then_go, stat_field, supervisor,
 };
 
 fn shim_of(process: &Process) -> Watched {
@@ -22,6 +22,7 @@ async fn stop(who: &Watched) {
 
 #[tokio::test]
 async fn a_stopped_shim_is_continued_and_ends_its_tree() {
+    let _turn = one_at_a_time().await;
     let script = "setsid sleep 1000 & echo $!; sleep 1000 & wait";
     for how in [Stop::Gracefully, Stop::Terminate, Stop::Kill] {
         let mut process = start(sh(script)).await;
@@ -36,6 +37,7 @@ async fn a_stopped_shim_is_continued_and_ends_its_tree() {
 
 #[tokio::test]
 async fn without_a_stop_it_is_continued_as_well() {
+    let _turn = one_at_a_time().await;
     let supervisor = supervisor();
     let started = supervisor.spawn_with_input(sh("read x; exit 3"));
     let (mut process, input) = bounded("the start", started).await.unwrap();
@@ -47,6 +49,7 @@ async fn without_a_stop_it_is_continued_as_well() {
 
 #[tokio::test]
 async fn a_kill_switch_reaches_a_stopped_shim() {
+    let _turn = one_at_a_time().await;
     let switch = KillSwitch::default();
     let supervisor = supervisor().with_kill_switch(switch.clone());
     let mut process = supervisor.spawn(sh("trap '' INT TERM; echo $$; sleep 1000")).await.unwrap();
@@ -60,6 +63,7 @@ async fn a_kill_switch_reaches_a_stopped_shim() {
 
 #[tokio::test]
 async fn who_is_stopped_again_and_again_is_killed_and_its_tree_is_ended() {
+    let _turn = one_at_a_time().await;
     let script = "read go; shim=$PPID; trap '' INT TERM; echo $$
         setsid sh -c 'echo $$; while :; do kill -STOP '$shim'; done' & wait; wait; sleep 1000";
     let mut process = start_then_go(sh(script)).await;
@@ -73,6 +77,7 @@ async fn who_is_stopped_again_and_again_is_killed_and_its_tree_is_ended() {
 
 #[tokio::test]
 async fn dropping_a_process_ends_its_stopped_shim() {
+    let _turn = one_at_a_time().await;
     let mut process = start(sh("setsid sleep 1000 & echo $!; wait")).await;
     let mut all = pids(&mut process, 1).await;
     all.push(shim_of(&process));
@@ -83,6 +88,7 @@ async fn dropping_a_process_ends_its_stopped_shim() {
 
 #[tokio::test]
 async fn a_stopped_fork_server_and_idle_shims_are_continued_when_a_tree_ends() {
+    let _turn = one_at_a_time().await;
     let supervisor = supervisor();
     let mut idle = supervisor.spawn(sh("exec sleep 1000")).await.unwrap();
     let first = shim_of(&idle);
@@ -102,6 +108,7 @@ async fn a_stopped_fork_server_and_idle_shims_are_continued_when_a_tree_ends() {
 
 #[tokio::test]
 async fn a_stopped_idle_shim_is_continued_for_its_next_job() {
+    let _turn = one_at_a_time().await;
     let supervisor = supervisor();
     let mut first = supervisor.spawn(sh("exec sleep 1000")).await.unwrap();
     let shim = shim_of(&first);
@@ -120,6 +127,7 @@ async fn a_stopped_idle_shim_is_continued_for_its_next_job() {
 /// Every new shim is stopped, most of them before they have reported a start.
 #[tokio::test]
 async fn new_shims_that_are_stopped_are_continued_until_they_have_reported_a_start() {
+    let _turn = one_at_a_time().await;
     let supervisor = supervisor();
     let script = "shim=$PPID; server=$(cut -d' ' -f4 /proc/$shim/stat); echo $$
         while :; do for one in $(cat /proc/$server/task/$server/children); do
