@@ -399,7 +399,7 @@ pub(crate) fn home_of(vars: &BTreeMap<String, String>, name: &str, below: &str) 
 }
 
 /// The message of commands without a run to show.
-pub(crate) const NO_RUN: &str = "no run in this workspace yet: `ralph-orchestrator run` begins one";
+pub(crate) const NO_RUN: &str = "no run in this workspace yet";
 
 #[cfg(test)]
 mod tests {
