@@ -336,6 +336,22 @@ fn in_words(used: Tokens) -> String {
     if used.total() == 0 { String::new() } else { format!(", tokens: {}", tokens(used)) }
 }
 
+/// Returns what is left to do once all is complete; `unproved` are items that the checks had accepted already.
+fn judge_completion(state: &State, unproved: Option<&str>) -> String {
+    if let Some(items) = unproved {
+        let items = one_line(items, 200);
+        return format!(
+            "review {items}: the checks had accepted the workspace before any work on them"
+        );
+    }
+    let what = if state.validation.baseline_accepted == Some(true) {
+        "review the work: the checks accept it, but accepted the workspace before any work, too"
+    } else {
+        "nothing: the work is proved done"
+    };
+    what.to_owned()
+}
+
 /// What helps, most promising first.
 fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -> Vec<String> {
     let program = hints.program;
@@ -344,16 +360,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         if let Some(unfinished) = hints.unfinished.as_ref().filter(|_| !running) {
             return vec![unfinished.clone()];
         }
-        let what = if let Some(items) = &hints.unproved {
-            let items = one_line(items, 200);
-            format!("review {items}: the checks had accepted the workspace before any work on them")
-        } else if state.validation.baseline_accepted == Some(true) {
-            say(
-                "review the work: the checks accept it, but accepted the workspace before any work, too",
-            )
-        } else {
-            say("nothing: the work is proved done")
-        };
+        let what = judge_completion(state, hints.unproved.as_deref());
         return vec![format!("{what}. {}", next_step::restart(program))];
     }
     if running {
