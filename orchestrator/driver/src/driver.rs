@@ -418,12 +418,12 @@ impl<E: Executor> BacklogDriver<E> {
             loaded => loaded?.counts(),
         };
         if !self.setup.dry {
-            let unproved = self.work.state().ledger.unproved_items();
             let mut work = self.work.state();
             let known = (reason, message.clone());
             let is_known = work.ledger.stop.as_ref() == Some(&known) || work.ledger.is_complete();
             if work.ledger.is_started && !is_known {
                 work.append(&SeriesRecord::SeriesStopped { reason, message: message.clone() })?;
+                let unproved = work.ledger.unproved_items();
                 drop(work);
                 if let Some(items) = unproved {
                     self.warn(format!(

@@ -24,7 +24,7 @@ impl FileId {
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
 
-    pub(super) const fn from_fingerprint(fingerprint: &FileFingerprint) -> Self {
+    pub(in crate::workspace) const fn from_fingerprint(fingerprint: &FileFingerprint) -> Self {
         Self { device: fingerprint.dev, inode: fingerprint.ino }
     }
 }

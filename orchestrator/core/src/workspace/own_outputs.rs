@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_safe_fs::FileFingerprint;
 use rustix::fs::FileType;
 
+use super::file_id::FileId;
+
 /// Returns the files beneath the workspace that are this process's standard output or standard error, such as that of
 /// `run > run.log`. They grow while nobody works: counted as work, each iteration would have changed something.
 #[must_use]
@@ -31,7 +33,7 @@ fn file_beneath(workspace: &Path, file: BorrowedFd<'_>) -> Option<PathBuf> {
     let inside = path.strip_prefix(workspace.canonicalize().ok()?).ok()?;
     // One that was removed or renamed since has no name here, or is another file by now.
     let named = FileFingerprint::from_path(&path).ok()?;
-    let is_same = (named.dev, named.ino) == (open.dev, open.ino);
+    let is_same = FileId::from_fingerprint(&named) == FileId::from_fingerprint(&open);
     is_same.then(|| workspace.join(inside))
 }
 

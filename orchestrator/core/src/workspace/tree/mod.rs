@@ -13,7 +13,7 @@ mod walk;
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -260,34 +260,14 @@ impl TreeHasher {
         let top = safe_fs::open_folder(&real).map_err(|error| failed(error.into()))?;
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
-        let mut filter =
-            TreeFilter::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
-        if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
-            let inside = |path: &PathBuf| relative_to_workspace(&self.workspace, path);
-            self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
-        }
-        let inside = self.inside.iter().flat_map(|(_, inside)| inside);
-        for (path, inside) in self.exclude.iter().zip(inside) {
-            match inside {
-                Some(inside) if inside.as_os_str().is_empty() => notes.push(format!(
-                    "{}: holds the whole workspace, so it was not left out of the digest",
-                    path.display()
-                )),
-                Some(inside) => filter.exclude(inside),
-                None => {}
-            }
-        }
-        if let Some(repository) = Repository::find(&real) {
-            filter.rules.add_outer_rules(&repository, &real, &mut notes);
-            let tracked = self.tracked(repository.clone(), &mut notes);
-            filter.track(tracked, &repository.top, &real);
-        }
+        let filter = self.filter(&real, &mut notes);
         self.inventory.begin();
         let (folders, count) = std::mem::take(&mut self.folders);
-        let is_known = !self.hasher.knows_nothing();
-        let prefetch = Prefetch::new(&real, &folders, count).filter(|_| is_known);
+        let is_new = self.hasher.knows_nothing();
+        let prefetch = Prefetch::new(&real, &folders, count).filter(|_| !is_new);
         let (tracked, prefix) = filter.tracked();
-        let read_ahead = ReadAhead::new(&real, tracked.beneath(&prefix)).filter(|_| !is_known);
+        let unread = is_new.then(|| tracked.beneath(&prefix));
+        let read_ahead = unread.and_then(|files| ReadAhead::new(&real, files));
         let mut second = self.hasher.sibling();
         let known = (&mut self.hasher, &mut self.inventory);
         let (numbers, artefacts) = (&self.numbers, &self.artefacts);
@@ -314,6 +294,33 @@ impl TreeHasher {
             }
             Err(Cancelled) => Err(TreeError::Cancelled),
         }
+    }
+
+    /// Returns what decides about the entries of the workspace at this real path.
+    fn filter(&mut self, real: &Path, notes: &mut Vec<String>) -> TreeFilter {
+        let mut filter =
+            TreeFilter::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
+        if self.inside.as_ref().is_none_or(|(at, _)| at != real) {
+            let inside = |path: &PathBuf| relative_to_workspace(&self.workspace, path);
+            self.inside = Some((real.to_owned(), self.exclude.iter().map(inside).collect()));
+        }
+        let inside = self.inside.iter().flat_map(|(_, inside)| inside);
+        for (path, inside) in self.exclude.iter().zip(inside) {
+            match inside {
+                Some(inside) if inside.as_os_str().is_empty() => notes.push(format!(
+                    "{}: holds the whole workspace, so it was not left out of the digest",
+                    path.display()
+                )),
+                Some(inside) => filter.exclude(inside),
+                None => {}
+            }
+        }
+        if let Some(repository) = Repository::find(real) {
+            filter.rules.add_outer_rules(&repository, real, notes);
+            let tracked = self.tracked(repository.clone(), notes);
+            filter.track(tracked, &repository.top, real);
+        }
+        filter
     }
 
     /// Returns what git tracks in this repository; nothing if its index cannot be read, and then a note.

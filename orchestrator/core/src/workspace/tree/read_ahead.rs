@@ -16,6 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use ralph_orchestrator_safe_fs::{FileFingerprint, list_flags, open_no_symlinks};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use crate::workspace::FileId;
 use crate::workspace::file_hasher::{Content, FileHasher};
 use crate::workspace::line_digests::LineDigests;
 
@@ -32,9 +33,6 @@ const SECOND: u8 = 2;
 /// What was read of a file, and its lines.
 pub(super) type FileRead = (Content, Option<LineDigests>);
 
-/// A folder's device and inode.
-pub(super) type FolderId = (u64, u64);
-
 /// Files that two threads share.
 pub(super) struct ReadAhead<'a> {
     top: &'a Path,
@@ -43,7 +41,7 @@ pub(super) struct ReadAhead<'a> {
     /// Who reads each of them.
     readers: Vec<AtomicU8>,
     /// What the second thread has read, and where; `None` where it could not.
-    reads: Mutex<HashMap<usize, Option<(FolderId, FileRead)>>>,
+    reads: Mutex<HashMap<usize, Option<(FileId, FileRead)>>>,
     arrived: Condvar,
     is_ended: AtomicBool,
 }
@@ -117,7 +115,7 @@ impl<'a> ReadAhead<'a> {
         open: &mut Option<(&'a [u8], OwnedFd)>,
         path: &'a [u8],
         number: u64,
-    ) -> Option<(FolderId, FileRead)> {
+    ) -> Option<(FileId, FileRead)> {
         let split = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
         let (parent, name) = path.split_at(split);
         if open.as_ref().is_none_or(|(known, _)| *known != parent) {
@@ -131,13 +129,13 @@ impl<'a> ReadAhead<'a> {
         Some((folder_id(folder)?, (content, hasher.take_lines())))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Option<(FolderId, FileRead)>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Option<(FileId, FileRead)>>> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn folder_id(folder: BorrowedFd<'_>) -> Option<FolderId> {
-    FileFingerprint::from_fd(folder).ok().map(|fingerprint| (fingerprint.dev, fingerprint.ino))
+fn folder_id(folder: BorrowedFd<'_>) -> Option<FileId> {
+    FileFingerprint::from_fd(folder).ok().map(|fingerprint| FileId::from_fingerprint(&fingerprint))
 }
 
 #[cfg(test)]
