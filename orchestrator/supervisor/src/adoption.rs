@@ -45,16 +45,18 @@ impl Adoption {
         Self { parents, sessions, since }
     }
 
-    /// Returns those that live, without their descendants. Those that have ended are waited for, if they are this
-    /// process's.
-    pub(crate) fn orphans(&self) -> Vec<Stat> {
+    /// Returns those that live, without their descendants, and whether these are all: one that has ended may have left
+    /// children since they were looked for. Those that have ended are waited for, if they are this process's.
+    pub(crate) fn orphans(&self) -> (Vec<Stat>, bool) {
         let mut found = children_of(&self.parents);
         found.retain(|one| one.started >= self.since && !self.sessions.contains(&one.session));
         for ended in found.iter().filter(|one| one.zombie && one.parent == getpid().as_raw_pid()) {
             reap(ended);
         }
+        let before = found.len();
         found.retain(|one| !one.zombie);
-        found
+        let complete = found.len() == before;
+        (found, complete)
     }
 }
 

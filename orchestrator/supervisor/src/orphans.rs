@@ -72,10 +72,11 @@ pub(crate) fn end_tree(
     let spared = self_and_ancestors();
     end_all(|| {
         let (mut found, settled) = scan(marks, &spared);
-        let others = leader.map(session).into_iter().flatten().chain(adoption.orphans());
+        let (adopted, complete) = adoption.orphans();
+        let others = leader.map(session).into_iter().flatten().chain(adopted);
         found.extend(others.map(|one| ((one.pid, one.started), one)));
         add_descendants(&mut found, &spared);
-        (found, settled)
+        (found, settled && complete)
     })
 }
 
@@ -166,22 +167,42 @@ fn newest_pid() -> Option<String> {
     load.split_ascii_whitespace().next_back().map(str::to_owned)
 }
 
-/// Whether a process is this user's and was started with all of `marks`. A zombie is not.
+/// Whether a process is this user's and was started with all of `marks`. A zombie without other threads is not.
 fn match_process(pid: i32, marks: &[String]) -> OrphanMatch {
     let path = format!("/proc/{pid}");
     // The superuser could read other users' environments.
     let own = fs::metadata(&path).is_ok_and(|process| process.uid() == geteuid().as_raw());
-    let environ = fs::read(format!("{path}/environ")).unwrap_or_default();
     if !own {
-        OrphanMatch::Other
-    } else if environ.is_empty() {
+        return OrphanMatch::Other;
+    }
+    let mut environ = fs::read(format!("{path}/environ")).unwrap_or_default();
+    if environ.is_empty() {
         let stat = fs::read(format!("{path}/stat")).unwrap_or_default();
-        if is_in_exec(&stat) { OrphanMatch::InExec } else { OrphanMatch::Other }
-    } else if !marks.is_empty() && marks.iter().all(|mark| has_variable(&environ, mark)) {
+        if is_in_exec(&stat) {
+            return OrphanMatch::InExec;
+        }
+        if is_outlived(&stat) {
+            environ = environ_of_threads(&path);
+        }
+    }
+    if !marks.is_empty() && marks.iter().all(|mark| has_variable(&environ, mark)) {
         OrphanMatch::Match
     } else {
         OrphanMatch::Other
     }
+}
+
+/// Whether the first thread of a process has ended, which leaves it without the environment.
+fn is_outlived(stat: &[u8]) -> bool {
+    let state = memchr::memrchr(b')', stat).and_then(|close| stat.get(close + 2));
+    state == Some(&b'Z')
+}
+
+/// The environment of a process, by its threads: the first that has one.
+fn environ_of_threads(path: &str) -> Vec<u8> {
+    let threads = fs::read_dir(format!("{path}/task")).into_iter().flatten().flatten();
+    let mut found = threads.filter_map(|thread| fs::read(thread.path().join("environ")).ok());
+    found.find(|environ| !environ.is_empty()).unwrap_or_default()
 }
 
 fn has_variable(environ: &[u8], variable_text: &str) -> bool {

@@ -13,7 +13,7 @@ pub(crate) struct Stat {
     pub(crate) pid: i32,
     /// The kernel's name for it, at most 15 bytes.
     pub(crate) name: String,
-    /// It ended, and its parent has not yet asked how.
+    /// It ended, with all of its threads, and its parent has not yet asked how.
     pub(crate) zombie: bool,
     /// It was stopped, as by SIGSTOP.
     pub(crate) stopped: bool,
@@ -45,19 +45,21 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let (zombie, stopped) = (matches!(state, "Z" | "X"), state == "T");
+    let (ended, stopped) = (matches!(state, "Z" | "X"), state == "T");
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // Fields 14 to 17 and 22 of proc(5); the sixth is the last one read.
+    // Fields 14 to 17, 20 and 22 of proc(5); the sixth is the last one read.
     let mut ticks = fields.by_ref().skip(7).take(4).map(|field| field.parse::<u64>().ok());
     let own_ticks = ticks.next()??.saturating_add(ticks.next()??);
     let child_ticks = ticks.next()??.saturating_add(ticks.next()??);
     drop(ticks);
-    let started = fields.nth(4)?.parse().ok()?;
+    // The state is that of the first thread, which others may outlive.
+    let threads: u64 = fields.nth(2)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
     Some(Stat {
         pid,
         name,
-        zombie,
+        zombie: ended && threads <= 1,
         stopped,
         parent,
         group,
@@ -160,6 +162,11 @@ mod tests {
         assert!(!stat.zombie && !stat.stopped);
         assert_eq!((stat.parent, stat.group, stat.session, stat.started), (1, 2, 3, 4711));
         assert_eq!((stat.own_ticks, stat.child_ticks), (8, 42));
+        let zombie = |threads: &str| {
+            let line = format!("7 (a) Z 1 2 3 0 -1 0 0 0 0 0 7 1 40 2 20 0 {threads} 0 4711 0");
+            parse(7, line.as_bytes()).unwrap().zombie
+        };
+        assert!(zombie("1") && zombie("0") && !zombie("2"), "its first thread ended, and not all");
         line.truncate(20);
         assert_eq!(parse(7, &line), None);
         assert_eq!(parse(7, b""), None);

@@ -125,10 +125,10 @@ impl ShimTable {
         let below = orphans.iter().flat_map(|orphan| procfs::descendants(orphan.pid));
         let mut all: Vec<Stat> = below.collect();
         all.extend(orphans);
-        all.retain(|process| !process.zombie);
-        for process in &all {
+        for process in all.iter().filter(|process| !process.zombie) {
             signal(process, Signal::KILL);
         }
+        // A zombie may have left its children since the list was read.
         if all.is_empty() || since.elapsed() > GIVE_UP {
             self.orphaned.clear();
             self.orphans_since = None;

@@ -17,5 +17,6 @@ mod spawn;
 mod stop;
 mod stopped;
 mod text;
+mod threads;
 mod tree;
 mod wrapper;
