@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{Config, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::workspace::Baseline;
+use ralph_orchestrator_core::workspace::{Baseline, ProtectedPaths};
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 
 use crate::context::{Context, user_file};
@@ -81,7 +81,9 @@ impl SandboxPolicy {
             return Ok(sandbox);
         }
         let protected = Baseline::take(&self.workspace, globs).map_err(io::Error::other)?;
-        sandbox.keep.extend(protected.paths().map(|path| self.workspace.join(path)));
+        let named = ProtectedPaths::new(globs).map_err(io::Error::other)?;
+        let paths = protected.paths().filter(|path| named.contains(path));
+        sandbox.keep.extend(paths.map(|path| self.workspace.join(path)));
         Ok(sandbox)
     }
 

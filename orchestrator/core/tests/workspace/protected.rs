@@ -29,6 +29,39 @@ fn change(path: &str, kind: ChangeKind) -> Vec<Change> {
     vec![Change { path: PathBuf::from(path), kind }]
 }
 
+/// Python takes them instead of what is protected.
+#[test]
+fn what_is_imported_instead_of_a_protected_module_is_added() {
+    use ChangeKind::Added;
+    let ws = Workspace::with_git();
+    ws.write("tests/helper.py", "1").write("tests/built.py", "1").write("tests/built.so", "1");
+    for list in [&["tests/*.py"][..], &["tests/helper.py", "tests/built.py"]] {
+        for path in [
+            "tests/helper.so",
+            "tests/helper.abi3.so",
+            "tests/helper.cpython-312-x86_64-linux-gnu.so",
+            "tests/helper/__init__.py",
+            "tests/helper/__init__.pyc",
+            "tests/helper/__init__.abi3.so",
+        ] {
+            let added = changes(&ws, list, |ws| ws.write(path, "2").end());
+            assert_eq!(added, change(path, Added), "{list:?}");
+            ws.remove(path);
+        }
+        // Of no module that is protected; no package; there when the run began.
+        for path in [
+            "tests/other.so",
+            "helper.so",
+            "tests/helper/x.py",
+            "tests/built.so",
+            "a/helper/__init__.py",
+        ] {
+            assert_eq!(changes(&ws, list, |ws| ws.write(path, "2").end()), [], "{path}");
+        }
+        std::fs::remove_dir_all(ws.path("tests/helper")).unwrap();
+    }
+}
+
 #[test]
 fn every_kind_of_change_is_named() {
     use ChangeKind::{Added, Modified, Removed};

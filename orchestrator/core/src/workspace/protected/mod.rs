@@ -1,5 +1,6 @@
 //! The paths that must be as they were when the run began.
 
+mod shadows;
 #[cfg(test)]
 mod tests;
 mod walker;
@@ -222,14 +223,20 @@ impl Baseline {
         Ok(self.paths.keys().any(|path| glob.matches(path)))
     }
 
-    /// Returns what is different `now`, as far as these globs go; sorted by path.
+    /// Returns what is different `now`, as far as these globs go; sorted by path. A file that was not there and is
+    /// taken instead of a protected one, such as `a.so` beside `a.py`, is one that was added.
     ///
     /// # Errors
     /// If a glob is wrong.
     pub fn changes(&self, now: &Self, globs: &[String]) -> Result<Vec<Change>, ProtectedError> {
         let globs = PathGlobs::new(globs)?;
         let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
-        let counts = |path: &&PathBuf| globs.matches(path) && !is_cached(path);
+        let is_source = |path: &Path| self.paths.contains_key(path) && globs.matches(path);
+        let counts = |path: &&PathBuf| {
+            let matches = globs.matches(path);
+            let is_new = || !self.paths.contains_key(*path);
+            (matches || is_new() && shadows::shadows(path, is_source)) && !is_cached(path)
+        };
         let changes = paths.into_iter().filter(counts).filter_map(|path| {
             let kind = match (self.paths.get(path), now.paths.get(path)) {
                 (before, after) if before == after => return None,
@@ -288,11 +295,15 @@ impl ProtectedPaths {
         self.globs.matches(path)
     }
 
-    /// Whether what appears at a path or goes from there is none of its business: it is not protected, or what a
-    /// tool keeps there for itself.
+    /// Whether what appears at a path or goes from there is none of its business: it is neither protected nor taken
+    /// instead of what is, or it is what a tool keeps there for itself.
     #[must_use]
     pub fn ignores(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default();
-        !self.contains(path) || is_cache(name) || is_cached(path)
+        let is_source = |source: &Path| self.contains(source);
+        let concerns = self.contains(path)
+            || shadows::shadows(path, is_source)
+            || shadows::shadows_as_folder(path, is_source);
+        !concerns || is_cache(name) || is_cached(path)
     }
 }

@@ -15,6 +15,7 @@ use ralph_orchestrator_safe_fs::{
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::FileType;
 
+use super::shadows::{shadows, shadows_as_folder};
 use super::{Baseline, MAX_PATHS, ProtectedError, is_cached};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
 use crate::workspace::globs::PathGlobs;
@@ -143,6 +144,12 @@ impl BaselineWalker<'_> {
         }
     }
 
+    /// Whether something beneath this folder may match, or be taken instead of something that does.
+    fn may_match_beneath(&self, folder: &Path) -> bool {
+        self.globs.may_match_beneath(folder)
+            || shadows_as_folder(folder, |source| self.globs.matches(source))
+    }
+
     /// Adds a path. One more than can be protected shows that there are more.
     fn insert(&mut self, path: &Path, state: String) -> Result<(), WalkCut> {
         self.paths.insert(path.to_owned(), state);
@@ -192,18 +199,19 @@ impl DirVisitor for BaselineWalker<'_> {
             let whole = [path, &name.bytes].concat();
             let whole = Path::new(OsStr::from_bytes(&whole));
             if name.file_type == FileType::Directory {
-                if self.globs.may_match_beneath(whole) {
+                if self.may_match_beneath(whole) {
                     subfolders.push((name.bytes, ()));
                 }
                 continue;
             }
-            let matches = self.globs.matches(whole);
+            let matches =
+                self.globs.matches(whole) || shadows(whole, |source| self.globs.matches(source));
             if !matches && name.file_type != FileType::Unknown {
                 continue;
             }
             let Ok(fingerprint) = FileFingerprint::from_name(folder, &name.bytes) else { continue };
             if fingerprint.file_type() == FileType::Directory {
-                if self.globs.may_match_beneath(whole) {
+                if self.may_match_beneath(whole) {
                     subfolders.push((name.bytes, ()));
                 }
             } else if matches
