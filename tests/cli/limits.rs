@@ -294,7 +294,8 @@ pub(super) fn who_sleeps_is_cut_in_time_though_it_listens_and_was_busy_before() 
     // A socket that listens is no connection, and work of the past is none of now.
     let script = "timeout 1 sh -c 'while :; do :; done'
         python3 -c 'import socket,time; s=socket.create_server((\"127.0.0.1\",0)); time.sleep(1000)'\n";
-    let (env, _) = silent(script, 1);
+    // Python's own start is work, which takes seconds on a busy machine.
+    let (env, _) = silent_under("4s", script, 1);
     let ended = &env.records("iteration_ended")[0];
     assert_eq!(ended["outcome"]["reason"], "idle", "{ended}");
     // How long the run took to begin and the agent to end is the machine's.
@@ -303,7 +304,7 @@ pub(super) fn who_sleeps_is_cut_in_time_though_it_listens_and_was_busy_before() 
         time.as_millisecond()
     };
     let ms = at("cancelling") - at("iteration_started");
-    assert!((1_900..3_900).contains(&ms), "after {ms} ms");
+    assert!((3_900..7_900).contains(&ms), "after {ms} ms");
 }
 
 #[test]
