@@ -53,9 +53,8 @@ impl Adoption {
         for ended in found.iter().filter(|one| one.zombie && one.parent == getpid().as_raw_pid()) {
             reap(ended);
         }
-        let before = found.len();
+        let complete = !found.iter().any(|one| one.zombie);
         found.retain(|one| !one.zombie);
-        let complete = found.len() == before;
         (found, complete)
     }
 }

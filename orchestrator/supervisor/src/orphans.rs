@@ -72,8 +72,10 @@ pub(crate) fn end_tree(
     let spared = self_and_ancestors();
     end_all(|| {
         let (mut found, settled) = scan(marks, &spared);
+        // The session first: what one of it leaves when it ends in between is adopted by then.
+        let in_session = leader.map(session).unwrap_or_default();
         let (adopted, complete) = adoption.orphans();
-        let others = leader.map(session).into_iter().flatten().chain(adopted);
+        let others = in_session.into_iter().chain(adopted);
         found.extend(others.map(|one| ((one.pid, one.started), one)));
         add_descendants(&mut found, &spared);
         (found, settled && complete)
