@@ -5,11 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_supervisor::{Ending, Process, Spec, Stop};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::common::{
-    Watched, assert_gone, bounded, lines, one_at_a_time, parent, pids, sh, start, start_then_go,
-    stat_field,
+    Watched, assert_gone, bounded, lines, one_at_a_time, parent, pids, sh, shim_of, signal, start,
+    start_then_go, stat_field,
 };
 
 /// A daemon as it is made, without an environment, that does `work`; its pid is printed. Then the leader waits.
@@ -23,12 +23,8 @@ fn hidden(work: &str) -> Spec {
 }
 
 fn keepers(process: &Process) -> [Watched; 2] {
-    let shim = parent(i32::try_from(process.id().unwrap()).unwrap());
-    [parent(shim), shim].map(Watched::new)
-}
-
-fn kill(who: &Watched) {
-    kill_process(Pid::from_raw(who.pid).unwrap(), Signal::KILL).unwrap();
+    let shim = shim_of(process);
+    [Watched::new(parent(shim.pid)), shim]
 }
 
 /// A process of this one that is none of the supervisor's.
@@ -50,7 +46,7 @@ async fn a_daemon_without_any_mark_is_ended_in_whatever_order_those_above_it_wer
         if shim_first {
             above.reverse();
         }
-        above.iter().for_each(kill);
+        above.iter().for_each(|who| signal(who, Signal::KILL));
         let exit = bounded("the exit", process.wait()).await;
         assert_eq!((exit.ending, exit.survived), (Ending::Lost, Vec::new()));
         assert_gone(&daemon, Duration::ZERO);
@@ -93,10 +89,10 @@ async fn shims_of_a_killed_fork_server_are_adopted_and_go_on() {
     let mut process = start(sh("echo $$; exec sleep 1000")).await;
     let leader: i32 = lines(&mut process, 1).await[0].parse().unwrap();
     let [fork_server, shim] = keepers(&process);
-    kill(&fork_server);
+    signal(&fork_server, Signal::KILL);
     let mut lost = start_then_go(hidden("sleep 1000")).await;
     pids(&mut lost, 1).await;
-    keepers(&lost).iter().for_each(kill);
+    keepers(&lost).iter().for_each(|who| signal(who, Signal::KILL));
     assert_eq!(bounded("the exit", lost.wait()).await.ending, Ending::Lost);
     assert_eq!(parent(shim.pid), i32::try_from(std::process::id()).unwrap());
     assert_ne!(stat_field(leader, 0), "Z", "another one's end is not its own");

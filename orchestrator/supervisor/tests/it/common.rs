@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_supervisor::{Grace, Process, Spec, Stream, Supervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -122,6 +122,15 @@ pub(crate) fn stat_field(pid: i32, field: usize) -> String {
 
 pub(crate) fn parent(pid: i32) -> i32 {
     stat_field(pid, 1).parse().unwrap()
+}
+
+/// The shim above the leader of a process, which has to run.
+pub(crate) fn shim_of(process: &Process) -> Watched {
+    Watched::new(parent(i32::try_from(process.id().unwrap()).unwrap()))
+}
+
+pub(crate) fn signal(who: &Watched, signal: Signal) {
+    kill_process(Pid::from_raw(who.pid).unwrap(), signal).unwrap();
 }
 
 /// Lets tests that kill or stop supervising processes, or have none, run one after the other: a tree that has lost its own

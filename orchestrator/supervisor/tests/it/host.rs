@@ -4,10 +4,11 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::{
-    LIMIT, MS, NEVER, Watched, assert_gone, lines, parent, sh, start, stat_field, with_grace,
+    LIMIT, MS, NEVER, Watched, assert_gone, lines, parent, sh, shim_of, signal, start, stat_field,
+    with_grace,
 };
 
 const DOOMED: &str = "SUPERVISE_TEST_DOOMED_HOST";
@@ -23,7 +24,7 @@ async fn doomed() {
          sleep 1000; sleep 1000";
     let mut process = start(with_grace(sh(script), NEVER, grace)).await;
     let mut pids = lines(&mut process, 3).await;
-    pids.push(parent(i32::try_from(process.id().unwrap()).unwrap()).to_string());
+    pids.push(shim_of(&process).pid.to_string());
     // Not by `println!`, which tests may capture.
     let line = format!("\ntree {}\n", pids.join(" "));
     std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).unwrap();
@@ -62,7 +63,7 @@ fn a_killed_orchestrator_and_shim_take_their_tree_with_them() {
     host.kill().unwrap();
     host.wait().unwrap();
     let shim = tree.last().unwrap();
-    kill_process(Pid::from_raw(shim.pid).unwrap(), Signal::KILL).unwrap();
+    signal(shim, Signal::KILL);
     assert_gone(&tree, Duration::from_secs(5));
 }
 
@@ -79,7 +80,7 @@ fn a_killed_orchestrator_fork_server_and_shim_take_the_leader_with_them() {
     host.kill().unwrap();
     host.wait().unwrap();
     for who in [&fork_server, &shim] {
-        kill_process(Pid::from_raw(who.pid).unwrap(), Signal::KILL).unwrap();
+        signal(who, Signal::KILL);
     }
     assert_gone(&[fork_server, shim], LIMIT);
     assert_gone(std::slice::from_ref(&leader), LIMIT);

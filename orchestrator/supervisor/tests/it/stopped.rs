@@ -2,21 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_supervisor::{Ending, KillSwitch, Process, Stop};
-use rustix::process::{Pid, Signal, kill_process};
+use ralph_orchestrator_supervisor::{Ending, KillSwitch, Stop};
+use rustix::process::Signal;
 
 use crate::common::{
     LIMIT, Watched, assert_gone, bounded, eventually, lines, one_at_a_time, parent, pids, sh,
-    start, start_then_go, stat_field, supervisor,
+    shim_of, signal, start, start_then_go, stat_field, supervisor,
 };
-
-fn shim_of(process: &Process) -> Watched {
-    Watched::new(parent(i32::try_from(process.id().unwrap()).unwrap()))
-}
 
 /// Stops a process, and returns once it is stopped.
 async fn stop(who: &Watched) {
-    kill_process(Pid::from_raw(who.pid).unwrap(), Signal::STOP).unwrap();
+    signal(who, Signal::STOP);
     eventually("it is stopped", || stat_field(who.pid, 0) == "T").await;
 }
 
@@ -119,7 +115,7 @@ async fn a_stopped_idle_shim_is_continued_for_its_next_job() {
     let started = bounded("the start", supervisor.spawn_with_input(sh("read x; exit 3"))).await;
     let (mut second, input) = started.unwrap();
     assert!(began.elapsed() < LIMIT / 3, "it is not only the limit of a start that ends the wait");
-    assert_eq!(parent(i32::try_from(second.id().unwrap()).unwrap()), shim.pid);
+    assert_eq!(shim_of(&second).pid, shim.pid);
     drop(input);
     assert_eq!(bounded("the exit", second.wait()).await.ending, Ending::Exited(3));
 }

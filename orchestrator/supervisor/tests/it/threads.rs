@@ -2,32 +2,24 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_supervisor::{Ending, Process, Spec};
-use rustix::process::{Pid, Signal, kill_process};
+use ralph_orchestrator_supervisor::{Ending, Spec};
+use rustix::process::Signal;
 
-use crate::common::{LIMIT, Watched, assert_gone, bounded, one_at_a_time, parent, pids, sh, start};
+use crate::common::{LIMIT, assert_gone, bounded, one_at_a_time, pids, sh, shim_of, signal, start};
 
 /// Leaves such a daemon in a session of its own, prints its pid, and does what follows.
 fn leaving(then: &str) -> Spec {
     let end = if cfg!(target_arch = "x86_64") { 60 } else { 93 };
     sh(&format!(
-        "setsid python3 -c '
+        "command -v python3 >/dev/null || {{ echo Python 3 is missing: apt-get install python3 >&2; exit; }}
+        setsid python3 -c '
 import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(1000,)).start()
 ctypes.CDLL(None).syscall({end}, 0)
 ' >/dev/null 2>&1 & p=$!
-        command -v python3 >/dev/null || {{ echo Python 3 is missing: apt-get install python3; exit; }}
         until read -r pid name state rest < /proc/$p/stat && [ $state = Z ]; do :; done
         echo $p; {then}"
     ))
-}
-
-fn shim_of(process: &Process) -> i32 {
-    parent(i32::try_from(process.id().unwrap()).unwrap())
-}
-
-fn kill(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
 #[tokio::test]
@@ -45,7 +37,7 @@ async fn is_ended_by_the_fork_server() {
     let _turn = one_at_a_time().await;
     let mut process = start(leaving("wait")).await;
     let daemon = pids(&mut process, 1).await;
-    kill(shim_of(&process));
+    signal(&shim_of(&process), Signal::KILL);
     let exit = bounded("the exit", process.wait()).await;
     assert_eq!((exit.ending, exit.survived), (Ending::Lost, Vec::new()));
     assert_gone(&daemon, Duration::ZERO);
@@ -72,8 +64,8 @@ async fn is_ended_when_its_killed_shim_was_the_last() {
     let _turn = one_at_a_time().await;
     let mut process = start(leaving("wait")).await;
     let mut all = pids(&mut process, 1).await;
-    all.push(Watched::new(shim_of(&process)));
-    kill(all[1].pid);
+    all.push(shim_of(&process));
+    signal(&all[1], Signal::KILL);
     drop(process);
     assert_gone(&all, LIMIT);
 }

@@ -5,13 +5,13 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_supervisor::{Ending, Process, Stop, Supervisor};
+use ralph_orchestrator_supervisor::{Ending, Stop, Supervisor};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::common::{
     LIMIT, MS, NEVER, Watched, assert_gone, bounded, eventually, lines, one_at_a_time, parent,
-    pids, program, sh, start, stat_field, supervisor, with_grace,
+    pids, program, sh, shim_of, signal, start, stat_field, supervisor, with_grace,
 };
 
 /// Runs a script that sets `p` to the pid of a `sleep` that it leaves, which shall be named and ended.
@@ -232,14 +232,6 @@ async fn a_slow_reader_loses_nothing_when_the_tree_is_gone() {
     assert!(!bounded("the exit", process.wait()).await.leaked);
 }
 
-fn shim_of(process: &Process) -> Watched {
-    Watched::new(parent(i32::try_from(process.id().unwrap()).unwrap()))
-}
-
-fn signal(who: &Watched, signal: Signal) {
-    kill_process(Pid::from_raw(who.pid).unwrap(), signal).unwrap();
-}
-
 #[tokio::test]
 async fn without_its_shim_the_whole_tree_dies() {
     let _turn = one_at_a_time().await;
@@ -347,7 +339,7 @@ async fn who_cannot_be_ended_is_named_with_its_pid_and_its_start() {
     let exit = tokio::time::timeout(patience, process.wait()).await.unwrap();
     let named: Vec<_> = exit.survived.iter().map(ToString::to_string).collect();
     let started: u64 = stat_field(left[0].pid, 19).parse().unwrap();
-    kill_process(Pid::from_raw(left[0].pid).unwrap(), Signal::KILL).unwrap();
+    signal(&left[0], Signal::KILL);
     assert_eq!(named, [format!("sleep (pid {})", left[0].pid)]);
     assert_eq!(exit.survived[0].started, started);
     assert_eq!((exit.ending, exit.left_behind), (Ending::Exited(0), vec!["sleep".to_owned()]));
@@ -365,9 +357,9 @@ async fn a_daemon_whose_shim_and_fork_server_were_killed_is_found_by_its_environ
     spec.env.insert("RALPH_ITERATION".to_owned(), "1".to_owned());
     let mut process = bounded("the start", supervisor.spawn(spec)).await.unwrap();
     let daemon = pids(&mut process, 1).await;
-    let shim = parent(i32::try_from(process.id().unwrap()).unwrap());
-    for pid in [parent(shim), shim] {
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let shim = shim_of(&process);
+    for who in [Watched::new(parent(shim.pid)), shim] {
+        signal(&who, Signal::KILL);
     }
     let exit = bounded("the exit", process.wait()).await;
     assert_gone(&daemon, Duration::ZERO);
