@@ -12,7 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
-use command_fds::CommandFdExt as _;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
@@ -26,8 +25,6 @@ use crate::procfs;
 use crate::shim::signal;
 use crate::wire::{GUARD, MAX_FORK_FDS};
 
-/// The fork server's end of the request socket, as its file descriptor.
-const REQUEST_FD: i32 = 3;
 /// The number of idle shims that are kept.
 const MAX_IDLE: usize = 4;
 
@@ -44,7 +41,7 @@ struct LaunchPlan {
     program: PathBuf,
     /// Its name in process lists.
     name: Option<OsString>,
-    leading_args: Vec<OsString>,
+    args: Vec<OsString>,
 }
 
 #[derive(Debug, Default)]
@@ -78,12 +75,8 @@ pub(crate) struct IdleShim {
 }
 
 impl ForkServer {
-    pub(crate) fn new(
-        program: PathBuf,
-        name: Option<OsString>,
-        leading_args: Vec<OsString>,
-    ) -> Self {
-        let plan = Arc::new(LaunchPlan { program, name, leading_args });
+    pub(crate) fn new(program: PathBuf, name: Option<OsString>, args: Vec<OsString>) -> Self {
+        let plan = Arc::new(LaunchPlan { program, name, args });
         Self { plan, state: Mutex::new(ServerState::Stopped) }
     }
 
@@ -151,16 +144,15 @@ impl LaunchPlan {
             command.arg0(name);
         }
         command
-            .args(&self.leading_args)
-            .arg(REQUEST_FD.to_string())
+            .args(&self.args)
             .env_clear()
             // The orchestrator handles Ctrl-C at the terminal.
             .process_group(0)
-            .stdin(Stdio::null())
+            // As its standard input: whatever has to be arranged between fork and exec would make this a copy of
+            // the whole program's memory, which other threads wait for.
+            .stdin(theirs)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .fd_mappings(vec![command_fds::FdMapping { parent_fd: theirs, child_fd: REQUEST_FD }])
-            .map_err(io::Error::other)?;
+            .stderr(Stdio::null());
         let process = command.spawn()?;
         let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
         Ok(RunningServer { requests: ours, pid, process: Some(process) })

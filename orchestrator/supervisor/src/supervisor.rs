@@ -76,11 +76,10 @@ impl fmt::Debug for MakeSandbox {
 }
 
 impl Supervisor {
-    /// Creates a supervisor whose fork server is another program; `leading_args` precede the arguments added
-    /// here.
+    /// Creates a supervisor whose fork server is another program, which is started with these arguments.
     #[must_use]
-    pub fn new(program: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self::with(Arc::new(ForkServer::new(program, None, leading_args)), Arc::default())
+    pub fn new(program: PathBuf, args: Vec<OsString>) -> Self {
+        Self::with(Arc::new(ForkServer::new(program, None, args)), Arc::default())
     }
 
     /// Creates a supervisor whose fork server is the running program, even if its file was replaced. Its

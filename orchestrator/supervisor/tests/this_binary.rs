@@ -36,7 +36,7 @@ fn main() {
         assert_eq!(read(&shim, "comm"), "ralph-supervise\n");
         assert_eq!(read(&fork_server, "comm"), "ralph-forksrv\n");
         let own_name = std::env::args().next().unwrap();
-        assert_eq!(read(&fork_server, "cmdline"), format!("{own_name}\0__supervise\x003\0"));
+        assert_eq!(read(&fork_server, "cmdline"), format!("{own_name}\0__supervise\0"));
         assert_eq!(read(&fork_server, "environ"), "", "secrets are for the agent alone");
         process.stop(Stop::Terminate);
         let exit = process.wait().await;

@@ -62,14 +62,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let mut args = args.into_iter();
-    let (Some(fd), None) = (args.next().and_then(|fd| fd.to_str()?.parse().ok()), args.next())
-    else {
+    if args.into_iter().next().is_some() {
         return refuse("invalid arguments; only ralph-orchestrator starts it");
-    };
-    match sys::take_fd(fd) {
+    }
+    match sys::take_stdin_socket() {
         Ok(requests) => fork_server::serve(requests),
-        Err(_) => refuse("no open socket; only ralph-orchestrator starts it"),
+        Err(_) => refuse("standard input is no socket; only ralph-orchestrator starts it"),
     }
 }
 

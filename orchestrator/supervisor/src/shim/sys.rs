@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -11,23 +12,24 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::MountAttrFlags;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Pid, Signal};
+use rustix::stdio::dup2_stdin;
 use rustix::thread::UnshareFlags;
 
 use crate::wire::{Job, Status};
 
-/// Takes an inherited file descriptor, given as an argument.
-pub(super) fn take_fd(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_GETFD takes any number, and fails for one that is not open.
-    if fd <= libc::STDERR_FILENO || unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
-        return Err(Errno::BADF.into());
+/// Takes the socket that is standard input, and leaves the null device in its place.
+pub(super) fn take_stdin_socket() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if sockopt::socket_type(&stdin)? != SocketType::SEQPACKET {
+        return Err(Errno::NOTSOCK.into());
     }
-    // SAFETY: it is open, and whoever started this process gave it away for this use alone: nothing
-    // else ran before that could own it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let socket = fcntl_dupfd_cloexec(&stdin, libc::STDERR_FILENO + 1)?;
+    dup2_stdin(File::open("/dev/null")?)?;
+    Ok(socket)
 }
 
 /// Marks every file descriptor but the three standard ones close-on-exec, whoever opened it.

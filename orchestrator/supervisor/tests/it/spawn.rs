@@ -138,6 +138,7 @@ fn a_shim_started_by_hand_says_what_it_is() {
     for args in [
         &[][..],
         &["__supervise"],
+        &["__supervise", "3"],
         &["99", "-", "1", "1", "1", "--", "/bin/true"],
         &["1", "-", "1", "1", "1", "--", "/bin/true"],
     ] {
