@@ -151,7 +151,7 @@ fn every_file_of_the_large_parts_is_in_its_table() {
 fn every_step_of_the_walks_is_where_the_page_says() {
     let text = page("docs/dev/walkthrough.md");
     let steps: Vec<Vec<&str>> = rows(&text).filter(|row| row[0].contains(".rs`")).collect();
-    assert!(steps.len() > 80, "{}", steps.len());
+    assert!(steps.len() > 70, "{}", steps.len());
     for step in steps {
         let (file, function) = (step[0].trim_matches('`'), step[1].trim_matches('`'));
         let source = page(file);
@@ -177,7 +177,7 @@ fn the_hops_are_those_of_the_walks() {
         .map(|part| rows(part).filter(|row| row[0].contains(".rs`")).count())
         .collect();
     // A part of a walk begins where the one before it ends.
-    let hops = [counted[0] - 1, counted[1] - 1, counted[2], counted[3] - 1].map(|n| n.to_string());
+    let hops = [counted[0] - 1, counted[1] - 1 + counted[2], counted[3] - 1].map(|n| n.to_string());
     let listed: Vec<String> =
         rows(&text).filter(|row| row[0].contains("](#")).map(|row| row[1].to_owned()).collect();
     assert_eq!(listed, hops);

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// Returns the path as text: UTF-8 as it is, any other byte as `\xNN`, a backslash doubled.
 #[must_use]
 pub fn escape(path: &Path) -> String {
+    if let Some(text) = path.to_str().filter(|text| !text.contains('\\')) {
+        return text.to_owned();
+    }
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         text.push_str(&chunk.valid().replace('\\', "\\\\"));

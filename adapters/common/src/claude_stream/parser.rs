@@ -181,7 +181,14 @@ impl ClaudeParser {
                 }
             }
             Message::RateLimit(limit) => self.limit(limit, events),
-            Message::Result(outcome) => self.result(*outcome, events),
+            Message::Result(outcome) => {
+                if self.session.is_none() {
+                    self.session.clone_from(&outcome.session_id);
+                }
+                events.push(usage(self.meter.result(&outcome)));
+                events.extend(self.context.result(&outcome));
+                self.outcome = Some(*outcome);
+            }
             Message::Other { kind, .. } => self.count_unread(&kind),
         }
     }
@@ -251,15 +258,6 @@ impl ClaudeParser {
             events.push(usage(Usage { tokens: Some(tokens), ..Usage::default() }));
         }
         events.extend(context);
-    }
-
-    fn result(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
-        if self.session.is_none() {
-            self.session.clone_from(&outcome.session_id);
-        }
-        events.push(usage(self.meter.result(&outcome)));
-        events.extend(self.context.result(&outcome));
-        self.outcome = Some(outcome);
     }
 
     fn count_unread(&mut self, kind: &str) {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::cancel::CancelToken;
-use super::validation_policy::ConfiguredValidator;
-use ralph_orchestrator_contract::{CancelReason, ValidationContext, Verdict};
+use ralph_orchestrator_contract::{CancelReason, Verdict};
 
 /// How long a cancelled validator may take to end.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
@@ -20,28 +19,41 @@ pub(super) enum WaitEnd {
     Cancelled(CancelReason),
 }
 
-/// Executes a validator until `end` resolves; `None` if it was cancelled.
-pub(super) async fn execute(
-    check: &ConfiguredValidator,
-    context: ValidationContext<'_>,
-    end: impl Future<Output = WaitEnd>,
-) -> Option<Verdict> {
-    let (cancel_sender, cancelled) = watch::channel(None);
-    let cancel = CancelToken::new(cancelled);
-    let mut work = check.validator.validate(context, &cancel);
-    let end = tokio::select! {
-        biased;
-        verdict = &mut work => return Some(verdict),
-        end = end => end,
-    };
-    let (reason, verdict) = match end {
-        WaitEnd::TimedOut(after) => (CancelReason::Timeout, Some(timed_out(after))),
-        WaitEnd::Cancelled(reason) => (reason, None),
-    };
-    // The validator ends its processes; if it cannot, dropping it does.
-    cancel_sender.send_replace(Some(reason));
-    drop(tokio::time::timeout(GRACE, &mut work).await);
-    verdict
+/// One execution of a validator.
+pub(super) struct Execution {
+    /// Ends it early.
+    pub(super) cancel: CancelToken,
+    sender: watch::Sender<Option<CancelReason>>,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        let (sender, cancelled) = watch::channel(None);
+        Self { cancel: CancelToken::new(cancelled), sender }
+    }
+}
+
+impl Execution {
+    /// Waits for its verdict until `end` resolves; `None` if it was cancelled.
+    pub(super) async fn wait(
+        &self,
+        mut work: impl Future<Output = Verdict> + Unpin,
+        end: impl Future<Output = WaitEnd>,
+    ) -> Option<Verdict> {
+        let end = tokio::select! {
+            biased;
+            verdict = &mut work => return Some(verdict),
+            end = end => end,
+        };
+        let (reason, verdict) = match end {
+            WaitEnd::TimedOut(after) => (CancelReason::Timeout, Some(timed_out(after))),
+            WaitEnd::Cancelled(reason) => (reason, None),
+        };
+        // The validator ends its processes; if it cannot, dropping it does.
+        self.sender.send_replace(Some(reason));
+        drop(tokio::time::timeout(GRACE, work).await);
+        verdict
+    }
 }
 
 fn timed_out(after: Duration) -> Verdict {

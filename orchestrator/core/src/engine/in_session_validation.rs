@@ -13,10 +13,12 @@ use super::error::EngineError;
 use super::execution::GRACE;
 use super::iteration_watch::{IterationWatch, PendingInspection};
 use super::session::Session;
-use super::validation_task::ValidationOutcome;
-use crate::machine::{FrozenPolicy, Input, Latch, is_unchecked};
+use crate::machine::{FrozenPolicy, Input, Latch, Validation, is_unchecked};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
+
+/// The hasher that was lent to a validation, and its result; `None` if it was cancelled.
+type ValidationOutcome = (Option<TreeHasher>, Result<Option<Validation>, EngineError>);
 
 /// A validation that the agent waits for.
 pub(super) struct PendingValidation {
@@ -85,7 +87,12 @@ impl Session {
         let claim = claim.clone();
         let (cancel, cancelled) = watch::channel(None);
         let span = info_span!("validation", in_session = true);
-        let work = Box::pin(self.validation_task(claim, cancelled, true).run().instrument(span));
+        let mut task = self.preview_task(claim, cancelled);
+        let work = async move {
+            let result = task.run().await;
+            (task.hasher, result)
+        };
+        let work = Box::pin(work.instrument(span));
         watch.validation = Some(PendingValidation { work, cancel, answer });
     }
 

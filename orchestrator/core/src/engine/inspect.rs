@@ -43,37 +43,37 @@ impl Session {
 impl InspectionTask {
     /// Returns what all detectors find.
     pub(super) async fn run(self) -> Findings {
-        if self.prompt.len() <= SHORT_PROMPT {
-            return self.find().await;
+        let is_short = self.prompt.len() <= SHORT_PROMPT;
+        let find = async move {
+            let prompt_path = self.prompt_path.as_deref();
+            let view = DetectorInput {
+                workspace: &self.workspace,
+                prompt_path,
+                // Text in the configuration is the user's: no agent can have put a claim there.
+                prompt: prompt_path.map(|_| self.prompt.as_str()),
+                final_text: self.final_text.as_deref(),
+                given: self.given.as_deref(),
+            };
+            let mut all = Findings::default();
+            for detector in self.detectors.iter() {
+                let found = detector.inspect(view).await;
+                let named = |claim| named(claim, detector.name());
+                let claims = found.claims.into_iter().take(MOST_FINDINGS);
+                all.claims.extend(claims.map(named).map(bounded));
+                let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
+                all.near_misses.extend(misses.map(bounded_miss));
+                all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
+            }
+            all
+        };
+        if is_short {
+            return find.await;
         }
         let runtime = tokio::runtime::Handle::current();
-        let found = blocking(move || runtime.block_on(self.find())).await;
-        found.unwrap_or_else(|error| Findings {
+        blocking(move || runtime.block_on(find)).await.unwrap_or_else(|error| Findings {
             warnings: vec![format!("looking for claims failed: {error}")],
             ..Findings::default()
         })
-    }
-
-    async fn find(&self) -> Findings {
-        let prompt_path = self.prompt_path.as_deref();
-        let view = DetectorInput {
-            workspace: &self.workspace,
-            prompt_path,
-            // Text in the configuration is the user's: no agent can have put a claim there.
-            prompt: prompt_path.map(|_| self.prompt.as_str()),
-            final_text: self.final_text.as_deref(),
-            given: self.given.as_deref(),
-        };
-        let mut all = Findings::default();
-        for detector in self.detectors.iter() {
-            let found = detector.inspect(view).await;
-            let named = |claim| named(claim, detector.name());
-            all.claims.extend(found.claims.into_iter().take(MOST_FINDINGS).map(named).map(bounded));
-            let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
-            all.near_misses.extend(misses.map(bounded_miss));
-            all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
-        }
-        all
     }
 }
 

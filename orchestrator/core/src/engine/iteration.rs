@@ -79,11 +79,9 @@ impl Session {
         if let Some(prompt_watch) = &mut self.prompt_watch {
             prompt_watch.restart();
         }
-        let name = self.agents.current(&self.state).name.as_str();
-        let span = info_span!("session", agent = name);
+        let span = info_span!("session", agent = self.agents.current(&self.state).name.as_str());
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start_agent(session, kept, &files).await;
-        info!("session begins");
         let result = tokio::select! {
             biased;
             result = self.run_to_end(watch, agent) => result,
@@ -92,12 +90,15 @@ impl Session {
         log_end(&result);
         let tool_calls = self.close_sink(sink).await;
         let (result, held) = result?;
-        let mut ended = self.iteration_end(self.redactor.result(result), tool_calls);
+        let result = self.redactor.result(result);
+        // What an initializer says of being done is not about the task.
+        let report = result.as_ref().ok().filter(|_| !self.state.runs_initializer());
+        let final_text = report.and_then(|report| report.final_text.clone());
+        let mut ended = self.iteration_end(result, tool_calls);
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // Before the end of the iteration is recorded: a claim in the final message is not lost then.
-        let mut inputs = self.find_claims().await?;
-        inputs.push(Input::IterationEnded(ended));
-        Ok(inputs)
+        self.record_claims(final_text).await?;
+        Ok(vec![Input::IterationEnded(ended)])
     }
 
     /// Closes the sink after the agent's last event. Returns how many tools it called.
@@ -124,6 +125,7 @@ impl Session {
         for warning in warnings.into_iter().flatten() {
             self.warn_unrecorded(&warning);
         }
+        info!("session begins");
         match early {
             Poll::Ready(result) => Box::pin(std::future::ready(result)),
             Poll::Pending => agent,
@@ -182,7 +184,6 @@ impl Session {
             Ok(report) => (IterationOutcome::Succeeded, report),
             Err(error) => (outcome_of(error.class, error.message), *error.report),
         };
-        let good = outcome == IterationOutcome::Succeeded;
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
         let capabilities = self.agents.current(&self.state).configured.description.capabilities;
@@ -200,8 +201,6 @@ impl Session {
         if let Some(complaint) = survivors_complaint(&report.survived) {
             self.warn_unrecorded(&complaint);
         }
-        // What an initializer says of being done is not about the task.
-        self.final_text = report.final_text.filter(|_| good && !self.state.runs_initializer());
         IterationEnd {
             outcome,
             usage: self.agents.current_mut(&self.state).with_cost(report.usage),

@@ -66,6 +66,28 @@ struct Known {
     digest: Option<String>,
     /// The same entry by entry, until somebody needs it.
     snapshot: Option<Arc<TreeSnapshot>>,
+    encoding: Option<EncodingSnapshot>,
+}
+
+/// A snapshot that another thread encodes meanwhile, to be stored.
+pub(super) struct EncodingSnapshot {
+    snapshot: Arc<TreeSnapshot>,
+    json: JoinHandle<String>,
+}
+
+impl EncodingSnapshot {
+    fn begin(snapshot: Arc<TreeSnapshot>) -> Self {
+        let encoded = Arc::clone(&snapshot);
+        Self { snapshot, json: spawn_blocking(move || encoded.to_json()) }
+    }
+
+    /// Returns the JSON, if it is this very snapshot.
+    pub(super) async fn finish(self, snapshot: &Arc<TreeSnapshot>) -> Option<String> {
+        if !Arc::ptr_eq(&self.snapshot, snapshot) {
+            return None;
+        }
+        self.json.await.ok()
+    }
 }
 
 impl KnownTree {
@@ -74,19 +96,30 @@ impl KnownTree {
     }
 
     pub(super) fn set(&self, digest: Option<String>) {
-        *self.lock() = Known { digest, snapshot: None };
+        *self.lock() = Known { digest, ..Known::default() };
     }
 
     fn set_observed(&self, observed: Option<&Observed>) {
         *self.lock() = Known {
             digest: observed.map(|observed| observed.tree.clone()),
             snapshot: observed.and_then(|observed| observed.snapshot.clone()),
+            encoding: None,
         };
     }
 
     /// Returns the tree entry by entry if it was observed so, once.
-    pub(super) fn take_snapshot(&self) -> Option<TreeSnapshot> {
-        self.lock().snapshot.take().map(Arc::unwrap_or_clone)
+    pub(super) fn take_snapshot(&self) -> Option<Arc<TreeSnapshot>> {
+        self.lock().snapshot.take()
+    }
+
+    /// Begins to encode the snapshot, for [`take_encoding`](Self::take_encoding).
+    pub(super) fn begin_encoding(&self) {
+        let mut known = self.lock();
+        known.encoding = known.snapshot.clone().map(EncodingSnapshot::begin);
+    }
+
+    pub(super) fn take_encoding(&self) -> Option<EncodingSnapshot> {
+        self.lock().encoding.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -208,7 +241,7 @@ mod tests {
         let known = KnownTree::default();
         known.set_observed(Some(&observed));
         assert_eq!(known.get().as_ref(), Some(&observed.tree));
-        assert_eq!(known.take_snapshot().as_ref(), Some(&snapshot));
+        assert_eq!(known.take_snapshot().as_deref(), Some(&snapshot));
         assert_eq!(known.take_snapshot(), None);
         assert_eq!(known.get().as_ref(), Some(&observed.tree));
         known.set_observed(Some(&observed));

@@ -64,13 +64,15 @@ impl CompletionPolicy {
 }
 
 impl Session {
-    /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
+    /// Asks the detectors, and records what they find before anything slow begins, so that a claim
     /// survives whatever happens then; the rest is kept until the workspace was observed.
-    pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
+    pub(super) async fn record_claims(
+        &mut self,
+        final_text: Option<String>,
+    ) -> Result<(), EngineError> {
         let made = self.recreate_workspace()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
         let restored = self.guard_memory();
-        let final_text = self.final_text.take();
         // A detector that is no part of this program may take its time.
         let enough = self.observation_allowance().expired_or_stopped();
         let findings = tokio::select! {
@@ -83,15 +85,16 @@ impl Session {
         self.begin_observation();
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warning);
         let claims = Input::ClaimsFound(findings.claims);
-        Ok(made.into_iter().chain(restored).chain(warnings).chain([claims]).collect())
+        for input in made.into_iter().chain(restored).chain(warnings).chain([claims]) {
+            self.advance(input)?;
+        }
+        Ok(())
     }
 
     /// Observes tree and evidence, and whether the configuration was changed.
     pub(super) async fn observe_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
         if self.near_misses.is_none() {
-            for input in self.find_claims().await? {
-                self.advance(input)?;
-            }
+            self.record_claims(None).await?;
         }
         if !self.state.agent.survivors.is_empty() {
             // They may change the work as long as they live.

@@ -1,32 +1,29 @@
 //! The paths that counted in the workspace when the run began: they count to the run's end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
-use super::observation::Observed;
 use super::session::Session;
 use crate::store::{Layout, StateError, Store};
-use crate::workspace::PinnedPaths;
+use crate::workspace::{PinnedPaths, TreeSnapshot};
 use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// The stored form, in JSON.
 #[derive(Default, Serialize, Deserialize)]
 struct StoredPaths {
-    paths: BTreeSet<String>,
+    paths: Vec<String>,
 }
 
 impl Session {
     /// Stores the paths that count now for the run.
-    pub(super) fn pin_paths(&mut self, observed: &Observed) -> Result<(), EngineError> {
-        let Some(snapshot) = &observed.snapshot else { return Ok(()) };
+    pub(super) fn pin_paths(&mut self, snapshot: &TreeSnapshot) -> Result<(), EngineError> {
         self.pinned = Arc::new(snapshot.paths().collect());
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored = StoredPaths { paths: snapshot.paths().map(|path| escape(&path)).collect() };
+        let stored = StoredPaths { paths: snapshot.paths().map(escape).collect() };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.write_signed_file(Layout::PATHS, &object)?;

@@ -29,6 +29,7 @@ use super::scratch::ScratchDir;
 use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy};
+use super::validation_task::Selection;
 use crate::machine::{
     Effect, FrozenPolicy, Input, LaunchDigests, Now, ObservedEvidence, Record, RunLimits,
     RunStarted, StartIteration, StartOptions, State, StopReason, step,
@@ -89,8 +90,6 @@ pub struct Session {
     pub(super) stop: StopRequests,
     /// Runtime when the agent was last started, in milliseconds.
     pub(super) began_ms: u64,
-    /// The final message of the iteration that just ended well.
-    pub(super) final_text: Option<String>,
     /// Near misses, until the workspace is observed.
     pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent is given in the iteration that is about to start.
@@ -321,7 +320,10 @@ impl Session {
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
-            self.pin_paths(&observed)?;
+            if let Some(snapshot) = &observed.snapshot {
+                self.encode_baseline_snapshot(snapshot);
+                self.pin_paths(snapshot)?;
+            }
             // Nothing changes the workspace until the first observation, which would find the same.
             self.observation = Some(WorkspaceObservation::Done(observed.clone()));
             (observed.tree, observed.evidence)
@@ -365,22 +367,20 @@ impl Session {
         for effect in effects {
             trace::effect(&effect);
             match effect {
-                Effect::Append(record) => self.append(&record)?,
+                Effect::Append(record) => {
+                    if self.store.append(&record)? {
+                        let message =
+                            "the state directory was changed from outside; it was written again";
+                        self.warn_unrecorded(message);
+                    }
+                    trace::record(&record);
+                    self.announce(&record);
+                }
                 Effect::Latch => self.store.latch(&self.state.latch)?,
                 other => rest.push(other),
             }
         }
         Ok(rest)
-    }
-
-    fn append(&mut self, record: &Record) -> Result<(), EngineError> {
-        if self.store.append(record)? {
-            let message = "the state directory was changed from outside; it was written again";
-            self.warn_unrecorded(message);
-        }
-        trace::record(record);
-        self.announce(record);
-        Ok(())
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
@@ -399,7 +399,7 @@ impl Session {
             }
             Effect::Validate(claim) => {
                 let span = info_span!("validation", iteration = self.state.iterations);
-                let done = self.validate(&claim).instrument(span).await;
+                let done = self.validate(Selection::All, claim).instrument(span).await;
                 done.map(|done| vec![Input::Validated(done)])
             }
             Effect::Prepare(start) => {

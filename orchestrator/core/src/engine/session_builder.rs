@@ -178,7 +178,6 @@ impl SessionBuilder {
             known_tree: KnownTree::default(),
             observer: Arc::new(NoObserver),
             stop: watch::channel(0).1,
-            final_text: None,
             near_misses: None,
             prepared: None,
             sent_prompt: None,

@@ -8,7 +8,7 @@ use ralph_orchestrator_safe_fs::real_path;
 
 use super::bytecode::BytecodeDir;
 use super::clock::millis;
-use super::execution::{WaitEnd, execute};
+use super::execution::{Execution, WaitEnd};
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;
@@ -137,7 +137,9 @@ impl CompletionPolicy {
                 WaitEnd::TimedOut(time)
             };
             // Nothing cancels it.
-            let Some(verdict) = execute(check, context, end).await else { continue };
+            let execution = Execution::default();
+            let work = check.validator.validate(context, &execution.cancel);
+            let Some(verdict) = execution.wait(work, end).await else { continue };
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: check.info.required,

@@ -10,25 +10,26 @@ use super::error::EngineError;
 use super::execution::GRACE;
 use super::session::Session;
 use super::stop::stop_requested;
-use super::validation_task::{Selection, ValidationTask};
-use crate::machine::{BaselineCheck, Validation, ValidatorVerdict};
+use super::validation_policy::baseline_mode;
+use super::validation_task::{Selection, ValidationTask, is_stored};
+use crate::machine::{BaselineCheck, BaselineMode, Validation, ValidatorVerdict};
 use crate::store::store_evidence;
+use crate::workspace::TreeSnapshot;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, Verdict,
 };
 
 impl Session {
-    /// Returns the task of validating the work as it is now, which `cancel` ends early.
-    pub(super) fn validation_task(
+    /// Returns the task of validating the work as it is now, while the agent runs, which `cancel` ends early.
+    pub(super) fn preview_task(
         &mut self,
         claim: Claim,
         cancel: watch::Receiver<Option<CancelReason>>,
-        is_preview: bool,
     ) -> ValidationTask {
-        self.selected_validation_task(Selection::All, claim, cancel, is_preview)
+        self.validation_task(Selection::All, claim, cancel, true)
     }
 
-    fn selected_validation_task(
+    fn validation_task(
         &mut self,
         selection: Selection,
         claim: Claim,
@@ -70,12 +71,11 @@ impl Session {
         }
     }
 
-    /// Runs all validators in order, on one tree. Accepted evidence is copied before anything is recorded.
-    pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
-        let mut validation = self.run_validators(Selection::All, claim.clone()).await?;
-        if validation.interrupted || validation.out_of_time {
-            return Ok(validation);
-        }
+    /// Copies the evidence of an accepted claim, before anything is recorded.
+    async fn keep_accepted(
+        &mut self,
+        mut validation: Validation,
+    ) -> Result<Validation, EngineError> {
         if validation.tampering.is_empty() {
             match self.store_evidence(&mut validation.verdicts)? {
                 Some(evidence) => validation.evidence = evidence,
@@ -89,9 +89,17 @@ impl Session {
         Ok(validation)
     }
 
+    /// Begins to encode what is stored before the baseline is checked, beside what is recorded until then.
+    pub(super) fn encode_baseline_snapshot(&self, snapshot: &TreeSnapshot) {
+        let is_checked = baseline_mode(self.config.completion.baseline) != BaselineMode::Off;
+        if is_checked && is_stored(snapshot, &self.policy, Selection::RequiredChecks) {
+            self.known_tree.begin_encoding();
+        }
+    }
+
     /// Runs the required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
-        let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
+        let done = self.validate(Selection::RequiredChecks, baseline_claim()).await?;
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
         warnings
             .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
@@ -107,15 +115,27 @@ impl Session {
         Ok(BaselineCheck { tree, evidence, ..check })
     }
 
-    /// Runs validators while the runtime is recorded.
-    async fn run_validators(
+    /// Runs validators in order, on one tree, while the runtime is recorded.
+    pub(super) async fn validate(
         &mut self,
         selection: Selection,
         claim: Claim,
     ) -> Result<Validation, EngineError> {
         let (cancel, cancelled) = watch::channel(None);
-        let mut work =
-            Box::pin(self.selected_validation_task(selection, claim, cancelled, false).run());
+        let mut task = self.validation_task(selection, claim, cancelled, false);
+        let mut work = Box::pin(async move {
+            let result = match task.run().await {
+                // A cancelled validation decides nothing; only what it left is recorded.
+                Ok(None) => task.find_artefacts().await.map(|artefacts| Validation {
+                    artefacts,
+                    interrupted: true,
+                    ..Validation::default()
+                }),
+                Ok(Some(validation)) => Ok(validation),
+                Err(error) => Err(error),
+            };
+            (task.hasher, result)
+        });
         let (mut stop, mut allowance) = (self.stop.clone(), self.validation_allowance());
         let mut inbox = self.lend_inbox_watch();
         let (hasher, result) = loop {
@@ -145,11 +165,13 @@ impl Session {
         };
         self.return_inbox_watch(inbox);
         self.hasher = hasher;
-        let validation = result?.unwrap_or_default();
+        let validation = result?;
         if !validation.interrupted {
-            return Ok(validation);
+            return match selection {
+                Selection::All => self.keep_accepted(validation).await,
+                Selection::Checks | Selection::RequiredChecks => Ok(validation),
+            };
         }
-        // A cancelled validation decides nothing; only what it left is recorded.
         let out_of_time = *cancel.borrow() == Some(CancelReason::MaxRuntime);
         Ok(Validation { interrupted: !out_of_time, out_of_time, ..validation })
     }

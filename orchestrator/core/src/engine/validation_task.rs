@@ -14,7 +14,7 @@ use super::cancel::CancelToken;
 use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
 use super::error::EngineError;
 use super::evidence_check;
-use super::execution::{self, WaitEnd};
+use super::execution::{Execution, WaitEnd};
 use super::observation::KnownTree;
 use super::observe::{observe_evidence, scan};
 use super::protection::{ProtectedState, Protection};
@@ -85,24 +85,12 @@ impl Selection {
     }
 }
 
-/// The hasher that was lent to a validation, and its result; `None` if it was cancelled.
-pub(super) type ValidationOutcome = (Option<TreeHasher>, Result<Option<Validation>, EngineError>);
-
 impl ValidationTask {
-    /// Runs all validators in order, on one tree. Stores no evidence.
-    pub(super) async fn run(mut self) -> ValidationOutcome {
-        let mut result = self.validate().await;
-        if matches!(result, Ok(None)) && !self.is_preview {
-            result = self.find_artefacts().await.map(|artefacts| {
-                Some(Validation { artefacts, interrupted: true, ..Validation::default() })
-            });
-        }
-        (self.hasher, result)
-    }
-
-    async fn validate(&mut self) -> Result<Option<Validation>, EngineError> {
+    /// Runs all validators in order, on one tree, and once more if they changed it; `None` if it was cancelled.
+    /// Stores no evidence.
+    pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.snapshot_before().await? else { return Ok(None) };
-        self.store_snapshot(&before)?;
+        self.store_snapshot(&before).await?;
         if self.is_preview && !self.observe_preview(before.digest().as_str()).await? {
             return Ok(None);
         }
@@ -144,7 +132,7 @@ impl ValidationTask {
         }))
     }
 
-    fn begin_changes(&self, before: TreeSnapshot) -> WorkspaceChanges {
+    fn begin_changes(&self, before: Arc<TreeSnapshot>) -> WorkspaceChanges {
         let known = artefact_paths(&self.artefacts).collect();
         WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known)
     }
@@ -153,7 +141,7 @@ impl ValidationTask {
         self.changes.as_ref().is_some_and(WorkspaceChanges::is_settled)
     }
 
-    /// Runs these validators in order, once; `None` if it was cancelled.
+    /// Runs these validators in order, each as often in a row as it has to accept; `None` if it was cancelled.
     async fn run_once(
         &mut self,
         checks: &[&ConfiguredValidator],
@@ -161,15 +149,36 @@ impl ValidationTask {
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let mut verdicts = Vec::new();
         for check in checks {
-            let Some(mut verdict) = self.run_validator(check, protection).await? else {
-                return Ok(None);
+            let started = Instant::now();
+            // By the clock of the run: a time of standstill is nobody's fault.
+            let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
+            let passes = check.validator.passes_required().max(1);
+            let mut pass = 1;
+            let mut verdict = loop {
+                let Some(verdict) = self.execute(check, protection, until_ms).await? else {
+                    return Ok(None);
+                };
+                let whom = format!("`{}`", check.info.name);
+                let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
+                    return Ok(None);
+                };
+                if !intact || pass == passes || !verdict.is_accepted() {
+                    break with_pass_count(verdict, pass, passes);
+                }
+                pass += 1;
             };
+            let duration_ms = millis(started.elapsed());
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
                 let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
-                verdict.verdict = error.unwrap_or(verdict.verdict);
+                verdict = error.unwrap_or(verdict);
             }
-            verdicts.push(verdict);
+            verdicts.push(ValidatorVerdict {
+                validator: check.info.name.clone(),
+                required: check.info.required,
+                duration_ms,
+                verdict,
+            });
         }
         Ok(Some(verdicts))
     }
@@ -189,7 +198,9 @@ impl ValidationTask {
     }
 
     /// Returns what cancelled validators have left, so that the next start does not have to.
-    async fn find_artefacts(&mut self) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
+    pub(super) async fn find_artefacts(
+        &mut self,
+    ) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
         let Some(changes) = self.changes.take() else { return Ok(BTreeMap::new()) };
         let Some(now) = self.snapshot().await? else { return Ok(BTreeMap::new()) };
         self.disk.remove_private(&self.snapshot_file)?;
@@ -223,14 +234,14 @@ impl ValidationTask {
 
     /// Returns what is there before validators run, observed now unless nothing was run since it was observed
     /// last, and nothing can be accepted.
-    async fn snapshot_before(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
+    async fn snapshot_before(&mut self) -> Result<Option<Arc<TreeSnapshot>>, EngineError> {
         if self.selection == Selection::RequiredChecks
             && let Some(known) = self.known_tree.take_snapshot()
         {
             self.held.verify()?;
             return Ok(Some(known));
         }
-        self.snapshot().await
+        Ok(self.snapshot().await?.map(Arc::new))
     }
 
     async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
@@ -249,47 +260,17 @@ impl ValidationTask {
 
     /// Stores what is there before validators run. If the orchestrator does not live to their end, the next
     /// start compares with it to find what they left.
-    fn store_snapshot(&self, before: &TreeSnapshot) -> Result<(), EngineError> {
-        let runs_check =
-            |check: &ConfiguredValidator| self.selection.includes(check) && check.info.runs_check;
-        let is_needed = self.policy.validators.iter().any(runs_check);
-        if self.is_preview || !is_needed || before.len() > MOST_STORED_ENTRIES {
+    async fn store_snapshot(&self, before: &Arc<TreeSnapshot>) -> Result<(), EngineError> {
+        if self.is_preview || !is_stored(before, &self.policy, self.selection) {
             return Ok(());
         }
-        self.disk.write_unsynced(&self.snapshot_file, before.to_json().as_bytes())?;
-        Ok(())
-    }
-
-    /// Runs one validator as often as it has to accept; `None` if it was cancelled.
-    async fn run_validator(
-        &self,
-        check: &ConfiguredValidator,
-        protection: &mut Protection,
-    ) -> Result<Option<ValidatorVerdict>, EngineError> {
-        let started = Instant::now();
-        // By the clock of the run: a time of standstill is nobody's fault.
-        let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
-        let passes = check.validator.passes_required().max(1);
-        let mut pass = 1;
-        let verdict = loop {
-            let Some(verdict) = self.execute(check, protection, until_ms).await? else {
-                return Ok(None);
-            };
-            let whom = format!("`{}`", check.info.name);
-            let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
-                return Ok(None);
-            };
-            match verdict {
-                Verdict::Accepted { .. } if intact && pass < passes => pass += 1,
-                verdict => break with_pass_count(verdict, pass, passes),
-            }
+        let encoded = match self.known_tree.take_encoding() {
+            Some(encoding) => encoding.finish(before).await,
+            None => None,
         };
-        Ok(Some(ValidatorVerdict {
-            validator: check.info.name.clone(),
-            required: check.info.required,
-            duration_ms: millis(started.elapsed()),
-            verdict,
-        }))
+        let json = encoded.unwrap_or_else(|| before.to_json());
+        self.disk.write_unsynced(&self.snapshot_file, json.as_bytes())?;
+        Ok(())
     }
 
     /// Executes a validator once; `None` if it was cancelled.
@@ -315,7 +296,9 @@ impl ValidationTask {
         };
         self.known_tree.set(None);
         let end = self.wait_end(until_ms, check.timeout);
-        match execution::execute(check, context, end).await {
+        let execution = Execution::default();
+        let work = check.validator.validate(context, &execution.cancel);
+        match execution.wait(work, end).await {
             Some(verdict) => evidence_check::checked(verdict).await.map(Some),
             None => Ok(None),
         }
@@ -352,6 +335,17 @@ impl ValidationTask {
             }
         }
     }
+}
+
+/// Whether a snapshot is stored before the validators of this selection run.
+pub(super) fn is_stored(
+    snapshot: &TreeSnapshot,
+    policy: &CompletionPolicy,
+    selection: Selection,
+) -> bool {
+    let runs_check =
+        |check: &ConfiguredValidator| selection.includes(check) && check.info.runs_check;
+    snapshot.len() <= MOST_STORED_ENTRIES && policy.validators.iter().any(runs_check)
 }
 
 /// Adds to a verdict after how many executions it came, if several were required.

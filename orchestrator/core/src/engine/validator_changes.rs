@@ -42,7 +42,7 @@ pub(super) struct WorkspaceChanges {
     /// Digest of it before the first validator of this attempt.
     before: TreeDigest,
     /// As it was last seen.
-    now: TreeSnapshot,
+    now: Arc<TreeSnapshot>,
     /// What was there when the run began is work, whoever makes it again.
     pinned: Arc<PinnedPaths>,
     /// Artefacts, those of this validation included.
@@ -67,7 +67,7 @@ pub(super) struct Outcome {
 
 impl WorkspaceChanges {
     pub(super) fn begin(
-        before: TreeSnapshot,
+        before: Arc<TreeSnapshot>,
         pinned: Arc<PinnedPaths>,
         known: BTreeSet<PathBuf>,
     ) -> Self {
@@ -93,6 +93,7 @@ impl WorkspaceChanges {
         if diff.is_empty() {
             return None;
         }
+        let now = Arc::new(now);
         if check.is_read_only() {
             self.is_read_only_broken = true;
             self.now = now;
@@ -249,7 +250,7 @@ impl Session {
         let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
         let known = artefact_paths(&self.state.workspace.artefacts).collect();
-        let changes = WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known);
+        let changes = WorkspaceChanges::begin(Arc::new(before), Arc::clone(&self.pinned), known);
         let left = now.map(|now| changes.into_artefacts(&now)).unwrap_or_default();
         let paths = left.into_values().flatten().collect();
         Ok(Some(Input::Artefacts(paths)))

@@ -157,6 +157,11 @@ impl FileHasher {
         }
     }
 
+    /// Makes room for so many files.
+    pub(super) fn reserve(&mut self, files: usize) {
+        self.known.reserve(files);
+    }
+
     /// Returns a hasher for another thread in this pass, which knows nothing yet.
     pub(super) fn sibling(&self) -> Self {
         let mut sibling = Self::new(Arc::clone(&self.cancel));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
@@ -168,7 +168,8 @@ fn a_workspace_within_a_repository_follows_its_rules() {
     let paths = || {
         let mut hasher =
             ralph_orchestrator_core::workspace::TreeHasher::new(pkg.clone(), Vec::new());
-        let paths = hasher.snapshot().unwrap().paths().collect::<Vec<_>>();
+        let snapshot = hasher.snapshot().unwrap();
+        let paths = snapshot.paths().collect::<Vec<_>>();
         paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(paths(), [".gitignore", "b.log", "src/f", "tracked.log"]);
@@ -285,7 +286,7 @@ proptest! {
         let counted = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
             paths.into_iter().filter(|path| !path.ends_with(".gitignore")).collect()
         };
-        let mut ours = counted(ws.hasher().snapshot().unwrap().paths().collect::<Vec<_>>());
+        let mut ours = counted(ws.hasher().snapshot().unwrap().paths().map(Path::to_owned).collect());
         ours.sort_unstable();
         prop_assert_eq!(ours, counted(counted_by_git(&ws)), "rules: {:?}", rules);
     }

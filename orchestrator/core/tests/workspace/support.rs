@@ -97,7 +97,8 @@ impl Workspace {
 
     /// What counts, as text.
     pub(crate) fn paths(&self) -> Vec<String> {
-        let paths = self.hasher().snapshot().unwrap().paths().collect::<Vec<_>>();
+        let snapshot = self.hasher().snapshot().unwrap();
+        let paths = snapshot.paths().collect::<Vec<_>>();
         paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect()
     }
 }

@@ -104,6 +104,11 @@ impl Inventory {
         self.met = 0;
     }
 
+    /// Makes room for so many entries.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.files.reserve(entries);
+    }
+
     /// Takes in the entry at `path`, which has this number; `identity` stands for all that tells its
     /// states apart.
     pub(super) fn note(
@@ -128,7 +133,7 @@ impl Inventory {
         let version = Version { identity, lines };
         let known = Known { path: path.into(), version, pass: self.pass };
         let was = self.files.insert(number, known);
-        self.changed(number, path.into(), was.map(|was| was.version));
+        self.changed(number, path, was.map(|was| was.version));
     }
 
     /// Ends a pass that has met everything: what it has not met is gone.
@@ -137,18 +142,18 @@ impl Inventory {
             let pass = self.pass;
             let gone: Vec<_> = self.files.extract_if(|_, known| known.pass != pass).collect();
             for (number, was) in gone {
-                self.changed(number, was.path, Some(was.version));
+                self.changed(number, &was.path, Some(was.version));
             }
         }
         self.is_complete = true;
     }
 
-    fn changed(&mut self, number: u64, path: Box<[u8]>, was: Option<Version>) {
+    fn changed(&mut self, number: u64, path: &[u8], was: Option<Version>) {
         if !self.is_marked {
             return self.forget(was);
         }
         match self.before.entry(number) {
-            Entry::Vacant(place) => drop(place.insert((path, was))),
+            Entry::Vacant(place) => drop(place.insert((path.into(), was))),
             // Neither as it was at that time nor as it is now.
             Entry::Occupied(_) => self.forget(was),
         }

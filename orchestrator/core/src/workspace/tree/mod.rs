@@ -33,8 +33,9 @@ use prefetch::{Prefetch, beside};
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 use read_ahead::ReadAhead;
+use snapshot::Entries;
 pub use snapshot::{TreeDiff, TreeSnapshot};
-use walk::{Cancelled, Entries, TreeWalker};
+use walk::{Cancelled, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
 const MAX_DEPTH: usize = 1024;
@@ -267,6 +268,10 @@ impl TreeHasher {
         let prefetch = Prefetch::new(&real, &folders, count).filter(|_| !is_new);
         let (tracked, prefix) = filter.tracked();
         let unread = is_new.then(|| tracked.beneath(&prefix));
+        if let Some(files) = &unread {
+            self.hasher.reserve(files.len());
+            self.inventory.reserve(files.len());
+        }
         let read_ahead = unread.and_then(|files| ReadAhead::new(&real, files));
         let mut second = self.hasher.sibling();
         let known = (&mut self.hasher, &mut self.inventory);

@@ -1,17 +1,19 @@
 //! Paths that count whatever ignore rules say.
 
 use ralph_orchestrator_safe_fs::path_bytes;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Paths that count in the digest of a workspace, relative to it: those that were there when a run began.
 /// An agent that ignores them, or stops tracking them, hides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PinnedPaths(BTreeSet<Box<[u8]>>);
+pub struct PinnedPaths(Vec<Box<[u8]>>);
 
 impl<P: AsRef<Path>> FromIterator<P> for PinnedPaths {
     fn from_iter<I: IntoIterator<Item = P>>(paths: I) -> Self {
-        Self(paths.into_iter().map(|path| path_bytes(path.as_ref()).into()).collect())
+        let mut sorted: Vec<_> =
+            paths.into_iter().map(|path| path_bytes(path.as_ref()).into()).collect();
+        sorted.sort();
+        Self(sorted)
     }
 }
 
@@ -23,13 +25,13 @@ impl PinnedPaths {
     }
 
     pub(super) fn has(&self, path: &[u8]) -> bool {
-        self.0.contains(path)
+        self.0.binary_search_by(|known| (**known).cmp(path)).is_ok()
     }
 
     /// Whether one lies beneath this folder.
     pub(super) fn has_beneath(&self, folder: &[u8]) -> bool {
         let prefix = [folder, b"/"].concat();
-        let mut from = self.0.range(prefix.clone().into_boxed_slice()..);
-        from.next().is_some_and(|path| path.starts_with(&prefix))
+        let first = self.0.partition_point(|path| **path < *prefix);
+        self.0.get(first).is_some_and(|path| path.starts_with(&prefix))
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_safe_fs::{FileFingerprint, list_flags, open_no_symlinks};
@@ -43,6 +43,8 @@ pub(super) struct ReadAhead<'a> {
     /// What the second thread has read, and where; `None` where it could not.
     reads: Mutex<HashMap<usize, Option<(FileId, FileRead)>>>,
     arrived: Condvar,
+    /// Where the walk has found the last file: mostly it comes to the next one then.
+    last: AtomicUsize,
     is_ended: AtomicBool,
 }
 
@@ -55,6 +57,7 @@ impl<'a> ReadAhead<'a> {
             files,
             reads: Mutex::default(),
             arrived: Condvar::new(),
+            last: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
         })
     }
@@ -81,7 +84,10 @@ impl<'a> ReadAhead<'a> {
 
     /// Returns what the second thread has read of this file in this folder. Otherwise the walk has to read it.
     pub(super) fn take(&self, folder: BorrowedFd<'_>, path: &[u8]) -> Option<FileRead> {
-        let position = self.files.binary_search(&path).ok()?;
+        let next = self.last.load(Ordering::Relaxed) + 1;
+        let is_next = self.files.get(next).is_some_and(|file| *file == path);
+        let position = if is_next { next } else { self.files.binary_search(&path).ok()? };
+        self.last.store(position, Ordering::Relaxed);
         if self.claim(position, WALK) != SECOND {
             return None;
         }

@@ -1,11 +1,12 @@
 //! What counted in a workspace at one time, entry by entry, so that two times can be compared.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::TreeDigest;
 use crate::workspace::protected::is_cache;
@@ -18,7 +19,17 @@ const FILES_NAMED: usize = 64;
 /// path at two times apart.
 pub(super) type EntryDigest = u128;
 
-/// Returns the digest of an entry of this kind and content.
+/// Digests of entries with their paths.
+pub(super) type Entries = Vec<(Box<[u8]>, EntryDigest)>;
+
+/// Returns the digest of a file of this kind whose content has this hash.
+pub(super) fn file_digest(kind: u8, content: &blake3::Hash) -> EntryDigest {
+    let (half, _) = content.as_bytes().split_at(size_of::<EntryDigest>());
+    let half = half.iter().fold(0, |number, byte| number << 8 | EntryDigest::from(*byte));
+    half ^ EntryDigest::from(kind)
+}
+
+/// Returns the digest of another entry of this kind and content.
 pub(super) fn entry_digest(kind: u8, payload: &[u8]) -> EntryDigest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind]).update(payload);
@@ -31,7 +42,8 @@ pub(super) fn entry_digest(kind: u8, payload: &[u8]) -> EntryDigest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSnapshot {
     digest: TreeDigest,
-    entries: BTreeMap<Box<[u8]>, EntryDigest>,
+    /// In the order of their paths.
+    entries: Entries,
 }
 
 /// What is different at a later time. Paths are relative to the workspace, in order.
@@ -54,14 +66,37 @@ impl TreeDiff {
 }
 
 /// As it is kept: JSON.
-#[derive(Serialize, Deserialize)]
-struct StoredSnapshot {
+#[derive(Serialize)]
+struct StoredSnapshot<'a> {
+    tree: &'a TreeDigest,
+    #[serde(serialize_with = "store_entries")]
+    entries: &'a Entries,
+}
+
+#[derive(Deserialize)]
+struct ReadSnapshot {
     tree: TreeDigest,
     entries: BTreeMap<String, String>,
 }
 
+fn store_entries<S: Serializer>(entries: &Entries, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(
+        entries.iter().map(|(path, digest)| (escape(as_path(path)), StoredDigest(*digest))),
+    )
+}
+
+struct StoredDigest(EntryDigest);
+
+impl Serialize for StoredDigest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", self.0))
+    }
+}
+
 impl TreeSnapshot {
-    pub(super) const fn new(digest: TreeDigest, entries: BTreeMap<Box<[u8]>, EntryDigest>) -> Self {
+    pub(super) fn new(digest: TreeDigest, mut entries: Entries) -> Self {
+        // The walk comes to all entries of a folder before it enters one of them. Each path is met once.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
         Self { digest, entries }
     }
 
@@ -84,24 +119,34 @@ impl TreeSnapshot {
     }
 
     /// Returns the paths of all entries, relative to the workspace, in order.
-    pub fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        self.entries.keys().map(|path| to_path(path))
+    pub fn paths(&self) -> impl Iterator<Item = &Path> + '_ {
+        self.entries.iter().map(|(path, _)| as_path(path))
     }
 
     /// Returns what is different in `later`.
     #[must_use]
     pub fn diff(&self, later: &Self) -> TreeDiff {
         let mut diff = TreeDiff::default();
-        for (path, digest) in &later.entries {
-            match self.entries.get(path) {
-                None => diff.added.push(to_path(path)),
-                Some(before) if before != digest => diff.modified.push(to_path(path)),
-                Some(_) => {}
+        let (mut before, mut after) =
+            (self.entries.iter().peekable(), later.entries.iter().peekable());
+        loop {
+            let order = match (before.peek(), after.peek()) {
+                (None, None) => return diff,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((old, _)), Some((new, _))) => old.cmp(new),
+            };
+            let old = before.next_if(|_| order.is_le());
+            let new = after.next_if(|_| order.is_ge());
+            match (old, new) {
+                (Some((_, old)), Some((path, new))) if old != new => {
+                    diff.modified.push(to_path(path));
+                }
+                (Some((path, _)), None) => diff.removed.push(to_path(path)),
+                (None, Some((path, _))) => diff.added.push(to_path(path)),
+                _ => {}
             }
         }
-        let gone = self.entries.keys().filter(|path| !later.entries.contains_key(*path));
-        diff.removed.extend(gone.map(|path| to_path(path)));
-        diff
     }
 
     /// Names paths that were added to this snapshot: a folder that is new stands for all that is in it if
@@ -137,17 +182,14 @@ impl TreeSnapshot {
 
     fn has_beneath(&self, folder: &Path) -> bool {
         let prefix = [folder.as_os_str().as_bytes(), b"/"].concat();
-        let mut from = self.entries.range(prefix.clone().into_boxed_slice()..);
-        from.next().is_some_and(|(path, _)| path.starts_with(&prefix))
+        let first = self.entries.partition_point(|(path, _)| **path < *prefix);
+        self.entries.get(first).is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
     /// Converts it to JSON, to be stored.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let entries = self.entries.iter();
-        let entries =
-            entries.map(|(path, digest)| (escape(&to_path(path)), format!("{digest:032x}")));
-        let kept = StoredSnapshot { tree: self.digest.clone(), entries: entries.collect() };
+        let kept = StoredSnapshot { tree: &self.digest, entries: &self.entries };
         // Strings in maps of strings: this cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
@@ -155,15 +197,19 @@ impl TreeSnapshot {
     /// Reads what [`to_json`](Self::to_json) made; `None` if it cannot have made this.
     #[must_use]
     pub fn from_json(json: &[u8]) -> Option<Self> {
-        let kept: StoredSnapshot = serde_json::from_slice(json).ok()?;
+        let kept: ReadSnapshot = serde_json::from_slice(json).ok()?;
         let entries = kept.entries.into_iter().map(|(path, digest)| {
             let path = unescape(&path)?.as_os_str().as_bytes().into();
             Some((path, EntryDigest::from_str_radix(&digest, 16).ok()?))
         });
-        Some(Self { digest: kept.tree, entries: entries.collect::<Option<_>>()? })
+        Some(Self::new(kept.tree, entries.collect::<Option<_>>()?))
     }
 }
 
+fn as_path(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(path))
+}
+
 fn to_path(path: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(path))
+    as_path(path).to_owned()
 }

@@ -1,7 +1,7 @@
 //! Walks the workspace once.
 
+use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,7 +15,7 @@ use super::filter::{FolderContext, Inclusion, TreeFilter};
 use super::inventory::Inventory;
 use super::prefetch::{Prefetch, SeenName};
 use super::read_ahead::ReadAhead;
-use super::snapshot::{EntryDigest, entry_digest};
+use super::snapshot::{Entries, EntryDigest, entry_digest, file_digest};
 use super::{TreeDigest, TreeState};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
 use crate::workspace::gitignore::{CompiledRules, RULE_FILE};
@@ -65,9 +65,6 @@ enum EntryContent {
 
 /// What is found in a folder: each name with what it amounts to, and the subfolders to enter.
 type FolderEntries = (Vec<(Vec<u8>, EntryContent)>, Vec<Subfolder<FolderContext>>);
-
-/// Digests of entries by their paths.
-pub(super) type Entries = BTreeMap<Box<[u8]>, EntryDigest>;
 
 pub(super) struct TreeWalker<'a> {
     filter: TreeFilter,
@@ -283,7 +280,7 @@ impl<'a> TreeWalker<'a> {
             EntryContent::File { executable, size, hash, number, lines } => {
                 self.bytes += size;
                 let kind = if executable { b'x' } else { b'f' };
-                self.record(kind, path, hash.as_bytes());
+                self.record(kind, path, hash.as_bytes(), || file_digest(kind, &hash));
                 self.inventory.note(path, number, identity(kind, &hash), lines);
             }
             EntryContent::Link(target) => self.record_other(b'l', path, &target),
@@ -302,7 +299,7 @@ impl<'a> TreeWalker<'a> {
 
     /// Records what is no regular file that could be read.
     fn record_other(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
-        self.record(kind, path, payload);
+        self.record(kind, path, payload, || entry_digest(kind, payload));
         let mut identity = DefaultHasher::new();
         identity.write_u8(kind);
         identity.write(payload);
@@ -310,9 +307,16 @@ impl<'a> TreeWalker<'a> {
         self.inventory.note(path, number, identity.finish(), None);
     }
 
-    fn record(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
+    /// `digest` is that of the entry alone.
+    fn record(
+        &mut self,
+        kind: u8,
+        path: &[u8],
+        payload: &[u8],
+        digest: impl FnOnce() -> EntryDigest,
+    ) {
         if let Some(entries) = &mut self.entries {
-            entries.insert(path.into(), entry_digest(kind, payload));
+            entries.push((path.into(), digest()));
         }
         let from = self.batch.len();
         self.batch.push(kind);
