@@ -26,7 +26,7 @@ fn inside(workspace: &Path, data: &[u8]) {
     }
     fs::write(workspace.join(".git/index"), data).unwrap();
     let mut hasher = TreeHasher::new(workspace.to_owned(), Vec::new());
-    let paths = hasher.snapshot().unwrap().paths().collect::<Vec<_>>();
+    let paths = hasher.snapshot().unwrap().paths().map(Path::to_owned).collect::<Vec<_>>();
     for name in ALWAYS {
         assert!(paths.contains(&PathBuf::from(name)), "{name} does not count");
     }
