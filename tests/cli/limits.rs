@@ -139,7 +139,7 @@ pub(super) fn max_runtime_counts_what_a_killed_start_had_not_recorded() {
     let mut running = env.start(&["run", "--max-runtime", "1h"]);
     let heartbeat = || env.journal_path().with_file_name("heartbeat");
     eventually("the agent", || env.agent.calls() == 1);
-    eventually("a sign of life", || heartbeat().is_file());
+    eventually("a sign of life", || heartbeat().metadata().is_ok_and(|file| file.len() > 0));
     running.signal(Signal::KILL);
     running.wait();
     let file = heartbeat();
