@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::environment::{OWN_BINARY, TestEnvironment};
-use crate::plugins::{author, built, built_in};
+use crate::plugins::built_example;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/own-binary");
 
@@ -119,7 +119,7 @@ fn the_name_of_a_plugin_cannot_be_that_of_what_is_compiled_in() {
 /// `examples/embedded` runs a loop by itself.
 #[test]
 fn the_example_of_an_embedded_run_works() {
-    let program = built("examples/embedded", "embedded");
+    let program = built_example("embedded", "embedded");
     let env = TestEnvironment::new();
     let folder = env.root().join("embedded");
     fs::create_dir(&folder).unwrap();
@@ -137,18 +137,7 @@ fn the_example_of_an_embedded_run_works() {
 /// Another program, whose agent has the name of one that is built in.
 #[test]
 fn a_name_that_is_taken_keeps_the_program_from_starting() {
-    let folder = tempfile::tempdir().unwrap();
-    let copy = |file: &str| fs::read_to_string(Path::new(EXAMPLE).join(file)).unwrap();
-    let write = |file: &str, text: String| fs::write(folder.path().join(file), text).unwrap();
-    fs::create_dir(folder.path().join("src")).unwrap();
-    let root = format!("path = \"{}\"", env!("CARGO_MANIFEST_DIR"));
-    let manifest = copy("Cargo.toml").replace("path = \"../..\"", &root);
-    write("Cargo.toml", manifest.replace("name = \"ralph-orchestrator\"", "name = \"taken\""));
-    for file in ["Cargo.lock", "src/agent.rs", "src/validator.rs"] {
-        write(file, copy(file));
-    }
-    write("src/main.rs", copy("src/main.rs").replace("\"piped\"", "\"codex\""));
-    let program = built_in(folder.path(), &author::target(), None, "taken");
+    let program = built_example("taken", "taken");
     let env = TestEnvironment::new();
     for args in [&["run"][..], &["--help"], &["agents"]] {
         let output = env.program(&program).args(args).output().unwrap();

@@ -2,6 +2,9 @@
 //!
 //! Usage: `embedded FOLDER`
 
+// The orchestrator itself prints in one place only.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::process::ExitCode;
 use std::time::Duration;
 

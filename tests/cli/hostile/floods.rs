@@ -12,15 +12,15 @@ use super::hostile;
 use crate::environment::{Ended, PACKED, Running, TestEnvironment, eventually, of_run};
 
 /// How long such a run may last, by its configuration.
-const ALLOWED: &str = "2s";
+const ALLOWED: &str = "1s";
 /// How long it may last really, on a machine that does much else, where nothing better can be measured. An
 /// agent that is heeded before its deadline lasts as long as it likes.
 const MOST_RUNTIME_S: f64 = 15.0;
 /// How much processor time the program may use from a signal to its end: one that heeds a flood first uses
 /// all that it gets. The time that it waits for a processor, or for a disk, is the machine's.
 const MOST_AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// The same for a whole run: of those two seconds each of two threads may use all, and then as above.
-const MOST_OF_RUN: Duration = Duration::from_secs(6);
+/// The same for a whole run: of that second each of two threads may use all, and then as above.
+const MOST_OF_RUN: Duration = Duration::from_secs(4);
 const MOST_JOURNAL: u64 = 10_000_000;
 
 /// An environment whose agent's output is of this kind.
@@ -85,7 +85,7 @@ fn is_kept_in_bounds(env: &TestEnvironment, what: &str, flood: &str) {
     // The cut may have come at any time.
     env.write("PROMPT.md", "# Task\n");
     let fifo = env.fifo("floods");
-    let tell = format!("(sleep 0.7; echo x > '{}') &\n", fifo.display());
+    let tell = format!("(sleep 0.4; echo x > '{}') &\n", fifo.display());
     env.agent.default_call().script(&format!("{tell}{flood}"));
     let running = env.start(&["run", "--restart", "--max-runtime", "1000s"]);
     fs::read(&fifo).unwrap();
@@ -175,7 +175,8 @@ fn markers_that_come_and_go_without_end() {
     is_kept_in_bounds(&printing("text"), "markers", markers);
 }
 
-/// A plugin that sends events of one kind without end, whatever it is told.
+/// A plugin that sends events of one kind without end: usage and questions whatever it is told, the others until it is
+/// told to end.
 const PLUGIN: &str = r#"
 import json, os, sys, threading
 
@@ -228,6 +229,8 @@ for line in sys.stdin:
         threading.Thread(target=work[0], args=work[1], daemon=True).start()
     elif what == "judgement":
         answered.release()
+    elif what == "cancel" and sys.argv[1] not in ["usage", "questions"]:
+        os._exit(1)
     elif what == "close":
         break
 "#;

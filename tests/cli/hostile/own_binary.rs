@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use super::{claims, floods, output, processes, state};
 use crate::environment::OWN_BINARY;
-use crate::plugins::built;
+use crate::plugins::built_example;
 use crate::{completion, crash, limits, resumed, sandbox, secrets, signals, waits};
 
 /// The program.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("examples/own-binary", "ralph-orchestrator"))
+    PROGRAM.get_or_init(|| built_example("own-binary", "own-binary"))
 }
 
 macro_rules! own_binary {

@@ -12,13 +12,13 @@ use super::{
     PROMISE, WORK, claims, completed, ends, floods, gone, hostile, output, processes, state,
 };
 use crate::environment::{PACKED, parents};
-use crate::plugins::built;
+use crate::plugins::built_example;
 use crate::{completion, limits, sandbox, secrets, signals, waits};
 
 /// The adapter `command` as a library.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| built("tests/packed", "libpacked.so"))
+    LIBRARY.get_or_init(|| built_example("packed", "libpacked.so"))
 }
 
 macro_rules! packed {

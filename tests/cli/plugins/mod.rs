@@ -30,21 +30,41 @@ pub(crate) fn built_in(
     toolchain: Option<&str>,
     library: &str,
 ) -> PathBuf {
+    let mut command = cargo_build(folder);
+    command.arg("--target-dir").arg(target);
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    command.env(author::BUILD_DIR, author::build_dir());
+    command.envs(toolchain.map(|toolchain| ("RUSTUP_TOOLCHAIN", toolchain)));
+    run(command);
+    target.join("debug").join(library)
+}
+
+/// Builds an example of this workspace as the tests are built; the file of this name that comes out.
+pub(crate) fn built_example(example: &str, file: &str) -> PathBuf {
+    let mut command = cargo_build(Path::new(env!("CARGO_MANIFEST_DIR")));
+    // With other packages selected, what they have in common would get other features, and be compiled once more.
+    command.args(["--workspace", "--example", example]);
+    run(command);
+    let tests = std::env::current_exe().unwrap();
+    tests.ancestors().nth(2).unwrap().join("examples").join(file)
+}
+
+fn cargo_build(folder: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["build", "--locked", "--target-dir"]).arg(target).current_dir(folder);
+    command.args(["build", "--locked"]).current_dir(folder);
     for (key, _) in std::env::vars_os() {
         let key = key.to_string_lossy().into_owned();
         if key.starts_with("CARGO_PKG") || key == "RUSTC" {
             command.env_remove(key);
         }
     }
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
-    command.env(author::BUILD_DIR, author::build_dir());
-    command.envs(toolchain.map(|toolchain| ("RUSTUP_TOOLCHAIN", toolchain)));
+    command
+}
+
+fn run(mut command: Command) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo build in {}: {said}", folder.display());
-    target.join("debug").join(library)
+    assert!(output.status.success(), "{command:?}: {said}");
 }
 
 /// A workspace whose agent is this program, told `how` as its argument. The plugin lies outside of the
