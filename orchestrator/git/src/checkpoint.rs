@@ -226,6 +226,7 @@ impl Repository {
 
     /// Sets a ref of the orchestrator's own if it still has the old value; without hooks or reflog.
     fn set_ref(&self, name: &str, new: &ObjectId, old: Option<&ObjectId>) -> Result<()> {
+        self.remove_left_lock(name)?;
         let zero = "0".repeat(new.as_str().len());
         let mut command = self
             .user_git()

@@ -28,7 +28,8 @@
 //!
 //! Functions block until git has exited. An agent that may write to the repository can delete or forge
 //! checkpoints; what a rollback writes stays inside the workspace all the same. A `git` that is killed
-//! while it writes the user's index leaves `index.lock` there, which is reported and never removed.
+//! while it writes the user's index leaves `index.lock` there, which is reported and never removed; the lock of a ref of
+//! the run's own is removed by the next start.
 
 mod changes;
 mod checkpoint;
@@ -39,6 +40,7 @@ mod diff;
 mod error;
 mod export;
 mod files;
+mod left_lock;
 mod path;
 mod private;
 mod repository;

@@ -113,6 +113,7 @@ impl Repository {
             Some(start) => Some(start.clone()),
             None => self.resolve("HEAD^{commit}")?,
         };
+        self.remove_left_lock(&reference)?;
         let existing = self.resolve(&reference)?;
         let command = self.worktree_git().args(["add", "--quiet"]);
         let command = match (&existing, &start) {

@@ -48,6 +48,16 @@ fn stores_the_workspace_and_changes_nothing_of_the_users() {
 }
 
 #[test]
+fn a_lock_that_a_killed_git_left_does_not_hold_up_a_checkpoint() {
+    let fixture = Fixture::committed();
+    let lock = fixture.path(".git/refs/ralph/0198-run/1.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    fs::write(&lock, "").unwrap();
+    assert!(fixture.open().checkpoint(&run(), 1, "one").unwrap().is_new);
+    assert!(!lock.exists());
+}
+
+#[test]
 fn returns_an_existing_checkpoint_and_adds_to_it_when_files_changed() {
     let fixture = Fixture::committed();
     let repository = fixture.open();

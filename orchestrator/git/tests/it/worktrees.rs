@@ -83,6 +83,28 @@ fn completes_what_git_left_that_was_killed_before_it_had_written_its_files() {
 }
 
 #[test]
+fn a_lock_of_the_branch_that_a_killed_git_left_is_removed_and_that_of_one_at_work_is_waited_for() {
+    let fixture = Fixture::committed();
+    let request = request(&fixture);
+    let lock = fixture.path(&format!(".git/refs/heads/{}.lock", request.branch));
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    fs::write(&lock, "").unwrap();
+    let repository = fixture.begin(1);
+    assert!(repository.create_worktree(&request).unwrap().is_new);
+    assert!(!lock.exists());
+
+    let (mut request, lock) = (request, lock.with_file_name("another.lock"));
+    request.branch = "ralph/another".to_owned();
+    request.path.set_file_name("another");
+    assert_eq!(lock, fixture.path(".git/refs/heads/ralph/another.lock"));
+    // As git does it: written, then put into its place.
+    fs::write(&lock, fixture.git(&["rev-parse", "HEAD"])).unwrap();
+    let working = std::thread::spawn(move || fs::rename(&lock, lock.with_extension("")));
+    assert!(repository.create_worktree(&request).unwrap().is_new);
+    working.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_hook_that_fails_leaves_the_worktree_and_is_reported() {
     let fixture = Fixture::committed();
     fixture.write_script(&fixture.path(".git/hooks/post-checkout"), "echo no luck >&2; exit 3");
