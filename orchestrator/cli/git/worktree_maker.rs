@@ -27,8 +27,9 @@ use crate::render::text::{count, escape};
 pub(super) const PREFIX: &str = "ralph";
 /// The folder of all worktrees, beside the one of all states, which no agent may reach.
 const FOLDER: &str = "ralph-orchestrator-worktrees";
-/// Characters of a run's id that nearly always tell runs apart.
-const SHORT_ID: usize = 13;
+/// Characters of a run's id that tell runs apart: when it began, and twelve bits of chance for those that begin in the
+/// same millisecond.
+const SHORT_ID: usize = 18;
 /// Characters of the repository's name in the name of a worktree's folder.
 const LONGEST_NAME: usize = 60;
 /// Submodules that are named.
