@@ -242,8 +242,12 @@ fn that_prints_without_an_end_gives_way() {
     let request = r#"{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"true"}}}"#;
     for flood in ["y", "", text, piece, request] {
         for to in ["", ">&2"] {
-            // It reads what it is answered, or it would be ended for that.
-            let reads = "exec 3<&0; cat <&3 > /dev/null &";
+            // It reads what it is answered, or it would be ended for that: so it begins once it has read an answer.
+            let reads = format!(
+                "exec 3<&0; trap ready=1 USR1\n\
+                 {{ read -r first; kill -USR1 $$; exec cat > /dev/null; }} <&3 &\n\
+                 say '{request}'; until [ \"$ready\" ]; do sleep 0.01; done"
+            );
             let script = format!("{BEGIN}\n{reads}\nyes '{flood}' {to}");
             assert_gives_way(&script.clone(), move || async move {
                 drop(run(&script).await);
