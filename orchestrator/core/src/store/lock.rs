@@ -23,6 +23,8 @@ pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
 /// How long a killed holder may take until that is seen, and how long one that is seen may keep its files open.
 pub(super) const UNSEEN: Duration = Duration::from_millis(2);
 const DYING: Duration = Duration::from_secs(5);
+/// How long a holder may take that has not written itself into the file yet, or has emptied it and is about to close it.
+const UNNAMED: Duration = Duration::from_secs(1);
 /// The kernel's flag of a process that is exiting, and the bit of SIGKILL in a mask of signals.
 const EXITING: u64 = 4;
 const KILL: u64 = 1 << 8;
@@ -198,17 +200,22 @@ fn read_holder(mut file: &fs::File) -> Holder {
     }
 }
 
-/// Takes a lock that no orchestrator holds. One that was killed holds it until the kernel has ended all of its threads.
+/// Takes a lock that no orchestrator holds. One that was killed holds it until the kernel has ended all of its threads,
+/// and one that releases it holds it for a moment after its name is gone.
 fn lock_unless_held(file: &fs::File, path: &Path) -> Result<(), StateError> {
     let began = Instant::now();
     loop {
         match try_lock(file, path) {
-            Err(StateError::Busy { holder }) if began.elapsed() < time_to_die(holder.pid) => {
+            Err(StateError::Busy { holder }) if began.elapsed() < time_to_release(&holder) => {
                 std::thread::sleep(UNSEEN);
             }
             taken => return taken,
         }
     }
+}
+
+fn time_to_release(holder: &Holder) -> Duration {
+    if holder.pid == 0 { UNNAMED } else { time_to_die(holder.pid) }
 }
 
 /// How long the holder of a lock is waited for, in case it was killed just now.
@@ -263,5 +270,45 @@ fn take_agents(disk: &Disk, path: &Path) -> Result<fs::File, StateError> {
             Err(StateError::AgentsLeft { seconds: AGENTS_WAIT.as_secs() })
         }
         taken => taken.map(|()| file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_without_a_name_is_waited_for() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("lock");
+        let disk = Disk::default();
+        let held = open(&disk, &path).unwrap();
+        try_lock(held.inner(), &path).unwrap();
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| {
+                let file = open(&disk, &path).unwrap();
+                lock_unless_held(file.inner(), &path)
+            });
+            // Ten times as long as one with a name is waited for.
+            std::thread::sleep(UNSEEN * 10);
+            drop(held);
+            taken.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_holder_with_a_name_is_not_waited_for() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("lock");
+        let disk = Disk::default();
+        let held = open(&disk, &path).unwrap();
+        try_lock(held.inner(), &path).unwrap();
+        write_to(&held, &Holder::this_process()).unwrap();
+        let file = open(&disk, &path).unwrap();
+        let error = lock_unless_held(file.inner(), &path).unwrap_err();
+        let StateError::Busy { holder } = error else { panic!("{error}") };
+        assert_eq!(holder.pid, std::process::id());
+        assert_eq!(time_to_release(&holder), UNSEEN);
+        assert_eq!(time_to_release(&Holder::default()), UNNAMED);
     }
 }
