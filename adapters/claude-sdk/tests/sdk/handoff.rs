@@ -13,8 +13,18 @@ fn config() -> Value {
 
 /// A call of a tool by a model that has read so much.
 fn reads(tokens: u64) -> Turn {
+    calls("echo tick", tokens)
+}
+
+/// The same where the session is handed over: the tool does not end by itself, so the agent asks for nothing
+/// more before it is interrupted.
+fn fills(tokens: u64) -> Turn {
+    calls("tail -f /dev/null", tokens)
+}
+
+fn calls(command: &str, tokens: u64) -> Turn {
     let usage = Tokens { input: 500, cache_read: tokens - 500, output: 200, cache_write: 0 };
-    Turn::tool("Bash", &json!({"command": "echo tick", "description": "tick"})).usage(usage)
+    Turn::tool("Bash", &json!({"command": command, "description": "tick"})).usage(usage)
 }
 
 const NOTES: &str = "A is done. B is next. <promise>COMPLETE: not really</promise>";
@@ -32,7 +42,7 @@ async fn not_below_the_share() {
 
 #[tokio::test]
 async fn at_the_share_notes_are_written_and_claim_nothing() {
-    let script = Script::new().then(reads(60_000)).then(reads(140_000)).then(Turn::text(NOTES));
+    let script = Script::new().then(reads(60_000)).then(fills(140_000)).then(Turn::text(NOTES));
     let harness = Harness::new(script);
     let sink = RecordingSink::new();
     let report = harness.run(config(), &sink).await.unwrap();
@@ -49,9 +59,9 @@ async fn at_the_share_notes_are_written_and_claim_nothing() {
 
 #[tokio::test]
 async fn at_another_share_or_never() {
-    let script = || Script::new().then(reads(100_000)).then(Turn::text("x"));
     for (at, count) in [(json!(0.5), 1), (json!(0.51), 0), (json!("none"), 0)] {
-        let harness = Harness::new(script());
+        let first = if count > 0 { fills(100_000) } else { reads(100_000) };
+        let harness = Harness::new(Script::new().then(first).then(Turn::text("x")));
         let sink = RecordingSink::new();
         let config = json!({"model": "claude-haiku-4-5", "handoff_at": at});
         harness.run(config, &sink).await.unwrap();
@@ -62,7 +72,7 @@ async fn at_another_share_or_never() {
 #[tokio::test]
 async fn tools_are_refused_while_notes_are_written() {
     let script =
-        Script::new().then(reads(150_000)).then(reads(150_000)).then(Turn::text("B is next."));
+        Script::new().then(fills(150_000)).then(reads(150_000)).then(Turn::text("B is next."));
     let harness = Harness::new(script);
     let sink = RecordingSink::new();
     harness.run(config(), &sink).await.unwrap();
@@ -90,7 +100,7 @@ async fn a_claim_by_tool_is_judged_first() {
 
 #[tokio::test]
 async fn a_provider_that_fails_at_the_notes_is_reported() {
-    let script = Script::new().then(reads(150_000)).forever(Reply::error(429, "Too many requests"));
+    let script = Script::new().then(fills(150_000)).forever(Reply::error(429, "Too many requests"));
     let harness = Harness::new(script);
     let sink = RecordingSink::new();
     let error = harness.run(config(), &sink).await.unwrap_err();
@@ -101,7 +111,7 @@ async fn a_provider_that_fails_at_the_notes_is_reported() {
 #[tokio::test]
 async fn cancelled_while_the_notes_are_written() {
     let stalled = Turn::text("A is").fault(Fault::Stall);
-    let harness = Harness::new(Script::new().then(reads(150_000)).forever(stalled));
+    let harness = Harness::new(Script::new().then(fills(150_000)).forever(stalled));
     let sink = RecordingSink::new();
     let cancel = async {
         harness.wait_until_stalled().await;
