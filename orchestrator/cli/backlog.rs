@@ -197,12 +197,16 @@ impl BacklogView {
                 format!(", tokens {total}{of} ({})", tokens(usage.tokens))
             }
         };
+        let is_reported = run.is_some_and(|run| run.state.budget.cost_reported);
+        let cost = if usage.iterations > 0 && usage.cost_usd == Usd::ZERO && !is_reported {
+            "not reported".to_owned()
+        } else {
+            format!("{}{}", usage.cost_usd, of(limits.max_cost_usd.map(|most| most.to_string())))
+        };
         format!(
-            "iterations {}{}, cost {}{}, runtime {}{}{used_tokens}",
+            "iterations {}{}, cost {cost}, runtime {}{}{used_tokens}",
             usage.iterations,
             of(limits.max_iterations.map(|most| most.to_string())),
-            usage.cost_usd,
-            of(limits.max_cost_usd.map(|most| most.to_string())),
             duration(usage.runtime_ms),
             of(limits.max_runtime.map(duration_text)),
         )

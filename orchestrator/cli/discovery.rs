@@ -14,6 +14,9 @@ use crate::tasks;
 
 /// The name of the configuration file.
 pub(crate) const NAME: &str = "ralph.toml";
+/// What is said of a folder without one, whose run keeps its own configuration.
+pub(crate) const WITHOUT_FILE: &str =
+    "there is no ralph.toml; the run of this folder began without one";
 /// What other tools call theirs.
 const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
 

@@ -57,7 +57,7 @@ fn a_near_miss_is_reported_to_user_and_agent() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("printf '\\n## TASK_COMPLETE\\n' >> PROMPT.md; echo 1 > x\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
-    env.run().expect(0).says("near miss, not a valid claim");
+    env.run().expect(0).says("near miss, not a valid claim").says("is in a heading");
     let second = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(second.contains("## TASK_COMPLETE"), "{second}");
     assert!(second.contains("- [x] TASK_COMPLETE"), "it says what counts: {second}");
@@ -89,6 +89,7 @@ pub(super) fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_pr
     env.agent.call(2).script("touch done\n").out(PROMISE);
     env.run().expect(2).says("which colour?");
     assert_eq!(env.status()["phase"], "needs_human");
+    env.ralph(&["log"]).expect(0).says("question (promise, iteration 1): which colour?");
     env.ralph(&["answer", "blue, please"]).expect(0);
     env.run().expect(0).says(" resumed after ");
     let second = String::from_utf8(env.agent.stdin(2)).unwrap();

@@ -31,7 +31,12 @@ fn the_program_cat_claims_nothing_with_the_prompt_that_init_writes() {
          [agent.config]\nprogram = [\"cat\"]\n[completion]\ntrust_agent = true\n\
          [limits]\nmax_iterations = 3\n",
     );
-    env.run().expect(1).says("max_iterations");
+    let reason = "it occurs word for word in what the agent was given";
+    env.run().expect(1).says("max_iterations").says(reason);
+    let why = env.ralph(&["why"]).expect(0).stdout;
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(why.contains(&format!("near miss, not a valid claim: {reason}")), "{why}");
+    assert!(why.contains(&format!("is no claim, because {reason}")), "{why}");
     assert!(env.records("claimed").is_empty(), "{:?}", env.records("claimed"));
     assert!(
         near_misses(&env).iter().all(|miss| miss.contains("word for word")),

@@ -52,7 +52,6 @@ fn keeps_an_existing_prompt() {
     env.write("PROMPT.md", OWN);
     let ended = env.ralph(&["init"]).expect(0);
     ended.says("wrote ralph.toml").says("kept PROMPT.md");
-    assert!(!ended.stdout.contains("does not say"), "{}", ended.stdout);
     assert_eq!(env.read("PROMPT.md"), OWN);
     env.ralph(&["config", "check"]).expect(78).says("this check is still to be written");
 }
@@ -64,10 +63,10 @@ fn never_touches_a_prompt_even_by_force() {
     env.write("ralph.toml", "old");
     let before = fs::metadata(env.path("PROMPT.md")).unwrap();
     for _ in 0..2 {
-        env.ralph(&["init", "--force", "--test", "true"])
-            .expect(0)
-            .says("kept PROMPT.md")
-            .says("does not say how to claim completion");
+        let ended = env.ralph(&["init", "--force", "--test", "true"]).expect(0);
+        ended.says("kept PROMPT.md");
+        // A run appends how to claim to such a prompt; a line of the user's could only be in the way.
+        assert!(!ended.stdout.contains("promise"), "{}", ended.stdout);
     }
     let after = fs::metadata(env.path("PROMPT.md")).unwrap();
     assert_eq!(env.read("PROMPT.md"), "Build it.\n");

@@ -232,7 +232,8 @@ fn writes_the_agent_that_is_asked_for_or_installed() {
 fn the_goal_goes_into_a_new_prompt_and_never_into_one_that_is_there() {
     let env = TestEnvironment::new();
     fs::remove_file(env.path("ralph.toml")).unwrap();
-    env.ralph(&["init", "--goal", "Make it fast."]).expect(64).says("--goal would have no effect");
+    let refused = env.ralph(&["init", "--goal", "Make it fast."]).expect(64);
+    refused.says("--goal would have no effect").says("write the task into that file");
     assert!(!env.path("ralph.toml").exists(), "nothing was written");
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     let ended = env.ralph(&["init", "--goal", "Make it fast."]).expect(0);

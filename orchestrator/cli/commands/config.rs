@@ -8,7 +8,7 @@ use crate::args::SetArgs;
 use crate::commands::block_on;
 use crate::compiled_in::of_program;
 use crate::context::Context;
-use crate::discovery::ConfigFile;
+use crate::discovery::{ConfigFile, WITHOUT_FILE};
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::terminal::{columns, stdout_width};
@@ -138,7 +138,11 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));
     }
-    output::result(&format!("{}: ok", context.file.display()));
+    output::result(&if context.file.exists() {
+        format!("{}: ok", context.file.display())
+    } else {
+        format!("{WITHOUT_FILE}: ok")
+    });
     Ok(())
 }
 

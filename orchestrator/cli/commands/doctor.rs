@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::Context;
-use crate::discovery::{ConfigFile, ConfigPlace, NAME};
+use crate::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
 use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
@@ -159,7 +159,7 @@ fn check_configuration(context: &Context, file: &ConfigFile) -> Finding {
     let detail = match file.place {
         ConfigPlace::Named(_) | ConfigPlace::Found { .. } => context.file.display().to_string(),
         ConfigPlace::Missing { .. } => {
-            format!("there is no {NAME}; the run of this folder began without one, and resumes so")
+            format!("{WITHOUT_FILE}, and resumes so")
         }
     };
     Finding::new("configuration", Ok(detail), exit::CONFIG)

@@ -126,8 +126,7 @@ fn write_prompt(
     if !is_kept && create_new(path, &text)? {
         say(&format!("wrote {}", path.display()));
     } else {
-        let missing = prompt::missing_claim(path);
-        say(&format!("kept {} unchanged{missing}", path.display()));
+        say(&format!("kept {} unchanged", path.display()));
     }
     Ok(())
 }
@@ -163,21 +162,21 @@ fn refuse(
     (keeps_config, keeps_prompt): (bool, bool),
 ) -> Result<(), CommandError> {
     let hint = "`init --force` overwrites ralph.toml; a prompt is never overwritten";
-    let exists = |path: &Path, flag: &str| {
+    let exists = |path: &Path, flag: &str, hint: &str| {
         let message = format!("{} already exists: {flag} would have no effect", path.display());
         Err(CommandError::user(message).hinted(hint))
     };
     if keeps_config && args.test.is_some() {
-        return exists(file, "--test");
+        return exists(file, "--test", hint);
     }
     if keeps_config && args.agent.is_some() {
-        return exists(file, "--agent");
+        return exists(file, "--agent", hint);
     }
     if keeps_config && !args.words.is_empty() {
-        return exists(file, "the agent after `--`");
+        return exists(file, "the agent after `--`", hint);
     }
     if keeps_prompt && args.goal.is_some() {
-        return exists(prompt, "--goal");
+        return exists(prompt, "--goal", "write the task into that file, or remove it first");
     }
     if keeps_config && keeps_prompt {
         let message = format!("{} and {} already exist", file.display(), prompt.display());
@@ -231,6 +230,11 @@ fn write_config(
     match preset.filter(|_| checks.found.is_empty()) {
         Some(preset) => say(preset.missing_check()),
         None => checks.lines().iter().for_each(|line| say(line)),
+    }
+    if let Some(more) =
+        preset.filter(|_| !checks.found.is_empty()).and_then(PresetFolder::more_proof)
+    {
+        say(more);
     }
     Ok(())
 }

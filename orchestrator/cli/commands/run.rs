@@ -136,7 +136,8 @@ pub(crate) fn run(
         Ok(context) => context,
         Err(error) => {
             let places = Context::load_run_paths(file, overrides);
-            return block_on(completed_or(error, places.as_ref(), &args));
+            let program = context::invocation(file);
+            return block_on(completed_or(error, places.as_ref(), &args, &program));
         }
     };
     let context = protect(context, file, &args)?;
@@ -181,7 +182,7 @@ async fn start(
     let signals = signals::listen()?;
     let (mut policy, plugins) = match prepare(&context) {
         Ok(both) => both,
-        Err(error) => return completed_or(error, Some(&context), &args).await,
+        Err(error) => return completed_or(error, Some(&context), &args, program).await,
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
@@ -244,7 +245,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
             if !args.dry_run {
                 Notices::start(&place.context, &layout, &signals.switch).finish().await;
             }
-            return Ok(report_completed(&found, &layout, args.json));
+            return Ok(report_completed(&found, &layout, args.json, program));
         }
         OpenOutcome::Ready(session) => session,
     };
@@ -368,6 +369,7 @@ async fn completed_or(
     error: CommandError,
     context: Option<&Context>,
     args: &RunArgs,
+    program: &str,
 ) -> Result<u8, CommandError> {
     let Some(context) = context.filter(|_| !args.restart) else { return Err(error) };
     // That the run of one item is complete says nothing of the backlog.
@@ -380,7 +382,7 @@ async fn completed_or(
     let Ok(context) = git::enter_recorded(context.clone()) else { return Err(error) };
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
         Some((found, layout)) => {
-            let status = report_completed(&found, &layout, args.json);
+            let status = report_completed(&found, &layout, args.json, program);
             output::info(&format!("warning: a new run would be refused: {}", error.summary()));
             Ok(status)
         }
@@ -389,7 +391,7 @@ async fn completed_or(
 }
 
 /// Reports that the run is complete. Starts nothing.
-fn report_completed(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
+fn report_completed(found: &StoredRun, layout: &Layout, json: bool, program: &str) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
     let evidence_only = found.state.policy().is_some_and(FrozenPolicy::is_evidence_only);
     if json {
@@ -418,7 +420,8 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
         found.run
     ));
     output::info(&format!(
-        "`run --restart` begins a new run; the record of this one is in {}",
+        "{}; the record of this one is in {}",
+        next_step::restart(program),
         layout.root().display()
     ));
     exit::OK

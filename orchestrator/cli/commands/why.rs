@@ -120,8 +120,14 @@ impl IterationGroup<'_> {
         all.fold(Tokens::default(), |sum, one| sum + one)
     }
 
-    fn duration_ms(&self) -> u64 {
-        self.episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add)
+    /// How long they took, if they have ended.
+    fn time(&self) -> String {
+        if self.episodes.iter().any(|episode| episode.outcome.is_none()) {
+            return "not finished".to_owned();
+        }
+        duration(
+            self.episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add),
+        )
     }
 
     fn facts(&self, story: &RunSummary) -> String {
@@ -176,8 +182,8 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
     if episode.needs_human {
         facts.push("asked for a human".into());
     }
-    if episode.near_misses > 0 {
-        facts.push("near miss, not a valid claim".into());
+    if let Some(reason) = &episode.near_miss {
+        facts.push(format!("near miss, not a valid claim: {}", one_line(reason, 160)));
     }
     if episode.says_done && episode.claims == 0 && story.claim_stats.needs_claims() {
         facts.push("said that it was done, but claimed nothing".into());
@@ -304,7 +310,7 @@ fn money(
         let mut lines = vec![format!("  not reported by the agent; runtime {runtime}{used}")];
         lines.extend(groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
             let used = in_words(group.tokens());
-            format!("  {:<6} {}{used}", group.name(), duration(group.duration_ms()))
+            format!("  {:<6} {}{used}", group.name(), group.time())
         }));
         return lines;
     }
@@ -316,7 +322,7 @@ fn money(
         let count = u64::try_from(group.episodes.len()).unwrap_or(u64::MAX);
         let each = Usd::from_nanos(group.cost().nanos() / count.max(1));
         let each = if count > 1 { format!(", {each} each") } else { String::new() };
-        let time = duration(group.duration_ms());
+        let time = group.time();
         let used = in_words(group.tokens());
         lines.push(format!("  {:<6} {}{each}, {time}{used}", group.name(), group.cost()));
     }
@@ -402,15 +408,28 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         // There, what follows says so.
         && state.resume_blocker() != Some(ResumeBlocker::Stagnation)
     {
-        advice.push(say(
-            "say in the prompt how to claim completion: the agent said that it was done, but never \
-             claimed it",
-        ));
+        advice.push(claim_advice(story));
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
     let resumes = || next_step::resumes(state, program);
     advice.push(next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes));
     advice
+}
+
+/// What to do where the agent said that it was done, but never claimed it.
+fn claim_advice(story: &RunSummary) -> String {
+    let mut near_misses = story.iterations.values().filter_map(|one| one.near_miss.as_deref());
+    match near_misses.next_back() {
+        Some(reason) => format!(
+            "correct what the prompt says of claims: what the agent wrote is no claim, because {}",
+            one_line(reason, 160)
+        ),
+        None => {
+            "say in the prompt how to claim completion: the agent said that it was done, but never \
+                 claimed it"
+                .to_owned()
+        }
+    }
 }
 
 fn object(stored: &SelectedRun, story: &RunSummary, hints: &Hints<'_>) -> Value {

@@ -8,9 +8,11 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_contract::{ClaimKind, Verdict};
+use ralph_orchestrator_contract::{ClaimKind, NearMiss, Verdict};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict, is_unchecked};
+use ralph_orchestrator_core::machine::{
+    StopReason, ValidatorVerdict, is_unchecked, near_miss_reason,
+};
 use ralph_orchestrator_core::store::Layout;
 
 use super::live::{LiveActivity, LiveLine};
@@ -311,6 +313,14 @@ impl HumanReporter {
         }
     }
 
+    fn near_miss(&self, state: &mut ReporterState, near_miss: &NearMiss) {
+        let (line, text) = (near_miss.line, one_line(&near_miss.text, 80));
+        let text = format!("  near miss, not a valid claim (line {line}): {text}");
+        self.line(state, "", &text, "");
+        let reason = one_line(&near_miss_reason(near_miss), 200);
+        self.line(state, "", &format!("    {reason}"), "");
+    }
+
     fn completion(&self, state: &mut ReporterState, notice: &RunEvent) {
         match notice {
             RunEvent::Claim { claim, .. } => {
@@ -321,12 +331,7 @@ impl HumanReporter {
                 let text = one_line(&claim.text, 200);
                 self.line(state, "", &format!("  {what} ({}): {text}", claim.detector), "");
             }
-            RunEvent::NearMiss { near_miss, .. } => {
-                let text = one_line(&near_miss.text, 80);
-                let line = near_miss.line;
-                let text = format!("  near miss, not a valid claim (line {line}): {text}");
-                self.line(state, "", &text, "");
-            }
+            RunEvent::NearMiss { near_miss, .. } => self.near_miss(state, near_miss),
             RunEvent::Validating { validators, .. } => {
                 state.live.begin(LiveActivity::Validating(validators.join(", ")));
                 self.refresh(state);

@@ -112,7 +112,9 @@ fn a_check_that_is_found_takes_the_place_of_trust() {
         let env = empty();
         env.write("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
         env.write("src/lib.rs", "");
-        env.ralph(&["init", "--preset", name, "--no-run", "--goal", "x", "--", "true"]).expect(0);
+        let args = ["init", "--preset", name, "--no-run", "--goal", "x", "--", "true"];
+        let written = env.ralph(&args).expect(0).stdout;
+        assert_eq!(written.contains("also needs three files"), name == "ralph", "{written}");
         let config = env.read("ralph.toml");
         assert!(config.contains("program = [\"cargo\", \"test\""), "{config}");
         assert!(!config.contains("trust_agent"), "{config}");

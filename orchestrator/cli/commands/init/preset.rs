@@ -138,6 +138,16 @@ impl PresetFolder {
         }
     }
 
+    /// Returns what the preset requires beside the check that was found.
+    pub(super) const fn more_proof(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Ralph => Some(
+                "  completion also needs three files or more (.png, .txt or .json) in validation-evidence",
+            ),
+            Kind::PureLoop | Kind::Ada | Kind::Autocoder => None,
+        }
+    }
+
     /// Returns the prompt of a task as the detectors of the preset want it claimed.
     pub(super) fn prompt(&self, text: String) -> String {
         match (self.kind, text.find(CLAIM_START)) {

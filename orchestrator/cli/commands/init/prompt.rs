@@ -12,22 +12,10 @@ const TEMPLATE: &str = include_str!("../../templates/PROMPT.md");
 const PLACEHOLDER: &str = "Describe the task and its acceptance criteria here.";
 /// Larger files are not from here.
 const MOST: u64 = 64 * 1024;
-/// What tells an agent how to claim, as the detectors of the configuration know it.
-const CLAIMS: [&str; 2] = ["<promise>", "TASK_COMPLETE"];
 
 /// The prompt for a goal, or the one that is still to be edited.
 pub(super) fn text(goal: Option<&str>) -> String {
     goal.map_or_else(|| TEMPLATE.to_owned(), |goal| TEMPLATE.replace(PLACEHOLDER, goal.trim()))
-}
-
-/// What a kept prompt does not say and an agent has to know.
-pub(super) fn missing_claim(prompt: &Path) -> &'static str {
-    let Ok(text) = fs::read_to_string(prompt) else { return "" };
-    if CLAIMS.iter().any(|claim| text.contains(claim)) {
-        return "";
-    }
-    "\n  it does not say how to claim completion; add a line such as: when all is done, end\n  \
-     your last message with <promise>COMPLETE: what was done</promise>"
 }
 
 /// Where the prompt is still as `init` wrote it, such as `PROMPT.md:3`.

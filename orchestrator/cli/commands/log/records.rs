@@ -1,6 +1,6 @@
 //! Formats records of the journal for people.
 
-use ralph_orchestrator_contract::{CancelReason, Claim, Usd, Verdict};
+use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, Usd, Verdict};
 use ralph_orchestrator_core::machine::{
     Changes, Control, ControlOrigin, LaunchDigests, Record, StopReason, ValidatorVerdict,
     is_unchecked,
@@ -247,7 +247,11 @@ fn describe_changes(iteration: u64, changed: &Changes) -> String {
 
 fn describe_claim(iteration: u64, claim: &Claim) -> String {
     let text = one_line(&claim.text, 120);
-    format!("claim ({}, iteration {iteration}): {text}", claim.detector)
+    let what = match claim.kind {
+        ClaimKind::Complete => "claim",
+        ClaimKind::NeedsHuman => "question",
+    };
+    format!("{what} ({}, iteration {iteration}): {text}", claim.detector)
 }
 
 fn describe_setup(iteration: u64, problem: &str) -> String {

@@ -412,7 +412,9 @@ fn unreadable(path: &Path, error: &TextFileError) -> ConfigError {
     let (message, help) = match error {
         TextFileError::Missing => (
             "there is no such file".to_owned(),
-            Some("`ralph-orchestrator init` writes one; `-c FILE` names another"),
+            Some(
+                "`ralph-orchestrator -c FILE init` writes one; without `-c` it is the ralph.toml of this folder",
+            ),
         ),
         TextFileError::Io(error) if error.kind() == ErrorKind::PermissionDenied => (
             "permission denied".to_owned(),

@@ -483,5 +483,5 @@ fn a_file_that_is_not_there() {
     let errors = load(&Sources { file: dir.path().join("ralph.toml"), ..Sources::default() });
     let errors = errors.unwrap_err();
     assert!(errors.to_string().ends_with("ralph.toml: there is no such file"), "{errors}");
-    assert!(errors.errors()[0].help.as_ref().unwrap().contains("ralph-orchestrator init"));
+    assert!(errors.errors()[0].help.as_ref().unwrap().contains("ralph-orchestrator -c FILE init"));
 }

@@ -157,7 +157,7 @@ impl ClaimStats {
         let why = match (self.rejections, most) {
             (1, _) => format!(": {}", always.join("; ")),
             (_, _) if !always.is_empty() => format!(", always: {}", always.join("; ")),
-            (_, Some(cause)) => format!(", mostly ({}×): {}", cause.times, text(cause)),
+            (_, Some(cause)) => format!(", {}: {}", frequency(cause), text(cause)),
             (_, None) => String::new(),
         };
         format!("{outcome}{why}")
@@ -175,8 +175,8 @@ impl ClaimStats {
             (0, _, _) => return None,
             (1, always, _) => format!("checked once, rejected: {}", always.join("; ")),
             (times, [], Some(cause)) => format!(
-                "checked {times} times, rejected each time, mostly ({}×): {}",
-                cause.times,
+                "checked {times} times, rejected each time, {}: {}",
+                frequency(cause),
                 self.cause_text(cause)
             ),
             (times, [], None) => format!("checked {times} times, rejected each time"),
@@ -223,4 +223,9 @@ pub(super) fn first_clause(reason: &str) -> String {
         Some((at, _)) => format!("{}…", clause.get(..at).unwrap_or_default()),
         None => clause.to_owned(),
     }
+}
+
+/// How often the most frequent cause was one, where none always was.
+fn frequency(cause: &RejectionCause) -> String {
+    if cause.times > 1 { format!("mostly ({}×)", cause.times) } else { "such as".to_owned() }
 }

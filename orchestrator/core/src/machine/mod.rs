@@ -55,7 +55,7 @@ pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
 pub use record::{LaunchDigests, Record, RunStarted, Trigger};
 pub use resume_blocker::ResumeBlocker;
-pub use run_summary::{IterationSummary, RunSummary, TreeChange};
+pub use run_summary::{IterationSummary, RunSummary, TreeChange, near_miss_reason};
 pub use save::{SaveMode, SaveOrder, SaveResult, SaveState};
 pub use state::{
     AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, LastError,

@@ -10,7 +10,7 @@ use super::outcome::IterationOutcome;
 use super::record::Record;
 use super::stop::StopReason;
 use super::verdict::{ValidatorVerdict, is_unchecked};
-use ralph_orchestrator_contract::{ClaimKind, ErrorClass, Tokens, Usd};
+use ralph_orchestrator_contract::{ClaimKind, ErrorClass, NearMiss, Tokens, Usd};
 
 /// How an iteration changed the workspace tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -63,14 +63,22 @@ pub struct IterationSummary {
     pub needs_human: bool,
     /// Its text spoke of being done.
     pub says_done: bool,
-    /// How many near misses there were.
-    pub near_misses: usize,
+    /// Why its first near miss was no claim, if there was one.
+    pub near_miss: Option<String>,
     /// Whether its claim was accepted; `None` if nothing was validated.
     pub accepted: Option<bool>,
     /// It was not accepted only because validators reached no verdict.
     pub unchecked: bool,
     /// Why it was not accepted: indices into [`ClaimStats::causes`].
     pub causes: Vec<usize>,
+}
+
+/// Returns why it is no claim: the first sentence of its hint. The rest tells the agent what a claim looks like.
+#[must_use]
+pub fn near_miss_reason(near_miss: &NearMiss) -> String {
+    let hint = near_miss.hint.as_str();
+    let reason = hint.split_once(". ").map_or(hint, |(first, _)| first);
+    reason.strip_suffix(", so it is not a claim").unwrap_or(reason).to_owned()
 }
 
 impl IterationSummary {
@@ -93,7 +101,7 @@ impl IterationSummary {
             claims: 0,
             needs_human: false,
             says_done: false,
-            near_misses: 0,
+            near_miss: None,
             accepted: None,
             unchecked: false,
             causes: Vec::new(),
@@ -122,7 +130,7 @@ impl IterationSummary {
                 summary.tree,
                 summary.evidence_written > 0,
                 summary.claims > 0,
-                (summary.needs_human, summary.says_done, summary.near_misses > 0),
+                (summary.needs_human, summary.says_done, summary.near_miss.clone()),
                 (summary.accepted, summary.unchecked),
                 summary.causes.clone(),
                 (summary.role.clone(), summary.setup_problem.is_some()),
@@ -220,7 +228,8 @@ impl RunSummary {
             Record::Observed {
                 iteration, tree, evidence_written, near_misses, changes, ..
             } => {
-                self.observed(*iteration, tree, evidence_written.len(), near_misses.len());
+                self.observed(*iteration, tree, evidence_written.len());
+                self.iteration(*iteration).near_miss = near_misses.first().map(near_miss_reason);
                 self.add_changes(*iteration, changes.as_ref());
             }
             Record::Validated { iteration, accepted, verdicts, reasons, tree_left, .. } => {
@@ -267,7 +276,7 @@ impl RunSummary {
         self.iterations.entry(iteration).or_insert_with(|| IterationSummary::new(iteration))
     }
 
-    fn observed(&mut self, iteration: u64, tree: &str, written: usize, near_misses: usize) {
+    fn observed(&mut self, iteration: u64, tree: &str, written: usize) {
         let change = if self.tree == tree || self.tree_left.as_deref() == Some(tree) {
             TreeChange::Unchanged
         } else if self.trees.insert(tree.to_owned()) {
@@ -284,7 +293,6 @@ impl RunSummary {
             summary.tree = change;
         }
         summary.evidence_written += written;
-        summary.near_misses = near_misses;
     }
 
     fn add_changes(&mut self, iteration: u64, changes: Option<&Changes>) {

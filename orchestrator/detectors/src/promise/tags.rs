@@ -39,7 +39,7 @@ impl TagNearMiss {
             Self::TooLong => {
                 format!("`</{tag}>` comes more than {MAX_LINES} lines after `<{tag}>`")
             }
-            Self::Echo => "it occurs word for word in your input".to_owned(),
+            Self::Echo => "it occurs word for word in what the agent was given".to_owned(),
         }
     }
 }

@@ -191,6 +191,14 @@ fn work_that_nobody_could_check_is_not_called_rejected() {
 }
 
 #[test]
+fn what_was_so_once_is_not_called_mostly() {
+    let once = |n, text| rejected(n, vec![named("tests", Verdict::rejected(text))]);
+    let records = [claimed(1), once(1, "exit 1"), claimed(2), once(2, "exit 2")];
+    let line = summarize(&records).claim_stats.summary_line().unwrap();
+    assert!(line.starts_with("claimed 2×, rejected 2×, such as: exit "), "{line}");
+}
+
+#[test]
 fn a_single_rejection_is_not_called_always() {
     let records = [claimed(1), rejected(1, vec![named("tests", Verdict::rejected("exit 1"))])];
     assert_eq!(
