@@ -253,7 +253,11 @@ impl BacklogView {
     /// Returns how the work on the backlog ended last.
     fn end(&self) -> String {
         match &self.ledger.stop {
-            Some((StopReason::Completed, _)) | None => String::new(),
+            Some((StopReason::Completed, _)) => match self.open_item() {
+                Some(item) => format!(", was complete, but {} is open now", one_line(&item, 80)),
+                None => String::new(),
+            },
+            None => String::new(),
             Some((reason, message)) => {
                 format!(", stopped ({}): {}", reason.word(), one_line(message, 200))
             }
@@ -262,7 +266,19 @@ impl BacklogView {
 
     /// Returns what helps while the backlog is not complete.
     pub(crate) fn advice(&self, program: &str) -> Option<String> {
+        if matches!(self.ledger.stop, Some((StopReason::Completed, _))) {
+            let item = self.open_item()?;
+            return Some(format!("`{program} run` continues with {}", one_line(&item, 80)));
+        }
         advice(self.ledger.stop.as_ref().map(|(reason, _)| *reason), &self.path, program)
+    }
+
+    /// Returns the item that a run would begin with.
+    fn open_item(&self) -> Option<String> {
+        match self.found.as_ref().ok()?.select_next() {
+            NextItem::Item { item } => Some(item.id),
+            NextItem::Blocked { .. } | NextItem::Complete | NextItem::Empty => None,
+        }
     }
 
     fn item(&self, run: Option<&StoredRun>) -> Option<&ItemRun> {

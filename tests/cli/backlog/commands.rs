@@ -186,7 +186,10 @@ fn what_runs_worked_on_is_known_after_a_new_beginning() {
     let env = features(&[feature("a", 3, &[])]);
     env.run().expect(0).says("the only item is complete");
     env.ralph(&["add", "Next", "--id", "n"]).expect(0);
+    env.ralph(&["status"]).expect(0).says("1/2 (50.0%), was complete, but n is open now");
+    env.ralph(&["why"]).expect(0).says("- `ralph-orchestrator run` continues with n\n");
     env.run().expect(0).says("all 2 items are complete");
+    assert!(!env.ralph(&["status"]).expect(0).stdout.contains("was complete"));
     let runs = env.ralph(&["runs", "--json"]).expect(0);
     let runs: Vec<Value> = serde_json::from_str(&runs.stdout).unwrap();
     assert_eq!((&runs[0]["item"], &runs[1]["item"]), (&"n".into(), &"a".into()));
