@@ -345,7 +345,9 @@ fn each_iteration_has_its_time_its_cost_and_its_agent() {
 fn an_iteration_that_was_killed_has_its_agent_and_an_unknown_cost() {
     let env = TestEnvironment::new();
     let fifo = env.fifo("fifo");
-    env.agent.call(1).script(&format!("echo x > '{0}'; cat '{0}'\n", fifo.display()));
+    env.agent
+        .call(1)
+        .script(&format!("echo 1 > early; echo x > '{0}'; cat '{0}'\n", fifo.display()));
     env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
     let mut running = env.start(&["run"]);
     fs::read(&fifo).unwrap();
@@ -356,6 +358,8 @@ fn an_iteration_that_was_killed_has_its_agent_and_an_unknown_cost() {
     let resumed = env.run().expect(0);
     resumed.says("iteration 1 interrupted (the orchestrator died)  (command, ");
     resumed.says(" resumed after 1 iteration, ").says("cost not reported: command");
+    resumed.says("changed     1 file").says("files that iteration 1 changed are not listed");
+    env.ralph(&["status"]).expect(0).says("files that iteration 1 changed are not");
     let log = env.ralph(&["log"]).expect(0);
     log.says("iteration 1 interrupted (the orchestrator died): command, ");
     assert!(!log.stdout.contains("$0.00") && !resumed.stderr.contains("$0.00"));

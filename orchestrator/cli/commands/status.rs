@@ -18,6 +18,7 @@ use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
 use crate::next_step;
 use crate::output;
+use crate::render::summary::unlisted_changes;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
@@ -341,13 +342,17 @@ fn changed(story: &RunSummary) -> Option<String> {
     let known = || {
         story.iterations.values().filter_map(|episode| Some((episode, episode.changes.as_ref()?)))
     };
-    let (last, changed) = known().next_back()?;
+    let unlisted = unlisted_changes(story);
+    let Some((last, changed)) = known().next_back() else {
+        return unlisted.map(|unlisted| format!("  changed     {unlisted}"));
+    };
     let files = changed_files(changed, MOST_FILES).join(", ");
     let files = if files.is_empty() { files } else { format!(" ({files})") };
     let all =
         if known().count() > 1 { format!("{}; ", changes(&story.changes)) } else { String::new() };
     let last = format!("in iteration {}: {}{files}", last.iteration, changes(changed));
-    Some(format!("  changed     {all}{last}"))
+    let unlisted = unlisted.map_or(String::new(), |unlisted| format!("; {unlisted}"));
+    Some(format!("  changed     {all}{last}{unlisted}"))
 }
 
 /// What was stored in git last, and what was not.

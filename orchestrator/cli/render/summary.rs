@@ -91,7 +91,11 @@ impl Rows {
 
 fn changed(story: &RunSummary, rows: &mut Rows) {
     let times = story.iterations.values().filter(|episode| episode.changes.is_some()).count();
+    let unlisted = unlisted_changes(story);
     if times == 0 {
+        if let Some(unlisted) = unlisted {
+            rows.add("changed", &unlisted);
+        }
         return;
     }
     let sum = if times > 1 && story.changes.counts_lines() {
@@ -101,6 +105,18 @@ fn changed(story: &RunSummary, rows: &mut Rows) {
     };
     rows.add("changed", &format!("{}{sum}", changes(&story.changes)));
     changed_files(&story.changes, MOST_FILES).iter().for_each(|file| rows.below(file));
+    if let Some(unlisted) = unlisted {
+        rows.below(&unlisted);
+    }
+}
+
+/// What is missing in the changes of a run, if anything is.
+pub(crate) fn unlisted_changes(story: &RunSummary) -> Option<String> {
+    let iterations: Vec<String> =
+        story.unlisted_iterations().iter().take(MOST_ROWS).map(ToString::to_string).collect();
+    let noun = if iterations.len() == 1 { "iteration" } else { "iterations" };
+    (!iterations.is_empty())
+        .then(|| format!("files that {noun} {} changed are not listed", iterations.join(", ")))
 }
 
 /// A verdict in a line, with its first reason.

@@ -301,6 +301,18 @@ impl RunSummary {
         self.iteration(iteration).changes.get_or_insert_default().add(changes);
     }
 
+    /// The iterations that changed the tree and whose changes are not known file by file: the orchestrator
+    /// died, or could not finish observing.
+    #[must_use]
+    pub fn unlisted_iterations(&self) -> Vec<u64> {
+        let changed = |summary: &&IterationSummary| {
+            summary.iteration > 0
+                && summary.changes.is_none()
+                && matches!(summary.tree, TreeChange::New | TreeChange::Back)
+        };
+        self.iterations.values().filter(changed).map(|summary| summary.iteration).collect()
+    }
+
     fn validated(
         &mut self,
         iteration: u64,
