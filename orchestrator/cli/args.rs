@@ -38,6 +38,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
+use crate::commands::trust::TrustArgs;
 use crate::commands::verify::VerifyArgs;
 #[cfg(feature = "watch")]
 use crate::commands::watch::WatchArgs;
@@ -104,6 +105,8 @@ pub(crate) enum Command {
     Reset(ResetArgs),
     /// Write a ralph.toml and a PROMPT.md to start from
     Init(InitArgs),
+    /// Accept a configuration that changed where an agent could write it
+    Trust(TrustArgs),
     /// Check configuration, agent, workspace and state
     Doctor(DoctorArgs),
     /// Run the checks once, without an agent, or verify a receipt

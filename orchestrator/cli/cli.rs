@@ -241,9 +241,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
         None => find_config(&command, config, task)?,
     };
-    if let Some(notice) = config.place.notice() {
-        output::info(&notice);
-    }
+    config.notices().iter().for_each(|notice| output::info(notice));
     let log = install_log(&command);
     // However it ends.
     let _last = log.flush_on_drop();
@@ -269,6 +267,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Control(control) => commands::control(&config, control),
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
+        Command::Trust(trust) => commands::trust::trust(&config, &trust),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
         Command::Verify(verify) => commands::verify::verify(&config, &verify),
         Command::Hook(command) => commands::hook::hook(&config, command),

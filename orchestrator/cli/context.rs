@@ -11,13 +11,16 @@ use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, TaskSource, foreign_variables,
 };
 use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
-use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, read_current_run, state_dirs};
+use ralph_orchestrator_core::store::{
+    Disk, Layout, StateDir, lock_workspace, read_current_run, state_dirs,
+};
 
 use crate::args::SetArgs;
 use crate::compiled_in::{self, CompiledIn};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
+use crate::trust::{self, JudgedFiles, Judgement, Trust, UnacceptedFile};
 use crate::{presets, registry, tasks};
 
 /// The loaded configuration of a command.
@@ -27,6 +30,17 @@ pub(crate) struct Context {
     pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
     pub(crate) compiled_in: Arc<CompiledIn>,
+    /// What a person has not yet accepted of its files.
+    pub(crate) judged: JudgedFiles,
+}
+
+/// Which version of a file that was changed where an agent could write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// As it is: nothing is started with it before it is accepted.
+    Current,
+    /// As it was last accepted.
+    Accepted,
 }
 
 /// Values of the configuration that come from the command line.
@@ -65,11 +79,29 @@ impl Context {
         file: &ConfigFile,
         overrides: impl Into<Overrides>,
     ) -> Result<(Self, Sources), CommandError> {
+        Self::load_version(file, overrides, Version::Current)
+    }
+
+    /// Reads the configuration as a person has last accepted it, for commands that are about a stored run.
+    pub(crate) fn load_accepted(
+        file: &ConfigFile,
+        overrides: impl Into<Overrides>,
+    ) -> Result<Self, CommandError> {
+        Self::load_version(file, overrides, Version::Accepted).map(|(context, _)| context)
+    }
+
+    fn load_version(
+        file: &ConfigFile,
+        overrides: impl Into<Overrides>,
+        version: Version,
+    ) -> Result<(Self, Sources), CommandError> {
         let vars = variables();
         warn_about_foreign_variables(&vars);
-        let (sources, file) = sources(file, &vars, overrides.into(), tasks::open)?;
+        let Found { sources, file, judged } =
+            find_sources(file, &vars, overrides.into(), tasks::open, version)?;
         let loaded = config::load(&sources)?;
-        Ok((Self { file, loaded, vars, compiled_in: compiled_in::of_program() }, sources))
+        let compiled_in = compiled_in::of_program();
+        Ok((Self { file, loaded, vars, compiled_in, judged }, sources))
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
@@ -78,20 +110,23 @@ impl Context {
         overrides: impl Into<Overrides>,
     ) -> Option<Self> {
         let vars = variables();
-        let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
+        let found =
+            find_sources(file, &vars, overrides.into(), tasks::find, Version::Accepted).ok()?;
+        let Found { sources, file, judged } = found;
         let loaded = config::load_run_paths(&sources)?;
-        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program(), judged })
     }
 
-    /// Reads the configuration with what was set on the command line.
+    /// Reads the configuration as it was accepted, with what was set on the command line.
     pub(crate) fn with(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
-        Self::load(file, sets.sets.clone())
+        Self::load_accepted(file, sets.sets.clone())
     }
 
     /// Returns the configuration as a command has it that is given nothing else; `None` if it is wrong.
     pub(crate) fn load_plain(file: &ConfigFile) -> Option<LoadedConfig> {
-        let (sources, _) = sources(file, &variables(), Overrides::default(), tasks::find).ok()?;
-        config::load(&sources).ok()
+        let overrides = Overrides::default();
+        let found = find_sources(file, &variables(), overrides, tasks::find, Version::Accepted);
+        config::load(&found.ok()?.sources).ok()
     }
 
     /// Reads it for a command that only reads or controls a stored run: that needs no more than the run's
@@ -100,6 +135,12 @@ impl Context {
         let (context, error) = Self::find_run(file, sets)?;
         if let Some(error) = error {
             warn_about_mistakes(&error);
+        }
+        for changed in &context.judged.changed {
+            output::info(&format!(
+                "note: {} was changed where an agent could write it; this is the run by what was accepted",
+                changed.display()
+            ));
         }
         Ok(context)
     }
@@ -138,7 +179,9 @@ impl Context {
     /// such run, or more than one.
     fn load_recorded_paths(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
         let vars = variables();
-        let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
+        let found =
+            find_sources(file, &vars, overrides.into(), tasks::find, Version::Accepted).ok()?;
+        let Found { sources, file, judged } = found;
         let configuration = file.canonicalize().ok()?;
         let mut states = state_dirs(&states_dir(&state_home(&vars)));
         let task = sources.task.as_ref().map(|task| task.id.as_str());
@@ -149,7 +192,7 @@ impl Context {
         let [state] = states.as_slice() else { return None };
         let workspace = state.owner.workspace()?;
         let loaded = config::run_paths_at(&sources, &workspace, state.layout.root())?;
-        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program(), judged })
     }
 
     /// Where the state of its run lies.
@@ -224,18 +267,30 @@ pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Where to read the configuration from, and the file that it is, or would be.
-fn sources(
+/// Where a configuration is read from.
+struct Found {
+    sources: Sources,
+    /// The file that it is, or would be.
+    file: PathBuf,
+    judged: JudgedFiles,
+}
+
+/// Where to read the configuration from.
+fn find_sources(
     file: &ConfigFile,
     vars: &BTreeMap<String, String>,
     overrides: Overrides,
     open_task: fn(&Path, &str) -> Result<TaskSource, CommandError>,
-) -> Result<(Sources, PathBuf), CommandError> {
+    version: Version,
+) -> Result<Found, CommandError> {
     let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
+    let mut trust = Trust::new(vars, &sets);
+    let mut judged = JudgedFiles::default();
     let mut sources = Sources {
         file: std::path::absolute(file.path())?,
         text: None,
         user_file: user_file(vars),
+        user_text: None,
         vars: vars.clone(),
         sets,
         flags,
@@ -245,8 +300,21 @@ fn sources(
         task: None,
         defaults: registry::config_defaults(),
     };
+    if let Some(user_file) = &sources.user_file {
+        sources.user_text = choose_text(&trust, user_file, version, &mut judged)?;
+        if judged.unaccepted.is_empty()
+            && let Some(text) = &sources.user_text
+        {
+            trust.follow_user_file(text);
+        }
+    }
     let mut path = sources.file.clone();
-    if let ConfigPlace::Missing { folders } = &file.place {
+    let is_gone = file.is_named() && std::fs::symlink_metadata(&sources.file).is_err();
+    let recorded = is_gone.then(|| recorded_config(&sources.file, file.task(), vars)).flatten();
+    if let Some(config) = recorded {
+        sources.without_file = sources.file.parent().map(Path::to_owned);
+        sources.file = config;
+    } else if let ConfigPlace::Missing { folders } = &file.place {
         let here = folders.first().cloned().unwrap_or_default();
         if let Some(name) = file.task() {
             let folder = tasks::project(folders);
@@ -262,13 +330,17 @@ fn sources(
             implied.extend(implied_without_file);
             (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
         } else {
-            let kept = folders
-                .iter()
-                .find_map(|folder| Some((stored_config(folder, vars, None)?, folder)));
-            let (config, folder) = kept.ok_or_else(|| file.place.missing())?;
+            let stored = |folder: &PathBuf| {
+                stored_config(folder, vars, None)
+                    .or_else(|| recorded_config(&folder.join(crate::discovery::NAME), None, vars))
+            };
+            let kept = folders.iter().find_map(|folder| Some((stored(folder)?, folder)));
+            let (config, folder) = kept.ok_or_else(|| file.missing())?;
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (config, Some(folder.clone()));
         }
+    } else {
+        sources.text = choose_text(&trust, &sources.file, version, &mut judged)?;
     }
     if let Some(name) = file.task() {
         if sources.task.is_none() {
@@ -276,8 +348,48 @@ fn sources(
         }
         implied.insert(0, ("preset", presets::PURE_LOOP.to_owned()));
     }
+    if let Some(task) = sources.task.as_ref().filter(|_| version == Version::Current) {
+        judged.add(trust.judge(task.plan.path(), task.plan.toml())?);
+    }
     sources.implied = implied;
-    Ok((sources, path))
+    Ok(Found { sources, file: path, judged })
+}
+
+/// Returns the text that is read in the place of a file; nothing where the file itself is to say why it cannot be.
+fn choose_text(
+    trust: &Trust,
+    path: &Path,
+    version: Version,
+    judged: &mut JudgedFiles,
+) -> Result<Option<String>, CommandError> {
+    let Some(text) = trust::read(path) else { return Ok(None) };
+    let judgement = trust.judge(path, text.clone())?;
+    if version == Version::Accepted
+        && let Judgement::Unaccepted(UnacceptedFile { accepted: Some(accepted), .. }) = judgement
+    {
+        judged.changed.push(path.to_owned());
+        return Ok(Some(accepted));
+    }
+    judged.add(judgement);
+    Ok(Some(text))
+}
+
+/// Returns the configuration that is stored with the run that this file, which is gone, began: the run goes on with that.
+fn recorded_config(
+    file: &Path,
+    task: Option<&str>,
+    vars: &BTreeMap<String, String>,
+) -> Option<PathBuf> {
+    let folder = file.parent()?.canonicalize().ok()?;
+    let known = folder.join(file.file_name()?);
+    let is_its = |state: &StateDir| {
+        let owner = &state.owner;
+        owner.configuration().as_ref() == Some(&known)
+            && owner.distinct_configuration().is_none()
+            && owner.task() == task
+    };
+    let state = state_dirs(&states_dir(&state_home(vars))).into_iter().find(is_its)?;
+    Some(state.layout.config(&state.run()?)).filter(|config| config.exists())
 }
 
 /// Returns the folder that has the tasks of a configuration, which need not be right otherwise.

@@ -10,13 +10,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CommandError;
-use crate::tasks;
+use crate::trust::Trust;
+use crate::{context, tasks};
 
-/// The name of the configuration file.
-pub(crate) const NAME: &str = "ralph.toml";
+pub(crate) use ralph_orchestrator_config::FILE_NAME as NAME;
+
 /// What is said of a folder without one, whose run keeps its own configuration.
 pub(crate) const WITHOUT_FILE: &str =
-    "there is no ralph.toml; the run of this folder began without one";
+    "there is no ralph.toml; the run of this folder goes on with what it began with";
 /// What other tools call theirs.
 const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
 
@@ -25,6 +26,8 @@ const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
 pub(crate) struct ConfigFile {
     pub(crate) place: ConfigPlace,
     task: Option<String>,
+    /// The nearest file that appeared where agents work, and that no person has accepted: it is no configuration.
+    passed_over: Option<PathBuf>,
 }
 
 /// Where the configuration file is.
@@ -40,14 +43,37 @@ pub(crate) enum ConfigPlace {
 
 impl From<ConfigPlace> for ConfigFile {
     fn from(place: ConfigPlace) -> Self {
-        Self { place, task: None }
+        Self { place, task: None, passed_over: None }
     }
 }
 
 impl ConfigFile {
     /// The file that `-c` names, or the one that is found.
     pub(crate) fn find(named: Option<PathBuf>) -> Result<Self, CommandError> {
-        ConfigPlace::find(named).map(Self::from)
+        if let Some(named) = named {
+            return Ok(Self::named(named));
+        }
+        let here = std::env::current_dir()?;
+        let trust = Trust::new(&context::variables(), &[]);
+        let (place, passed_over) = ConfigPlace::search(&here, &trust)?;
+        Ok(Self { place, task: None, passed_over })
+    }
+
+    /// Returns the nearest file that appeared where agents work, and that no person has accepted.
+    pub(crate) fn passed_over(&self) -> Option<&Path> {
+        self.passed_over.as_deref()
+    }
+
+    /// Returns what is to be said of which file is used.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let passed_over = self.passed_over.as_ref().map(|file| {
+            let (shown, word) = (file.display(), context::shell_word(file));
+            format!(
+                "{shown} appeared where an agent could write it, and is not used; if it is yours, \
+                 `ralph-orchestrator trust {word}` accepts it"
+            )
+        });
+        passed_over.into_iter().chain(self.place.notice()).collect()
     }
 
     /// A file by its name; it may not exist.
@@ -81,57 +107,14 @@ impl ConfigFile {
         self.place.path()
     }
 
-    /// Adds the task, as it was named.
-    pub(crate) fn with_task(self, task: Option<String>) -> Self {
-        Self { task, ..self }
-    }
-
-    /// The task, as it was named.
-    pub(crate) fn task(&self) -> Option<&str> {
-        self.task.as_deref()
-    }
-}
-
-impl ConfigPlace {
-    fn find(named: Option<PathBuf>) -> Result<Self, CommandError> {
-        if let Some(named) = named {
-            return Ok(Self::Named(named));
-        }
-        let here = std::env::current_dir()?;
-        let folders = searched(&here, home().as_deref());
-        let Some(folder) = folders.iter().find(|folder| exists(&folder.join(NAME))) else {
-            return Ok(Self::Missing { folders });
-        };
-        let (file, is_above) = (folder.join(NAME), *folder != here);
-        if is_above && !is_trusted(&file, &here) {
-            let message = format!("{} belongs to another user", file.display());
-            return Err(CommandError::config(message).hinted(
-                "it names programs that would be run; if you trust it, name it with `-c`",
-            ));
-        }
-        Ok(Self::Found { file, is_above })
-    }
-
-    /// The file, or where it would be.
-    pub(crate) fn path(&self) -> PathBuf {
-        match self {
-            Self::Named(file) | Self::Found { file, .. } => file.clone(),
-            Self::Missing { folders } => {
-                folders.first().map_or_else(|| NAME.into(), |folder| folder.join(NAME))
-            }
-        }
-    }
-
-    /// Returns the notice that another folder's configuration is used.
-    pub(crate) fn notice(&self) -> Option<String> {
-        match self {
-            Self::Found { file, is_above: true } => Some(format!("using {}", file.display())),
-            _ => None,
-        }
-    }
-
     /// The error that there is none, and what to do.
     pub(crate) fn missing(&self) -> CommandError {
+        if let Some(file) = &self.passed_over {
+            let message = format!("{} is not accepted", file.display());
+            let word = context::shell_word(file);
+            return CommandError::config(message)
+                .hinted(format!("if it is yours, `ralph-orchestrator trust {word}` accepts it"));
+        }
         let folder = self.path().parent().map(Path::to_owned).unwrap_or_default();
         let message =
             format!("could not find `{NAME}` in {} or any parent folder", folder.display());
@@ -146,6 +129,58 @@ impl ConfigPlace {
                 "{other} is another tool's; docs/user/coming-from.md maps its keys"
             )),
             None => error,
+        }
+    }
+
+    /// Adds the task, as it was named.
+    pub(crate) fn with_task(self, task: Option<String>) -> Self {
+        Self { task, ..self }
+    }
+
+    /// The task, as it was named.
+    pub(crate) fn task(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+}
+
+impl ConfigPlace {
+    /// Returns the nearest file, and the nearest that was passed over since no person has accepted it.
+    fn search(here: &Path, trust: &Trust) -> Result<(Self, Option<PathBuf>), CommandError> {
+        let folders = searched(here, home().as_deref());
+        let files = folders.iter().map(|folder| folder.join(NAME)).filter(|file| exists(file));
+        let mut passed_over = None;
+        for file in files {
+            if trust.is_planted(&file) {
+                passed_over.get_or_insert(file);
+                continue;
+            }
+            let is_above = file.parent() != Some(here);
+            if is_above && !is_trusted(&file, here) {
+                let message = format!("{} belongs to another user", file.display());
+                return Err(CommandError::config(message).hinted(
+                    "it names programs that would be run; if you trust it, name it with `-c`",
+                ));
+            }
+            return Ok((Self::Found { file, is_above }, passed_over));
+        }
+        Ok((Self::Missing { folders }, passed_over))
+    }
+
+    /// The file, or where it would be.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Named(file) | Self::Found { file, .. } => file.clone(),
+            Self::Missing { folders } => {
+                folders.first().map_or_else(|| NAME.into(), |folder| folder.join(NAME))
+            }
+        }
+    }
+
+    /// Returns the notice that another folder's configuration is used.
+    fn notice(&self) -> Option<String> {
+        match self {
+            Self::Found { file, is_above: true } => Some(format!("using {}", file.display())),
+            _ => None,
         }
     }
 }

@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::compiled_in::CompiledIn;
 use crate::context::{self, Context, STATE_HOME};
 use crate::error::CommandError;
+use crate::trust::{self, JudgedFiles, Judgement, Trust};
 use crate::{output, registry};
 
 pub use controls::ControlHandle;
@@ -224,6 +225,7 @@ impl OrchestratorBuilder {
         }
         self.compiled_in.check()?;
         let mut sources = self.sources.ok_or(OrchestratorError::NoConfiguration)?;
+        let is_text = sources.text.is_some();
         sources.sets = self.sets;
         sources.defaults = registry::config_defaults();
         let loaded = config::load(&sources).map_err(CommandError::from)?;
@@ -244,7 +246,17 @@ impl OrchestratorBuilder {
             vars.insert(STATE_HOME.to_owned(), text.to_owned());
         }
         let compiled_in = Arc::new(self.compiled_in);
-        let context = Context { file, loaded, vars, compiled_in };
+        let trust = Trust::in_state(&context::state_home(&vars), false);
+        let judged = (!is_text).then(|| trust.judge_file(&file)).transpose()?.flatten();
+        match judged {
+            Some(Judgement::Unaccepted(file)) => return Err(trust::refusal(&[file]).into()),
+            Some(Judgement::Acceptable(version)) => {
+                trust.accept([&version]).map_err(CommandError::from)?;
+            }
+            Some(Judgement::Accepted) | None => {}
+        }
+        let judged = JudgedFiles::default();
+        let context = Context { file, loaded, vars, compiled_in, judged };
         Ok(Orchestrator { context, options: self.options })
     }
 }

@@ -26,7 +26,17 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "Set up",
-        &["init", "doctor", "notify", "config", "prompts", "agents", "plugin", "completions"],
+        &[
+            "init",
+            "trust",
+            "doctor",
+            "notify",
+            "config",
+            "prompts",
+            "agents",
+            "plugin",
+            "completions",
+        ],
     ),
 ];
 

@@ -191,6 +191,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "trust",
+        &[
+            ("Accept your own change, after an agent has worked here", "trust"),
+            ("Accept another file", "trust night.toml"),
+        ],
+    ),
+    (
         "doctor",
         &[
             ("Find out what would keep a run from starting", "doctor"),

@@ -51,6 +51,7 @@ mod task;
 mod tasks;
 mod telemetry;
 mod trace;
+mod trust;
 #[cfg(any(feature = "watch", feature = "web"))]
 mod user_runs;
 mod validation_setup;

@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::registry;
 use crate::served_agent::ServedAgent;
+use crate::{registry, trust};
 
 /// The plugins of a configuration; none of their code has run.
 pub(crate) struct Plugins {
@@ -48,6 +48,9 @@ impl Plugins {
         let mut plugins = Self::none(&context.compiled_in);
         if context.loaded.config.plugins.is_empty() {
             return Ok(plugins);
+        }
+        if !context.judged.unaccepted.is_empty() {
+            return Err(trust::refusal(&context.judged.unaccepted));
         }
         let built_in = registry::unsupervised(&plugins);
         let formats = registry::backlogs(&context.compiled_in);

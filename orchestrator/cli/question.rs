@@ -5,6 +5,11 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use crate::output;
 use crate::render::text::escape;
 
+/// Whether there is somebody to ask.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks whether something shall be done. Without a terminal it is not confirmed.
 ///
 /// # Errors
@@ -24,14 +29,13 @@ pub(crate) fn confirmed(question: &str) -> io::Result<bool> {
 /// # Errors
 /// The terminal cannot be read.
 pub(crate) fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() || !io::stderr().is_terminal() {
+    if !is_possible() {
         return Ok(None);
     }
     output::info(&format!("the agent asks: {}", escape(question)));
     output::info_part("answer: ");
     let mut answer = String::new();
-    if stdin.lock().read_line(&mut answer)? == 0 {
+    if io::stdin().lock().read_line(&mut answer)? == 0 {
         // The end of the input leaves the cursor where it is.
         output::info("");
     }

@@ -87,7 +87,7 @@ pub(crate) fn to_config_file(state: &StateDir) -> Result<ConfigFile, CommandErro
     let owner = &state.owner;
     let file = match owner.configuration() {
         // The file identifies the run: without it there is no telling that it is this one.
-        Some(file) if !file.exists() => {
+        Some(file) if owner.distinct_configuration().is_some() && !file.exists() => {
             let message = format!("the configuration of this run is gone: {}", file.display());
             return Err(
                 CommandError::user(message).hinted("put it back, or `runs --all` shows the run")

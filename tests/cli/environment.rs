@@ -115,7 +115,9 @@ impl TestEnvironment {
         fs::create_dir_all(root.join("w")).unwrap();
         fs::create_dir_all(root.join("home")).unwrap();
         let agent = FakeAgent::new(root.join("agent"));
-        let mut this = Self { folder, agent, vars: Vec::new() };
+        // Most tests write their configuration anew after an agent has worked: see `trusted`.
+        let vars = vec![("RALPH_TRUST".to_owned(), "always".to_owned())];
+        let mut this = Self { folder, agent, vars };
         if PACKED.get() {
             // The one copy for all tests, which is no stray file.
             let copies = packed::library().with_extension("copies");
@@ -193,7 +195,8 @@ impl TestEnvironment {
         // Beside the records of sessions that people run.
         let states = || {
             let found = fs::read_dir(&parent).into_iter().flatten();
-            found.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with("sessions"))
+            let is_state = |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with("trust");
+            found.map(|entry| entry.unwrap().path()).filter(is_state)
         };
         eventually("a state directory", || states().next().is_some());
         let mut found = states();
@@ -205,7 +208,9 @@ impl TestEnvironment {
     pub(crate) fn has_state(&self) -> bool {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         let mut found = fs::read_dir(&parent).into_iter().flatten();
-        found.any(|entry| entry.unwrap().file_name() != "sessions")
+        found.any(|entry| {
+            !["sessions", "trust"].iter().any(|name| entry.as_ref().unwrap().file_name() == *name)
+        })
     }
 
     /// The journal of the newest run.

@@ -87,6 +87,7 @@ mod tmux;
 mod tools;
 mod trace;
 mod traces;
+mod trust;
 mod verify;
 mod waits;
 mod watch;

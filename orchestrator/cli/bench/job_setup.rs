@@ -11,6 +11,7 @@ use crate::context::{Context, Overrides};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::plugins::Plugins;
+use crate::trust;
 
 /// The configuration of a job.
 pub(crate) struct JobSetup {
@@ -78,7 +79,8 @@ impl JobSetup {
             is_task: true,
             ..Overrides::default()
         };
-        let (context, mut sources) = Context::load_with_sources(file, overrides)?;
+        let (context, mut sources) = Context::load_with_sources(file, overrides.clone())?;
+        let context = trust::settle(context, file, overrides)?;
         // Each trial says it by itself.
         sources.implied.clear();
         let plugins = Plugins::from_context(&context)?;

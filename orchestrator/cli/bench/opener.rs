@@ -25,6 +25,7 @@ use crate::own_locks::wait_for_own_locks;
 use crate::processes::SupervisedProcesses;
 use crate::registry;
 use crate::sandbox::SandboxPolicy;
+use crate::trust::JudgedFiles;
 
 /// Opens the run of a trial or of a step of it, or with a backlog that of each item.
 pub(super) struct TrialOpener<'a> {
@@ -52,6 +53,7 @@ impl TrialOpener<'_> {
             loaded: self.loaded.clone(),
             vars: self.job.vars.clone(),
             compiled_in: Arc::default(),
+            judged: JudgedFiles::default(),
         })
     }
 }

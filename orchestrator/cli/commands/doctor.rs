@@ -28,7 +28,7 @@ use crate::plugins::Plugins;
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{backlog, git, output, tasks};
+use crate::{backlog, git, output, tasks, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -85,7 +85,7 @@ impl Finding {
 }
 
 pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = trust::load_to_look(file, args.sets.sets.clone())?;
     let findings = block_on(run_checks(&context, file))?;
     let code = exit_status(&findings);
     if args.json {
@@ -158,9 +158,7 @@ fn exit_status(findings: &[Finding]) -> u8 {
 fn check_configuration(context: &Context, file: &ConfigFile) -> Finding {
     let detail = match file.place {
         ConfigPlace::Named(_) | ConfigPlace::Found { .. } => context.file.display().to_string(),
-        ConfigPlace::Missing { .. } => {
-            format!("{WITHOUT_FILE}, and resumes so")
-        }
+        ConfigPlace::Missing { .. } => WITHOUT_FILE.to_owned(),
     };
     Finding::new("configuration", Ok(detail), exit::CONFIG)
 }

@@ -23,7 +23,7 @@ use crate::hook::message::HookMessage;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
 use crate::render::text::{count, duration, escape, local, shorten_home};
-use crate::{output, question, signals};
+use crate::{output, question, signals, trust};
 
 /// The longest message of an agent's program, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -197,7 +197,7 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
         let message = "--set has no effect on a session; write the key to ralph.toml";
         return Err(CommandError::user(message));
     }
-    let context = Context::load(file, Overrides::default())?;
+    let context = trust::load_to_start(file, Overrides::default())?;
     let workspace = real_path(&context.loaded.config.run.workspace);
     let records = SessionRecords::new(&context.state_home());
     let path = records.armed_path(&workspace);
@@ -207,7 +207,7 @@ fn arm(file: &ConfigFile, goal: &str, max_blocks: u64, sets: &SetArgs) -> Result
         refuse_own_session(&record)?;
     }
     let limits = &context.loaded.config.limits;
-    let mut record = SessionRecord::new(context.file.canonicalize()?, workspace);
+    let mut record = SessionRecord::new(context.file.clone(), workspace);
     record.goal = Some(goal.trim().to_owned());
     record.is_armed = true;
     record.max_blocks = max_blocks;

@@ -34,6 +34,7 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod stop;
+pub(crate) mod trust;
 pub(crate) mod verify;
 #[cfg(feature = "watch")]
 pub(crate) mod watch;

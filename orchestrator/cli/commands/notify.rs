@@ -6,10 +6,9 @@ use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
-use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::{notices, output};
+use crate::{notices, output, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NotifyArgs {
@@ -22,7 +21,7 @@ pub(crate) struct NotifyArgs {
 
 /// Sends each receiver a notice that says it is a test. Succeeds if all of them have answered.
 pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = trust::load_to_start(file, args.sets.sets.clone())?;
     let mut receivers = notices::resolve(&context);
     if receivers.is_empty() {
         let message = format!("{} has no [[notify]]", context.file.display());

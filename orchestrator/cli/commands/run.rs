@@ -34,7 +34,9 @@ use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, next_step, output, question, receipts, signals, task, tasks, values};
+use crate::{
+    detach, dry_run, next_step, output, question, receipts, signals, task, tasks, trust, values,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -132,7 +134,11 @@ pub(crate) fn run(
     if !args.dry_run {
         output::begin_run(args.json);
     }
-    let context = match Context::load(file, overrides.clone()) {
+    let loaded = match args.dry_run {
+        true => trust::load_to_look(file, overrides.clone()),
+        false => trust::load_to_start(file, overrides.clone()),
+    };
+    let context = match loaded {
         Ok(context) => context,
         Err(error) => {
             let places = Context::load_run_paths(file, overrides);
@@ -155,7 +161,8 @@ fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Contex
     if protected.iter().all(Vec::is_empty) {
         return Ok(context);
     }
-    Context::load(file, task::overrides(args, &protected)?)
+    let judged = context.judged;
+    Ok(Context { judged, ..Context::load(file, task::overrides(args, &protected)?)? })
 }
 
 /// The parts of a start that do not depend on the run.

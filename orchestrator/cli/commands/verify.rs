@@ -18,6 +18,7 @@ use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::{duration, one_line};
 use crate::sandbox::SandboxPolicy;
+use crate::trust;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
 
 /// Characters of a summary.
@@ -50,7 +51,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, CommandError> {
     match &args.receipt {
         Some(receipt) => receipt::verify(file, args, receipt),
-        None => run_checks(&Context::with(file, &args.sets)?, args.json),
+        None => run_checks(&trust::load_to_start(file, args.sets.sets.clone())?, args.json),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::signals::Signals;
-use crate::{output, receipts, registry, task};
+use crate::{output, receipts, registry, task, trust};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,7 +90,8 @@ pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
         let text = state.display().to_string();
         flags.push(task::flag("hook", "state.dir", text.into()));
     }
-    let mut context = Context::load(&file, overrides(flags))?;
+    let mut context = Context::load_accepted(&file, overrides(flags.clone()))?;
+    context = trust::settle(context, &file, overrides(flags))?;
     let config = &mut context.loaded.config;
     // The person works in this repository, and prepares it.
     config.backlog = None;

@@ -14,7 +14,7 @@ use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
     Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig, Prompts, Run, Sandbox,
-    StateConfig, Telemetry, units,
+    StateConfig, Telemetry, TrustMode, units,
 };
 use crate::strict;
 
@@ -26,6 +26,10 @@ pub(crate) struct ConfigDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) preset: Option<String>,
+    /// Whether a file that decides what runs is obeyed after it changed where an agent could write it: only once a
+    /// person has accepted the change ("ask"), or always. Belongs into the user's own configuration.
+    #[serde(skip_serializing, deserialize_with = "strict::enumeration")]
+    pub(crate) trust: TrustMode,
     /// What to do, and where.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) run: Run,
@@ -317,6 +321,7 @@ impl From<&Config> for ConfigDocument {
         let detectors = &config.completion.detectors;
         Self {
             preset: config.preset.clone(),
+            trust: config.trust,
             run: config.run.clone(),
             agent: config.agent.clone(),
             agents: config.agents.clone(),

@@ -44,14 +44,14 @@ mod variables;
 
 pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
 pub use layers::Flag;
-pub use loaded::{LoadedConfig, toml_text};
+pub use loaded::{LoadedConfig, toml_text, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
     EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, KeptFiles, Limits, Memory,
     MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices, ProgressFormat, Prompts,
     Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig,
-    TaskSetup, Telemetry, ValidatorConfig, WorkingRole, duration_text, parse_duration,
+    TaskSetup, Telemetry, TrustMode, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};
@@ -63,6 +63,9 @@ pub use variables::{ForeignVariable, foreign_variables};
 
 use diagnostics::Diagnostics;
 use provenance::Provenance;
+
+/// The name of the configuration file of a workspace.
+pub const FILE_NAME: &str = "ralph.toml";
 
 /// Reads, merges and checks the configuration. Does not check whether the files that it names exist:
 /// see [`LoadedConfig::check_files`].

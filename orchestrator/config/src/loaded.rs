@@ -1,5 +1,6 @@
 //! A configuration together with where each value comes from.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::real_path;
@@ -136,12 +137,15 @@ impl LoadedConfig {
         &self.dir
     }
 
-    /// Returns the configuration file, absolute and without links; `None` if there is none, as when
-    /// everything was given on the command line.
+    /// Returns the configuration file, absolute and by the real path of its folder; `None` if there is none, as when
+    /// everything was given on the command line. A link stays what it is called, wherever it leads.
     #[must_use]
     pub fn configuration(&self) -> Option<PathBuf> {
         match self.provenance.file() {
-            SourceLocation::File { path, .. } => path.canonicalize().ok(),
+            SourceLocation::File { path, .. } => {
+                path.symlink_metadata().ok()?;
+                Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+            }
             SourceLocation::Variable { .. }
             | SourceLocation::Set { .. }
             | SourceLocation::CommandLine { .. }
@@ -294,6 +298,17 @@ fn flatten(value: &toml::Value, path: &mut KeyPath, rows: &mut Vec<(KeyPath, Str
         }
         value => rows.push((path.clone(), inline::value(value))),
     }
+}
+
+/// Returns key and value, as TOML on one line, of everything in the text of a configuration; `None` if it is no TOML.
+#[must_use]
+pub fn values_of(text: &str) -> Option<BTreeMap<String, String>> {
+    let table: toml::Table = text.parse().ok()?;
+    let mut rows = Vec::new();
+    for (name, value) in &table {
+        flatten(value, &mut vec![name.clone()], &mut rows);
+    }
+    Some(rows.into_iter().map(|(path, value)| (key::dotted(&path), value)).collect())
 }
 
 /// Returns a value as it stands behind `key = ` in TOML, on one line; null is "none".

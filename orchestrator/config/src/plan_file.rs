@@ -142,7 +142,9 @@ impl PlanFile {
         locate(&self.path, &self.text, &self.span_of(key))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -155,7 +157,8 @@ impl PlanFile {
     }
 
     /// Returns all values that were set, as TOML.
-    pub(crate) fn toml(&self) -> String {
+    #[must_use]
+    pub fn toml(&self) -> String {
         self.values.to_string()
     }
 

@@ -18,6 +18,8 @@ pub struct Sources {
     pub text: Option<String>,
     /// The user's own file, for all projects; may be missing.
     pub user_file: Option<PathBuf>,
+    /// The text in place of that file's.
+    pub user_text: Option<String>,
     /// Environment variables. Those that are not configuration are ignored: see
     /// [`foreign_variables`](crate::foreign_variables).
     pub vars: BTreeMap<String, String>,
@@ -82,12 +84,18 @@ impl Sources {
         let mut layers = Layers::default();
         layers.add_implied(&self.implied);
         if let Some(user_file) = &self.user_file {
-            layers.add_file(user_file, true);
+            match &self.user_text {
+                Some(text) => layers.add_text(user_file, text),
+                None => layers.add_file(user_file, true),
+            }
         }
         if self.without_file.is_none() || !self.file.as_os_str().is_empty() {
             match &self.text {
                 Some(text) => layers.add_text(&self.file, text),
                 None => layers.add_file(&self.file, false),
+            }
+            if !layers.unread {
+                layers.refuse_trust();
             }
             if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
                 stored.is_stored = true;

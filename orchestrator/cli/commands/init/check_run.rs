@@ -18,6 +18,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::one_line;
+use crate::trust;
 use crate::validation_setup::CheckProcesses;
 
 /// How long each may take. What takes longer is not verified here.
@@ -27,7 +28,7 @@ const SHOWN: usize = 160;
 
 /// Runs the checks of the configuration in this file once. What is to be said of each.
 pub(super) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
-    let context = Context::load(&ConfigFile::named(file.to_owned()), Overrides::default())?;
+    let context = trust::load_to_start(&ConfigFile::named(file.to_owned()), Overrides::default())?;
     output::info("running the checks once …");
     let folder = context.loaded.dir().to_owned();
     let before = entries(&folder);

@@ -22,7 +22,8 @@ pub(super) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
     let vars = context::variables();
     let path = vars.get("PATH").map_or("", String::as_str);
     let text = unit(&program, &config, folder, path)?;
-    let name = format!("ralph-orchestrator-{}.service", state_dir_name(folder, Some(&config)));
+    let name =
+        format!("ralph-orchestrator-{}.service", state_dir_name(folder, Some(&config), None));
     let units = context::config_home(&vars).join("systemd/user");
     let failed = |path: &Path, error: &std::io::Error| {
         CommandError::user(format!("cannot write {}: {error}", path.display()))

@@ -16,11 +16,11 @@ use self::config::ConformanceConfig;
 use self::items::TestedPlugin;
 use self::report::TestReport;
 use crate::commands::block_on;
-use crate::context::{Context, plugin_cache, variables};
+use crate::context::{Context, Overrides, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::output;
 use crate::render::text;
+use crate::{output, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestPluginArgs {
@@ -143,6 +143,7 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
         let hint = format!("`{name}` names a plugin of ralph.toml; or give the path of a library");
         error.hinted(hint)
     })?;
+    let context = trust::settle(context, file, Overrides::default())?;
     let Some(config) = context.loaded.config.plugins.get(name).cloned() else {
         let message = format!("{} has no [plugins.{name}]", context.file.display());
         return Err(CommandError::user(message).hinted("name one, or the file of a library"));

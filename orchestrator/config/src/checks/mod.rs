@@ -85,6 +85,7 @@ pub(crate) fn resolve(
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
     Config {
         preset: file.preset,
+        trust: file.trust,
         run,
         prompts: file.prompts,
         initializer,

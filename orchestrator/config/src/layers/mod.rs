@@ -19,6 +19,8 @@ use crate::sources::Preset;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
+/// The key of what only the user's own file decides.
+const TRUST: &str = "trust";
 /// The key that names a preset.
 pub(crate) const PRESET: &str = "preset";
 
@@ -240,6 +242,19 @@ impl Layers {
         let Converter { spans, wrong, .. } = converter;
         let origin = Origin::File { path: path.to_owned(), text: text.to_owned(), spans };
         self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, wrong);
+    }
+
+    /// Refuses, in the file that was added last, what only the user's own file decides.
+    pub(crate) fn refuse_trust(&mut self) {
+        let Some(layer) = self.layers.last() else { return };
+        if !layer.values.contains_key(TRUST) {
+            return;
+        }
+        let location = layer.location(&[TRUST.to_owned()], true);
+        let message = "belongs into the user's own configuration: agents can write this file";
+        let mut error = ConfigError::new(location, TRUST, message);
+        error.help = Some("that is ~/.config/ralph-orchestrator/config.toml".to_owned());
+        self.errors.push(error);
     }
 
     /// Adds what follows from the front matter of a plan.

@@ -40,6 +40,8 @@ pub use units::{duration_text, parse_duration};
 pub struct Config {
     /// `preset`: the way of working whose values apply where nothing else is set.
     pub preset: Option<String>,
+    /// `trust`: whether changes of files that decide what runs are asked for.
+    pub trust: TrustMode,
     /// `[run]`
     pub run: Run,
     /// `[agent]`: the agent of the loop.
@@ -403,6 +405,22 @@ impl Default for Sandbox {
             write: Vec::new(),
         }
     }
+}
+
+/// Whether a file that decides what runs is obeyed after it changed where an agent could write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustMode {
+    /// Once a person has accepted the change.
+    #[default]
+    Ask,
+    /// Always.
+    Always,
+}
+
+impl StrictEnum for TrustMode {
+    const WORDS: &'static [&'static str] = &["ask", "always"];
+    const VALUES: &'static [Self] = &[Self::Ask, Self::Always];
 }
 
 /// Who keeps agents from files.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::construction::build_context;
+use super::location;
 use super::open::RunPart;
 use super::prompt::PromptSource;
 use super::scratch::remove_scratch_dirs;
@@ -99,7 +100,8 @@ impl RunSetup<'_> {
             if self.is_session_of_a_person(&found) {
                 return Box::pin(self.pass_over(found)).await;
             }
-            let is_other = load_frozen_config(self.layout, &found.run)
+            let is_other = self
+                .load_frozen_config(&found.run)
                 .is_some_and(|frozen| self.gives_other_checks(&frozen));
             let note = if is_other {
                 format!("{OTHER_CHECKS}: this is a new run")
@@ -186,7 +188,7 @@ impl RunSetup<'_> {
     fn find_earlier(self, current: &str) -> Option<StoredRun> {
         let text = task_text(self.loaded).filter(|_| self.gives("run.prompt_text"))?;
         let has_task = |run: &String| {
-            load_frozen_config(self.layout, run).is_some_and(|frozen| {
+            self.load_frozen_config(run).is_some_and(|frozen| {
                 task_text(&frozen) == Some(text) && !self.gives_other_checks(&frozen)
             })
         };
@@ -195,10 +197,20 @@ impl RunSetup<'_> {
         self.read_sound(&run)
     }
 
+    /// Returns the configuration that was stored when the run began, in the workspace as it is called now.
+    fn load_frozen_config(self, run: &str) -> Option<LoadedConfig> {
+        let sources = Sources { file: self.layout.config(run), ..Sources::default() };
+        let frozen = config::load(&sources).ok()?;
+        let workspace = self.loaded.configured_workspace();
+        let is_moved =
+            frozen.configured_workspace() != workspace && !frozen.configured_workspace().exists();
+        Some(if is_moved { frozen.in_folder(workspace) } else { frozen })
+    }
+
     /// Builds the policy that was frozen when the run began. `None` if its configuration is gone or
     /// cannot be built any more.
     pub(super) async fn load_frozen_policy(self, run: &str) -> Option<StoredPolicy> {
-        let loaded = load_frozen_config(self.layout, run)?;
+        let loaded = self.load_frozen_config(run)?;
         // What validators find in their PATH is as frozen as they are.
         let path = build_context(&loaded, self.vars).path;
         let context = BuildContext { path, ..self.context.clone() };
@@ -226,7 +238,7 @@ impl RunSetup<'_> {
     /// Returns why the command line asks for another task than that of an unfinished run: its text or its
     /// checks are others. Whoever edits a file instead may correct the prompt of a run that is resumed.
     fn find_other_task(self, found: &StoredRun) -> Option<&'static str> {
-        let frozen = load_frozen_config(self.layout, &found.run)?;
+        let frozen = self.load_frozen_config(&found.run)?;
         let text = task_text(self.loaded).filter(|_| self.gives("run.prompt_text"));
         if text.is_some() && text != task_text(&frozen) {
             return Some(OTHER_TEXT);
@@ -268,7 +280,8 @@ pub(super) fn verify_workspace(
     layout: &Layout,
 ) -> Result<(), StateError> {
     let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    if started.is_some_and(|started| Path::new(started) != workspace) {
+    let is_moved = || location::is_pinned_folder(&found.state.identities, workspace);
+    if started.is_some_and(|started| Path::new(started) != workspace) && !is_moved() {
         let problem = format!(
             "belongs to the workspace {}, not to {}; begin a new run with `run --restart`",
             started.unwrap_or_default(),
@@ -282,11 +295,6 @@ pub(super) fn verify_workspace(
 /// Returns the text of a task, if the configuration itself has it.
 fn task_text(loaded: &LoadedConfig) -> Option<&str> {
     loaded.config.run.prompt_text.as_deref().map(str::trim)
-}
-
-fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
-    let sources = Sources { file: layout.config(run), ..Sources::default() };
-    config::load(&sources).ok()
 }
 
 /// Removes what a killed start of a run that a new one replaces has left, unless nothing is to be changed. Returns

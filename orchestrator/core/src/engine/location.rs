@@ -1,5 +1,6 @@
 //! Where a run takes place: its workspace and its prompt, distinguished from whatever replaces them.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
@@ -48,6 +49,7 @@ pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathId
         prompt: prompt.place().map(prompt_pin),
         role_prompts: prompt.role_places().map(prompt_pin).collect(),
         boot: boot(),
+        machine: machine(),
     }
 }
 
@@ -69,13 +71,22 @@ pub(super) fn compare(
     workspace: &WorkspaceHandle,
 ) -> Result<(), WorkspaceError> {
     let Some(pin) = pins.workspace else { return Ok(()) };
-    let now = workspace.id();
-    // Devices are numbered anew when the machine starts.
-    let same_boot = pins.boot == boot();
-    if pin.inode == now.inode && (pin.device == now.device || !same_boot) {
+    let is_elsewhere = !pins.machine.is_empty() && pins.machine != machine();
+    if is_elsewhere || is_same_folder(pins, pin, file_pin(workspace.id())) {
         return Ok(());
     }
     Err(workspace.replaced())
+}
+
+/// Whether the run began in this folder, wherever it has been moved since.
+pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
+    let (Some(pin), Ok(now)) = (pins.workspace, std::fs::metadata(folder)) else { return false };
+    is_same_folder(pins, pin, FileIdentity { device: now.dev(), inode: now.ino() })
+}
+
+fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {
+    // Devices are numbered anew when the machine starts.
+    pin.inode == now.inode && (pin.device == now.device || pins.boot != boot())
 }
 
 /// Returns the recorded place of the prompt, unless the configuration names another one now.
@@ -98,6 +109,12 @@ pub(super) fn other_prompt(pins: &PathIdentities, prompt: &PromptSource) -> Opti
 /// Returns the id of the machine's boot; empty where the system has none.
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Returns the id of the machine; empty where the system has none.
+fn machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     id.trim().to_owned()
 }
 

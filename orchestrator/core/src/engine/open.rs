@@ -27,10 +27,12 @@ use super::version_control::VersionControl;
 use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
+use crate::store::{
+    Disk, Layout, OrphanReport, StateError, Store, StoredRun, TrustStore, lock_workspace,
+};
 use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
-use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_config::{LoadedConfig, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_safe_fs::real_path;
 
 /// What [`open`] is asked for.
@@ -237,6 +239,9 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
+        if request.is_listed && !request.dry_run {
+            request.record_work(&location)?;
+        }
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
@@ -304,8 +309,8 @@ fn record_owner(
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
     let folder = location::file_pin(location.workspace.id());
-    let owner = state_owner(&request.loaded).with_folder(folder);
     let layout = store.layout().clone();
+    let owner = state_owner(&request.loaded, &layout).with_folder(folder);
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
     let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };
@@ -331,6 +336,27 @@ impl Request<'_> {
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         states_dir(&self.state_home)
+    }
+
+    /// Records where agents can write from now on, before the first of them is started.
+    fn record_work(&self, location: &Location) -> Result<(), StateError> {
+        let (sandbox, own) = (&self.loaded.config.sandbox, self.loaded.configuration());
+        let mut places = vec![
+            location.workspace.path().to_owned(),
+            real_path(self.loaded.configured_workspace()),
+        ];
+        let mut kept = Vec::new();
+        match (sandbox.mode, sandbox.workspace) {
+            (SandboxMode::Off, _) => places.extend(own),
+            (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
+            (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
+        }
+        if sandbox.mode == SandboxMode::Landlock {
+            places.extend(sandbox.write.iter().map(|path| real_path(path)));
+        }
+        places.sort();
+        places.dedup_by(|inner, outer| inner.starts_with(outer));
+        TrustStore::new(&self.states(), self.disk.clone()).record_work(&places, &kept)
     }
 
     fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {

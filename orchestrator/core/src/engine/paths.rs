@@ -1,18 +1,45 @@
 //! Where the state of a configuration lies, and whose it is.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::construction::error_at;
 use super::error::EngineError;
-use crate::store::{Layout, Owner, StateError};
-use crate::workspace::{state_dir_name, task_state_dir_name};
+use crate::machine::FileIdentity;
+use crate::store::{Layout, Owner, StateDir, StateError, state_dirs};
+use crate::workspace::state_dir_name;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 
-/// Returns the owner of the state of this configuration's run.
-pub(super) fn state_owner(loaded: &LoadedConfig) -> Owner {
+/// Returns the owners that the state of this configuration's run may have, the likeliest first: a link may have been
+/// put in the place of the file since the run began, and it may have begun by the file that a link leads to.
+fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
     let workspace = real_path(loaded.configured_workspace());
-    Owner::new(&workspace, loaded.configuration().as_deref()).with_task(loaded.task())
+    let folder = fs::metadata(&workspace).ok();
+    let owner = |configuration: Option<&Path>| {
+        let owner = Owner::new(&workspace, configuration).with_task(loaded.task());
+        match &folder {
+            Some(found) => {
+                owner.with_folder(FileIdentity { device: found.dev(), inode: found.ino() })
+            }
+            None => owner,
+        }
+    };
+    let named = loaded.configuration();
+    let target = named.as_deref().and_then(|file| file.canonicalize().ok());
+    let first = owner(named.as_deref());
+    let second = target.map(|target| owner(Some(&target))).filter(|second| !second.is_same(&first));
+    std::iter::once(first).chain(second).collect()
+}
+
+/// Returns the owner of the state of this configuration's run.
+pub(super) fn state_owner(loaded: &LoadedConfig, layout: &Layout) -> Owner {
+    let mut owners = possible_owners(loaded);
+    let known = Owner::read(layout).ok().flatten();
+    let is_known = |owner: &Owner| known.as_ref().is_some_and(|known| owner.is_same(known));
+    let position = owners.iter().position(is_known).unwrap_or_default();
+    owners.swap_remove(position)
 }
 
 /// Refuses a state directory that belongs to another workspace or configuration.
@@ -21,7 +48,7 @@ pub(super) fn state_owner(loaded: &LoadedConfig) -> Owner {
 /// It does: the configuration is wrong if it names the directory, and otherwise another directory was put
 /// in its place.
 pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), EngineError> {
-    match state_owner(loaded).verify(layout) {
+    match state_owner(loaded, layout).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
             let problem = format!("belongs to the run of {owner}, not to that of {asked}");
             if loaded.config.state.dir.is_none() {
@@ -47,13 +74,26 @@ pub fn states_dir(state_home: &Path) -> PathBuf {
 
 /// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
 pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
+    let states = states_dir(state_home);
     let workspace = real_path(loaded.configured_workspace());
-    let configuration = loaded.configuration();
-    let name = match loaded.task() {
-        Some(task) => task_state_dir_name(&workspace, configuration.as_deref(), task),
-        None => state_dir_name(&workspace, configuration.as_deref()),
+    let place = |owner: &Owner| {
+        let configuration = owner.distinct_configuration();
+        states.join(state_dir_name(&workspace, configuration.as_deref(), loaded.task()))
     };
-    states_dir(state_home).join(name)
+    let owners = possible_owners(loaded);
+    let has_state = |dir: &PathBuf| Layout::new(dir.clone()).owner().exists();
+    if let Some(known) = owners.iter().map(place).find(has_state) {
+        return known;
+    }
+    let is_its = |state: &StateDir| {
+        owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
+    };
+    let mut moved = state_dirs(&states).into_iter().filter(is_its);
+    if let Some(state) = moved.find(|state| state.layout.root().parent() == Some(&states)) {
+        return state.layout.root().to_owned();
+    }
+    let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
+    usual.or(owners.first()).map(place).unwrap_or(states)
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {

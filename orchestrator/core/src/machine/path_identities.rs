@@ -19,6 +19,9 @@ pub struct PathIdentities {
     /// Identifies the boot of the machine, during which numbers of devices do not change.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub boot: String,
+    /// Identifies the machine, beyond which numbers of devices and files mean nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub machine: String,
 }
 
 /// A file or folder, whatever path leads to it.

@@ -47,6 +47,7 @@ mod signed_line;
 mod state_store;
 mod stopped_supervisors;
 mod template_origin;
+mod trust;
 mod workspace_lock;
 mod worktrees;
 
@@ -71,5 +72,6 @@ pub use runs::{LoadedRun, list_runs, read_run};
 pub use series::{Series, SeriesFiles, SeriesLock, read_series};
 pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};
 pub use template_origin::TemplateOrigin;
+pub use trust::{AcceptedFile, AcceptedVersion, AgentWork, TrustStore};
 pub use workspace_lock::lock_workspace;
 pub use worktrees::{WorktreeLock, WorktreePaths, WorktreeRecord, list_worktrees};

@@ -1,4 +1,5 @@
-//! The owner of a state directory: a workspace, a configuration and a task of it identify a run.
+//! The owner of a state directory: a workspace identifies a run, together with a task of it and a configuration that a
+//! person names beside the usual one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use super::latch::LatchFile;
 use super::layout::Layout;
 use super::{Key, guarded_file::GuardedFile};
 use crate::machine::{FileIdentity, Latch};
+use ralph_orchestrator_config::FILE_NAME;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 const VERSION: u32 = 1;
@@ -83,11 +85,34 @@ impl Owner {
         self.folder
     }
 
+    /// Returns the configuration if it tells the runs of the workspace apart. The `ralph.toml` of the workspace, or of a
+    /// folder above it, does not: that file may appear, disappear or be replaced without the run becoming another.
+    #[must_use]
+    pub fn distinct_configuration(&self) -> Option<PathBuf> {
+        let file = self.configuration()?;
+        let is_usual = file.file_name().is_some_and(|name| name == FILE_NAME)
+            && file.parent().is_some_and(|folder| {
+                self.workspace().is_some_and(|workspace| workspace.starts_with(folder))
+            });
+        (!is_usual).then_some(file)
+    }
+
     /// Whether both are the same run's.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.workspace, &self.configuration, &self.task)
-            == (&other.workspace, &other.configuration, &other.task)
+        (&self.workspace, self.distinct_configuration(), &self.task)
+            == (&other.workspace, other.distinct_configuration(), &other.task)
+    }
+
+    /// Whether this is the run of the other, whose workspace was moved since.
+    #[must_use]
+    pub fn is_moved_from(&self, before: &Self) -> bool {
+        let is_usual = |owner: &Self| owner.distinct_configuration().is_none();
+        self.folder.is_some()
+            && (self.folder, &self.task) == (before.folder, &before.task)
+            && is_usual(self)
+            && is_usual(before)
+            && before.workspace().is_some_and(|workspace| !workspace.exists())
     }
 
     /// Refuses a state directory that belongs to another workspace or configuration.
@@ -96,11 +121,13 @@ impl Owner {
     /// [`StateError::Foreign`] if it does; its record cannot be read.
     pub fn verify(&self, layout: &Layout) -> Result<(), StateError> {
         match Self::read(layout)? {
-            Some(owner) if !self.is_same(&owner) => Err(StateError::Foreign {
-                path: layout.root().to_owned(),
-                owner: owner.describe(),
-                asked: self.describe(),
-            }),
+            Some(owner) if !self.is_same(&owner) && !self.is_moved_from(&owner) => {
+                Err(StateError::Foreign {
+                    path: layout.root().to_owned(),
+                    owner: owner.describe(),
+                    asked: self.describe(),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -273,9 +300,38 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_configuration_tells_no_runs_apart() {
+        let owner =
+            |workspace, file: Option<&str>| Owner::new(Path::new(workspace), file.map(Path::new));
+        let without = owner("/p/w", None);
+        for usual in ["/p/w/ralph.toml", "/p/ralph.toml", "/ralph.toml"] {
+            assert!(owner("/p/w", Some(usual)).is_same(&without), "{usual}");
+        }
+        for other in ["/p/w/night.toml", "/p/w/sub/ralph.toml", "/q/ralph.toml"] {
+            let other = owner("/p/w", Some(other));
+            assert!(!other.is_same(&without) && other.is_same(&other.clone()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_was_moved_keeps_its_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = FileIdentity { device: 1, inode: 2 };
+        let before = Owner::new(&temp.path().join("gone"), None).with_folder(folder);
+        let layout = layout(temp.path(), "state", &before);
+        let now = Owner::new(&temp.path().join("here"), Some(&temp.path().join("here/ralph.toml")));
+        assert!(now.verify(&layout).is_err(), "nothing is known of the folder");
+        let moved = now.clone().with_folder(folder);
+        moved.verify(&layout).unwrap();
+        assert!(moved.clone().with_task(Some("ralph-1")).verify(&layout).is_err());
+        fs::create_dir(temp.path().join("gone")).unwrap();
+        assert!(moved.verify(&layout).is_err(), "a copy beside it is another workspace");
+    }
+
+    #[test]
     fn another_workspace_or_configuration_is_refused_by_both_names() {
         let temp = tempfile::tempdir().unwrap();
-        let configuration = Path::new("/w/ralph.toml");
+        let configuration = Path::new("/w/night.toml");
         let own = Owner::new(Path::new("/w"), Some(configuration));
         let layout = layout(temp.path(), "state", &own);
         // The folder is no part of the identity.
@@ -288,7 +344,7 @@ mod tests {
         ] {
             let error = other.verify(&layout).unwrap_err().to_string();
             assert!(
-                error.contains("/w/ralph.toml") && error.contains(&other.describe()),
+                error.contains("/w/night.toml") && error.contains(&other.describe()),
                 "{error}"
             );
         }

@@ -1,0 +1,66 @@
+//! `trust`
+
+use std::path::{Path, PathBuf};
+
+use crate::context::{self, Context, Overrides};
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::trust::{self, FileVersion, JudgedFiles, Judgement, Trust};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrustArgs {
+    /// File to accept [default: ralph.toml, the plan of --task and your own configuration]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Accepts what decides what runs, as it is now, after showing what differs from what was accepted before.
+pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, CommandError> {
+    let vars = context::variables();
+    let judge = Trust::new(&vars, &[]);
+    judge.refuse_from_below()?;
+    let judged = match &args.file {
+        Some(file) => vec![judge_named(&judge, file)?],
+        None => judge_all(&judge, config)?,
+    };
+    let mut accepted = Vec::new();
+    for judgement in judged {
+        match judgement {
+            Judgement::Accepted => {}
+            Judgement::Acceptable(version) => accepted.push(version),
+            Judgement::Unaccepted(file) => {
+                trust::show(&file);
+                accepted.push(file.now);
+            }
+        }
+    }
+    judge.accept(&accepted)?;
+    match accepted.as_slice() {
+        [] => output::result("nothing to accept: it is as it was accepted"),
+        files => {
+            for FileVersion { path, .. } in files {
+                output::result(&format!("accepted {}", path.display()));
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {
+    judge.judge_file(file)?.ok_or_else(|| {
+        CommandError::user(format!("{}: it cannot be read as text", file.display()))
+            .hinted("name a configuration, such as ralph.toml")
+    })
+}
+
+/// Judges the configuration that the command line names or finds, and what belongs to it.
+fn judge_all(judge: &Trust, config: &ConfigFile) -> Result<Vec<Judgement>, CommandError> {
+    if let Some(file) = config.passed_over() {
+        return Ok(vec![judge_named(judge, file)?]);
+    }
+    let JudgedFiles { acceptable, unaccepted, .. } =
+        Context::load(config, Overrides::default())?.judged;
+    let acceptable = acceptable.into_iter().map(Judgement::Acceptable);
+    Ok(acceptable.chain(unaccepted.into_iter().map(Judgement::Unaccepted)).collect())
+}

@@ -1,0 +1,366 @@
+//! Which files decide what runs: where an agent could have written one since a person last accepted it, a change of it
+//! is obeyed only once a person has accepted that.
+
+mod differences;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_core::engine::states_dir;
+use ralph_orchestrator_core::store::{
+    AgentWork, Disk, Lock, SeriesLock, StateError, TrustStore, state_dirs,
+};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_supervisor::ancestors;
+
+use crate::context::{Context, Overrides, state_home};
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::{output, question};
+
+pub(crate) use differences::describe;
+
+/// A larger file is no configuration.
+const LARGEST: usize = 1 << 20;
+/// Lines that are shown of a change.
+const MOST_LINES: usize = 20;
+/// What switches the question off for everything that a command reads.
+const VARIABLES: [&str; 2] = ["RALPH_TRUST", "RALPH_ORCHESTRATOR_TRUST"];
+const ALWAYS: &str = "always";
+const KEY: &str = "trust";
+
+/// A version of a file that decides what runs.
+#[derive(Clone, Debug)]
+pub(crate) struct FileVersion {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// A file that is not obeyed as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct UnacceptedFile {
+    pub(crate) now: FileVersion,
+    /// What was accepted last; nothing if the file was never accepted.
+    pub(crate) accepted: Option<String>,
+}
+
+/// What becomes of a file as it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Judgement {
+    /// It is obeyed.
+    Accepted,
+    /// Nobody but a person can have written it: whoever starts something with it accepts it.
+    Acceptable(FileVersion),
+    Unaccepted(UnacceptedFile),
+}
+
+/// The files of a configuration that are not simply obeyed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JudgedFiles {
+    pub(crate) acceptable: Vec<FileVersion>,
+    pub(crate) unaccepted: Vec<UnacceptedFile>,
+    /// Those that were changed, and were read as they were last accepted.
+    pub(crate) changed: Vec<PathBuf>,
+}
+
+impl JudgedFiles {
+    pub(crate) fn add(&mut self, judgement: Judgement) {
+        match judgement {
+            Judgement::Accepted => {}
+            Judgement::Acceptable(version) => self.acceptable.push(version),
+            Judgement::Unaccepted(file) => self.unaccepted.push(file),
+        }
+    }
+}
+
+/// Judges files by what is recorded of people and agents.
+pub(crate) struct Trust {
+    store: TrustStore,
+    states: PathBuf,
+    /// The user wants no questions.
+    is_always: bool,
+}
+
+impl Trust {
+    /// Returns the judge for this environment, and for what the command line sets.
+    pub(crate) fn new(vars: &BTreeMap<String, String>, sets: &[(String, String)]) -> Self {
+        let by_variable =
+            VARIABLES.iter().any(|name| vars.get(*name).is_some_and(|value| value == ALWAYS));
+        let by_set = sets.iter().any(|(key, value)| key == KEY && value == ALWAYS);
+        Self::in_state(&state_home(vars), by_variable || by_set)
+    }
+
+    /// Returns the judge that has its records in this folder for state.
+    pub(crate) fn in_state(state_home: &Path, is_always: bool) -> Self {
+        let states = states_dir(state_home);
+        Self { store: TrustStore::new(&states, Disk::default()), states, is_always }
+    }
+
+    /// Asks nothing from now on if the user's own file, which is obeyed, says so.
+    pub(crate) fn follow_user_file(&mut self, text: &str) {
+        let value = values_of(text).and_then(|values| values.get(KEY).cloned());
+        self.is_always = self.is_always || value.is_some_and(|value| value == "\"always\"");
+    }
+
+    /// Judges this text of a file.
+    ///
+    /// # Errors
+    /// What is recorded is damaged.
+    pub(crate) fn judge(&self, path: &Path, text: String) -> Result<Judgement, CommandError> {
+        let now = FileVersion { path: identity(path), text };
+        let accepted = self.store.accepted(&now.path)?;
+        let digest = digest(&now.text);
+        let mut versions = accepted.iter().flat_map(|accepted| &accepted.versions);
+        if versions.any(|version| version.digest == digest) {
+            return Ok(Judgement::Accepted);
+        }
+        let Some(work) = self.last_work(&now.path)? else { return Ok(Judgement::Acceptable(now)) };
+        let is_acceptable = match &accepted {
+            Some(accepted) => accepted.is_after(&work),
+            None => is_older(&now.path, &work),
+        };
+        if is_acceptable || self.is_always {
+            return Ok(Judgement::Acceptable(now));
+        }
+        let newest = accepted.and_then(|accepted| accepted.versions.into_iter().next_back());
+        let accepted = newest.map(|version| version.text);
+        Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted }))
+    }
+
+    /// Judges a file by its name; `None` if it cannot be read as text, which whoever reads it reports.
+    pub(crate) fn judge_file(&self, path: &Path) -> Result<Option<Judgement>, CommandError> {
+        read(path).map(|text| self.judge(path, text)).transpose()
+    }
+
+    /// Whether the file appeared where agents work, and no person has ever accepted it.
+    pub(crate) fn is_planted(&self, path: &Path) -> bool {
+        let judged = self.judge_file(path).ok().flatten();
+        matches!(judged, Some(Judgement::Unaccepted(UnacceptedFile { accepted: None, .. })))
+    }
+
+    /// Records that a person accepts these versions.
+    ///
+    /// # Errors
+    /// They cannot be recorded.
+    pub(crate) fn accept<'a>(
+        &self,
+        versions: impl IntoIterator<Item = &'a FileVersion>,
+    ) -> Result<(), StateError> {
+        versions.into_iter().try_for_each(|version| {
+            self.store.accept(&version.path, &digest(&version.text), &version.text)
+        })
+    }
+
+    /// Refuses what a run has started: an agent is no person.
+    ///
+    /// # Errors
+    /// This process is below one that holds a run.
+    pub(crate) fn refuse_from_below(&self) -> Result<(), CommandError> {
+        let above = ancestors();
+        let holders = state_dirs(&self.states)
+            .into_iter()
+            .flat_map(|state| [SeriesLock::holder(&state.layout), Lock::holder(&state.layout)]);
+        let mut pids = holders.flatten().map(|holder| i64::from(holder.pid));
+        match pids.find(|pid| above.iter().any(|one| i64::from(one.id.pid) == *pid)) {
+            None => Ok(()),
+            Some(pid) => {
+                let message =
+                    format!("a run's agent accepts no files (the run's process is {pid})");
+                Err(CommandError::user(message).hinted("use another terminal"))
+            }
+        }
+    }
+
+    /// Where a link leads counts as well: either can have been written.
+    fn last_work(&self, path: &Path) -> Result<Option<AgentWork>, CommandError> {
+        let here = self.store.last_work(path)?;
+        let target = path.canonicalize().ok().filter(|target| target != path);
+        let there = target.map(|target| self.store.last_work(&target)).transpose()?.flatten();
+        Ok(match (here, there) {
+            (Some(one), Some(other)) => Some(one.latest(other)),
+            (one, other) => one.or(other),
+        })
+    }
+}
+
+/// Whether the file and where it leads were there, as they are, before any agent worked.
+fn is_older(path: &Path, work: &AgentWork) -> bool {
+    let changed = |found: fs::Metadata| {
+        let seconds = u64::try_from(found.ctime()).unwrap_or_default();
+        let milliseconds = u64::try_from(found.ctime_nsec()).unwrap_or_default() / 1_000_000;
+        seconds.saturating_mul(1000).saturating_add(milliseconds)
+    };
+    let is_older = |found: std::io::Result<fs::Metadata>| {
+        found.is_ok_and(|found| changed(found) < work.since_ms)
+    };
+    is_older(fs::symlink_metadata(path)) && is_older(fs::metadata(path))
+}
+
+/// Returns the name under which a file is known: by the real path of its folder, and as it is called there.
+fn identity(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, absolute.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => absolute,
+    }
+}
+
+/// Returns what is the same for all texts that say the same.
+fn digest(text: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    match values_of(text) {
+        Some(values) => values.iter().for_each(|(key, value)| {
+            hasher.update(key.as_bytes()).update(b"\0").update(value.as_bytes()).update(b"\0");
+        }),
+        None => {
+            hasher.update(b"text\0").update(text.as_bytes());
+        }
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+pub(crate) fn read(path: &Path) -> Option<String> {
+    String::from_utf8(read_file(path, LARGEST, SymlinkPolicy::Follow).ok()?).ok()
+}
+
+/// Reads the configuration for a command that starts what it names: as far as a person accepts it, now or before. A
+/// change that only tightens is obeyed without a question.
+///
+/// # Errors
+/// It is wrong, or not accepted; nothing is started.
+pub(crate) fn load_to_start(
+    file: &ConfigFile,
+    overrides: impl Into<Overrides>,
+) -> Result<Context, CommandError> {
+    let overrides = overrides.into();
+    if let Some(planted) = file.passed_over()
+        && file.is_missing()
+        && !overrides.is_task
+    {
+        ask_about_planted(planted, &overrides)?;
+        let found = ConfigFile::find(None)?.with_task(file.task().map(str::to_owned));
+        if !found.is_missing() {
+            return settle(Context::load(&found, overrides.clone())?, &found, overrides);
+        }
+    }
+    settle(Context::load(file, overrides.clone())?, file, overrides)
+}
+
+/// Reads the configuration for a command that starts what it names only to look at it, such as a program to ask for its
+/// version.
+///
+/// # Errors
+/// It is wrong, or not accepted; nothing is started.
+pub(crate) fn load_to_look(
+    file: &ConfigFile,
+    overrides: impl Into<Overrides>,
+) -> Result<Context, CommandError> {
+    let context = Context::load(file, overrides)?;
+    match context.judged.unaccepted.as_slice() {
+        [] => Ok(context),
+        unaccepted => Err(refusal(unaccepted)),
+    }
+}
+
+/// Asks whether a file that has appeared shall be obeyed; without a terminal it is named, and not obeyed.
+fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<(), CommandError> {
+    let trust = Trust::new(&crate::context::variables(), &overrides.sets);
+    if let Some(Judgement::Unaccepted(unaccepted)) = trust.judge_file(planted)?
+        && question::is_possible()
+    {
+        show(&unaccepted);
+        confirm(&trust, std::slice::from_ref(&unaccepted))?;
+    }
+    Ok(())
+}
+
+/// Has a person accept what is not accepted of a configuration that was read.
+///
+/// # Errors
+/// It is not accepted; nothing is started.
+pub(crate) fn settle(
+    context: Context,
+    file: &ConfigFile,
+    overrides: Overrides,
+) -> Result<Context, CommandError> {
+    let trust = Trust::new(&context.vars, &overrides.sets);
+    if context.judged.unaccepted.is_empty() {
+        trust.accept(&context.judged.acceptable)?;
+        return Ok(context);
+    }
+    let before = Context::load_accepted(file, overrides.clone()).ok();
+    if let Some(tightened) =
+        before.and_then(|before| differences::tightened(&before.loaded, &context.loaded))
+    {
+        output::info(&format!("note: stricter than what was accepted: {}", tightened.join(", ")));
+        return Ok(Context { judged: JudgedFiles::default(), ..context });
+    }
+    let unaccepted = &context.judged.unaccepted;
+    if question::is_possible() {
+        unaccepted.iter().for_each(show);
+        if confirm(&trust, unaccepted)? {
+            trust.accept(&context.judged.acceptable)?;
+            return Ok(Context { judged: JudgedFiles::default(), ..context });
+        }
+    }
+    Err(refusal(unaccepted))
+}
+
+/// Asks on the terminal, and records the answer. Returns whether the files are accepted.
+fn confirm(trust: &Trust, files: &[UnacceptedFile]) -> Result<bool, CommandError> {
+    trust.refuse_from_below()?;
+    let is_accepted = question::confirmed("accept this? [y/N] ")?;
+    if is_accepted {
+        trust.accept(files.iter().map(|file| &file.now))?;
+    }
+    Ok(is_accepted)
+}
+
+/// Shows what would be accepted.
+pub(crate) fn show(file: &UnacceptedFile) {
+    output::info(&headline(file));
+    for line in describe(file, MOST_LINES) {
+        output::info(&format!("  {line}"));
+    }
+}
+
+fn headline(file: &UnacceptedFile) -> String {
+    let path = file.now.path.display();
+    match file.accepted {
+        Some(_) => format!("{path} was changed after an agent could write it:"),
+        None => format!("{path} appeared where an agent could write it:"),
+    }
+}
+
+/// Returns the error of a command that starts nothing with these files.
+pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
+    let mut lines = Vec::new();
+    for file in files {
+        lines.push(headline(file));
+        lines.extend(describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}")));
+    }
+    lines.push("nothing was started with it".to_owned());
+    let first = files.first().map(|file| crate::context::shell_word(&file.now.path));
+    CommandError::config(lines.join("\n")).hinted(format!(
+        "if this is your change, `ralph-orchestrator trust {}` accepts it",
+        first.unwrap_or_default()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_say_the_same_are_the_same() {
+        let one = "[limits]\nmax_iterations = 3 # three\n[run]\nprompt = 'p'\n";
+        let other = "run.prompt = \"p\"\nlimits = { max_iterations = 3 }\n";
+        assert_eq!(digest(one), digest(other));
+        assert_ne!(digest(one), digest(&one.replace('3', "4")));
+        assert_ne!(digest("a ="), digest("b ="), "what is no TOML counts as it is");
+    }
+}

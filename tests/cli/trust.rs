@@ -1,0 +1,311 @@
+//! What a run is, is decided where its agent cannot write: an agent has changed, moved, planted or removed the
+//! configuration, and a person types the next command.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::environment::{Ended, TestEnvironment};
+use crate::sandbox::kernel_level;
+use crate::screen::Screen;
+
+const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
+
+/// An environment in which changes are asked for, as they are by default.
+fn asking() -> TestEnvironment {
+    let mut env = TestEnvironment::new();
+    env.unset("RALPH_TRUST");
+    env
+}
+
+/// The same after a run that is not done, in whose only iteration the agent ran this script.
+fn after_work(script: &str) -> TestEnvironment {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().script(script).out("hm\n");
+    env.run().expect(1);
+    env
+}
+
+fn edit(env: &TestEnvironment, from: &str, to: &str) {
+    let text = env.read("ralph.toml");
+    assert!(text.contains(from), "{text}");
+    env.write("ralph.toml", text.replace(from, to));
+}
+
+#[test]
+fn a_completion_stays_whatever_its_agent_made_of_the_configuration() {
+    for script in [
+        "printf '[state]\\ndir = \"../elsewhere\"\\n' >> ralph.toml",
+        "echo other > P2.md; sed -i 's/delay/prompt = \"P2.md\"\\ndelay/' ralph.toml",
+        "mkdir sub; sed -i 's/delay/workspace = \"sub\"\\ndelay/' ralph.toml",
+        "echo '- [ ] a' > plan.md; printf '[backlog]\\nkind = \"plan-md\"\\npath = \"plan.md\"\\n' >> ralph.toml",
+        "echo '[[[' >> ralph.toml",
+        "rm ralph.toml",
+        "cp ralph.toml x.toml; rm ralph.toml; ln -s x.toml ralph.toml",
+        "mkdir -p ../other; mv ralph.toml ../other; ln -s ../other/ralph.toml ralph.toml",
+    ] {
+        let env = asking();
+        env.agent.default_call().script(&format!("touch done\n{script}\n")).out(DONE);
+        env.run().expect(0);
+        env.run().expect(0).says("already completed");
+        env.ralph(&["status"]).expect(0).says("completed");
+        assert_eq!(env.agent.calls(), 1, "{script}");
+    }
+}
+
+#[test]
+fn limits_do_not_begin_anew_with_a_link_to_a_copy_of_the_configuration() {
+    let script = "n=$RANDOM.toml; cp -L ralph.toml $n; rm ralph.toml; ln -s $n ralph.toml";
+    let env = after_work(script);
+    env.run().expect(1).says("max_iterations");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_change_is_obeyed_once_a_person_has_accepted_it() {
+    let env = after_work("");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    let refused = env.run().expect(78);
+    refused.says("limits.max_iterations = 2 (was 1)").says("ralph-orchestrator trust");
+    assert_eq!(env.agent.calls(), 1);
+    env.ralph(&["trust"]).expect(0).says("limits.max_iterations = 2 (was 1)").says("accepted");
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 2);
+    env.ralph(&["trust"]).expect(0).says("nothing to accept");
+    // What was accepted once is not asked for again, and comments say nothing.
+    edit(&env, "max_iterations = 2", "max_iterations = 1 # as before");
+    env.run().expect(1);
+    // As long as no agent works, a person may edit as often as they like.
+    for most in ["3", "4", "5"] {
+        env.write("ralph.toml", env.read("ralph.toml").replace("delay", "# x\ndelay"));
+        if most == "3" {
+            edit(&env, "max_iterations = 1", "max_iterations = 3");
+            env.ralph(&["trust"]).expect(0);
+        }
+    }
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 3);
+}
+
+#[test]
+fn what_only_tightens_is_obeyed_at_once() {
+    let env = asking();
+    env.config("protect = [\"tests/**\"]\n[limits]\nmax_iterations = 3\n");
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    edit(&env, "max_iterations = 3", "max_iterations = 2");
+    env.run().expect(1).says("stricter than what was accepted: limits.max_iterations");
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_person_at_a_terminal_is_asked_and_shown_what_differs() {
+    let env = after_work("");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    for (answer, calls) in [(b"n\r", 1), (b"y\r", 2)] {
+        let mut screen = Screen::start(&env, &["run", "--plain"], 100, "xterm");
+        screen.shows("limits.max_iterations = 2 (was 1)");
+        screen.shows("accept this?");
+        screen.press(answer);
+        screen.wait();
+        assert_eq!(env.agent.calls(), calls);
+    }
+}
+
+#[test]
+fn a_file_that_appears_is_no_configuration() {
+    let planted = "[completion]\\nbaseline = \"warn\"\\n[env]\\nset = { PATH = \"/nowhere\" }\\n";
+    let env = asking();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.agent.default_call().script(&format!("date > x; printf '{planted}' > ralph.toml\n")).out("hm\n");
+    let agent = env.agent.program().display().to_string();
+    let goal = ["run", "--goal", "make done", "--check", "test -e done", "--max-iterations", "1", "--", &agent];
+    env.ralph(&goal).expect(1);
+    env.ralph(&goal).expect(1).says("is not used").says("max_iterations");
+    assert_eq!(env.agent.calls(), 1);
+    // A command without the task finds the run of this folder, and names the file.
+    env.ralph(&["status"]).expect(0).says("1 of 1").says("is not used");
+    env.ralph(&["trust"]).expect(0).says("appeared where an agent could write it");
+    env.ralph(&["config", "check"]).expect(78);
+}
+
+#[test]
+fn a_file_below_a_known_workspace_is_not_another_run() {
+    let planted = "[run]\\nprompt = \"../PROMPT.md\"\\n[completion]\\ntrust_agent = true\\n";
+    let env = after_work(&format!("mkdir sub; printf '{planted}' > sub/ralph.toml"));
+    let within = |args: &[&str]| -> Ended {
+        let mut command = env.command(args);
+        command.current_dir(env.path("sub"));
+        let output = command.output().unwrap();
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    };
+    let shown = within(&["status", "--json"]).expect(0);
+    assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap()["iterations"], 1);
+    shown.says("sub/ralph.toml appeared");
+    within(&["run"]).expect(1).says("max_iterations");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_planted_configuration_changes_nothing_of_a_task() {
+    let env = asking();
+    let agent = env.agent.program().display().to_string();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.ralph(&["new", "make done", "--test-command", "test -e done"]).expect(0);
+    env.agent
+        .default_call()
+        .script("printf '[completion]\\ntrust_agent = true\\nbaseline = \"warn\"\\n' > ralph.toml\n")
+        .out("hm\n");
+    let go = ["go", "1", "--max-iterations", "1", "--", &agent];
+    env.ralph(&go).expect(1);
+    env.ralph(&go).expect(1).says("is not used");
+    assert_eq!(env.agent.calls(), 1);
+    // What a plan says of the configuration is a file of the agent's, too.
+    let plan = ".ralph/ralph-1/plan.md";
+    env.write(plan, env.read(plan).replace("test -e done", "true"));
+    env.ralph(&go).expect(78).says("plan.md was changed");
+}
+
+#[test]
+fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
+    let script = r#"printf '[plugins.x]\ncommand = ["sh", "-c", "touch ran; exec cat"]\n[backlog]\nkind = "x"\npath = "b"\n' >> ralph.toml; echo > b"#;
+    let env = after_work(script);
+    for args in [
+        &["status"][..],
+        &["next"],
+        &["log"],
+        &["why"],
+        &["runs"],
+        &["diff", "0"],
+        &["config", "check"],
+        &["config", "show"],
+        &["agents"],
+        &["doctor"],
+        &["plugin", "list"],
+        &["run", "--dry-run"],
+        &["run"],
+        &["verify"],
+        &["notify"],
+    ] {
+        env.ralph(args);
+        assert!(!env.path("ran").exists(), "{args:?}");
+    }
+    env.ralph(&["status"]).expect(0).says("was changed where an agent could write it");
+}
+
+#[test]
+fn an_agent_accepts_nothing_itself() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    let program = crate::environment::tested_program().display().to_string();
+    env.agent
+        .default_call()
+        .script(&format!("sed -i 's/ = 1/ = 9/' ralph.toml\n{program} trust > said 2>&1\n"))
+        .out("hm\n");
+    env.run().expect(1);
+    assert!(env.read("said").contains("use another terminal"), "{}", env.read("said"));
+    env.run().expect(78);
+}
+
+#[test]
+fn the_user_can_switch_the_question_off_and_the_agent_cannot() {
+    let env = after_work("");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    let text = env.read("ralph.toml");
+    env.write("ralph.toml", format!("trust = \"always\"\n{text}"));
+    env.run().expect(78).says("trust").says("belongs into the user's own configuration");
+    env.write("ralph.toml", text);
+    let user_file = env.root().join("home/.config/ralph-orchestrator/config.toml");
+    fs::create_dir_all(user_file.parent().unwrap()).unwrap();
+    fs::write(&user_file, "trust = \"always\"\n").unwrap();
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_file_that_the_sandbox_kept_from_the_agent_is_not_asked_for() {
+    if kernel_level() < 3 {
+        return;
+    }
+    for (place, sandbox, status) in [
+        ("w", "mode = \"landlock\"\nworkspace = \"locked\"", 1),
+        ("w", "mode = \"landlock\"", 78),
+        ("", "mode = \"landlock\"", 1),
+        ("", "mode = \"off\"", 78),
+    ] {
+        let env = asking();
+        let root = env.root();
+        env.config(&format!(
+            "[sandbox]\n{sandbox}\nwrite = [\"{}\"]\n[limits]\nmax_iterations = 1\n",
+            root.join("agent").display()
+        ));
+        if place.is_empty() {
+            let text = env.read("ralph.toml");
+            let run = "workspace = \"w\"\nprompt = \"w/PROMPT.md\"\ndelay";
+            fs::write(root.join("ralph.toml"), text.replacen("delay", run, 1)).unwrap();
+            fs::remove_file(env.path("ralph.toml")).unwrap();
+        }
+        env.agent.default_call().out("hm\n");
+        let file = root.join(place).join("ralph.toml");
+        let run = |status: i32| env.ralph(&["-c", &file.display().to_string(), "run"]).expect(status);
+        run(1);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("max_iterations = 1", "max_iterations = 2")).unwrap();
+        run(status);
+    }
+}
+
+#[test]
+fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
+    let env = after_work("");
+    let id = env.status()["run"].clone();
+    let moved = env.root().join("renamed");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let mut command = env.command(args);
+        let output = command.current_dir(&moved).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), shown, said)
+    };
+    let (status, shown, said) = there(&["status", "--json"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id);
+    env.agent.default_call().script("touch done\n").out(DONE);
+    let (status, shown, said) = there(&["run", "--max-iterations", "2"]);
+    assert_eq!(status, 0, "{shown}{said}");
+    let (status, shown, said) = there(&["run"]);
+    assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
+    assert!(said.contains("already completed"), "{said}");
+    // A copy in the old place is another workspace.
+    copy(&moved, &env.workspace());
+    assert_eq!(env.status()["run"], Value::Null);
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_run_is_found_while_its_configuration_is_gone_or_a_link() {
+    let env = asking();
+    let fifo = env.fifo("up");
+    let go = env.fifo("go");
+    env.agent
+        .default_call()
+        .script(&format!("rm ralph.toml; echo > {}; read x < {}\n", fifo.display(), go.display()))
+        .out("hm\n");
+    let mut running = env.start(&["run"]);
+    fs::read(&fifo).unwrap();
+    env.ralph(&["status"]).expect(0).says("running");
+    env.ralph(&["stop"]).expect(0);
+    running.wait();
+    env.ralph(&["why"]).expect(0).says("interrupted");
+}
