@@ -12,6 +12,7 @@ use super::error::EngineError;
 use super::validation_policy::ConfiguredValidator;
 use crate::workspace::{
     Baseline, FolderWatch, ProgramDigests, ProtectedError, ProtectedHasher, ProtectedPaths,
+    shadowed_folder,
 };
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
@@ -234,11 +235,12 @@ impl Protection {
         touched.retain(|path| required.contains(path));
         let mut names = Vec::new();
         match self.watch.as_mut().map(FolderWatch::take) {
-            Some(Some(moved)) => touched.extend(
-                moved
-                    .into_iter()
-                    .filter(|path| self.folders.contains(path) || !required.ignores(path)),
-            ),
+            Some(Some(moved)) => touched.extend(moved.into_iter().filter(|path| {
+                let shadowed = shadowed_folder(path);
+                self.folders.contains(path)
+                    || shadowed.is_some_and(|folder| self.folders.contains(&folder))
+                    || !required.ignores(path)
+            })),
             Some(None) => names.push("more than could be followed".to_owned()),
             None => {}
         }

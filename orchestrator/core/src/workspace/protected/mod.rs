@@ -3,12 +3,14 @@
 mod shadows;
 #[cfg(test)]
 mod tests;
+mod tool_files;
 mod walker;
 
+pub(crate) use shadows::shadowed_folder;
+pub(super) use tool_files::{BYTECODE, is_cache, is_cached, is_compiled, repository_of};
 pub use walker::ProtectedHasher;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,33 +25,6 @@ use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// The most paths that can be protected.
 const MAX_PATHS: usize = 200_000;
-
-/// Folders in which tools keep what they can make again. What happens there is no change: whoever runs
-/// protected tests writes into them. Bytecode in them is not run by validators, which keep their own.
-const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
-
-/// Where Python keeps bytecode, beside the source.
-const BYTECODE: &str = "__pycache__";
-/// Extensions of what Python runs.
-const CODE: [&str; 4] = ["py", "pyc", "so", "pth"];
-
-/// Whether a path lies in a folder of a tool's own, and is nothing that a tool would run: of what Python
-/// keeps, only bytecode itself, and no program's source or library.
-fn is_cached(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let extension = path.extension().unwrap_or_default();
-    if folder.file_name().is_some_and(|name| name == BYTECODE) {
-        return extension == "pyc";
-    }
-    let is_code = CODE.iter().any(|code| extension == *code);
-    let others = |name: &OsStr| is_cache(name) && name != BYTECODE;
-    !is_code && folder.components().any(|part| others(part.as_os_str()))
-}
-
-/// Whether a folder of this name is a tool's own.
-pub(super) fn is_cache(name: &OsStr) -> bool {
-    CACHES.iter().any(|cache| name == *cache)
-}
 
 /// Why protected paths could not be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +52,7 @@ pub enum ProtectedError {
 }
 
 /// The state of the protected paths at some time: for each what it is, whether it can be executed,
-/// and what it holds. Files ignored by git are as protected as others; whatever is called `.git` is
+/// and what it holds. Files ignored by git are as protected as others; the workspace's own `.git` is
 /// only if a glob names it.
 ///
 /// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
@@ -224,7 +199,8 @@ impl Baseline {
     }
 
     /// Returns what is different `now`, as far as these globs go; sorted by path. A file that was not there and is
-    /// taken instead of a protected one, such as `a.so` beside `a.py`, is one that was added.
+    /// taken instead of a protected one, such as `a.so` beside `a.py` or `tests.py` beside `tests`, is one that was
+    /// added. What git does in a repository below the workspace is no change if that was there.
     ///
     /// # Errors
     /// If a glob is wrong.
@@ -232,10 +208,21 @@ impl Baseline {
         let globs = PathGlobs::new(globs)?;
         let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
         let is_source = |path: &Path| self.paths.contains_key(path) && globs.matches(path);
+        let holds_source = |folder: PathBuf| {
+            let mut beneath = self.modules_beneath(&folder);
+            beneath.any(|path| globs.matches(path))
+        };
+        let is_of_git = |path: &Path| {
+            let repository = repository_of(path);
+            repository.is_some_and(|folder| self.paths.contains_key(&folder.join("HEAD")))
+        };
         let counts = |path: &&PathBuf| {
             let matches = globs.matches(path);
             let is_new = || !self.paths.contains_key(*path);
-            (matches || is_new() && shadows::shadows(path, is_source)) && !is_cached(path)
+            let shadows = || {
+                shadows::shadows(path, is_source) || shadowed_folder(path).is_some_and(holds_source)
+            };
+            (matches || is_new() && shadows()) && !is_cached(path) && !is_of_git(path)
         };
         let changes = paths.into_iter().filter(counts).filter_map(|path| {
             let kind = match (self.paths.get(path), now.paths.get(path)) {
@@ -248,6 +235,13 @@ impl Baseline {
             Some(Change { path: path.clone(), kind })
         });
         Ok(changes.collect())
+    }
+
+    /// Returns the modules of Python beneath a folder.
+    fn modules_beneath<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+        let beneath = self.paths.range(folder.to_owned()..).map(|(path, _)| path);
+        let beneath = beneath.take_while(move |path| path.starts_with(folder));
+        beneath.filter(|path| path.extension().is_some_and(|end| end == "py"))
     }
 
     /// Returns the paths, relative to the workspace, sorted.
@@ -304,6 +298,7 @@ impl ProtectedPaths {
         let concerns = self.contains(path)
             || shadows::shadows(path, is_source)
             || shadows::shadows_as_folder(path, is_source);
-        !concerns || is_cache(name) || is_cached(path)
+        let is_tools = is_cache(name) || is_cached(path) || repository_of(path).is_some();
+        !concerns || is_tools
     }
 }
