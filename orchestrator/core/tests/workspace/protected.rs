@@ -135,6 +135,65 @@ fn below_a_glob_no_folder_hides_code() {
     }
 }
 
+/// Nothing that is protected is touched, and yet another file would be reached.
+#[test]
+fn a_path_that_is_led_elsewhere_is_a_change() {
+    let rename = |ws: &Workspace, from: &str, to: &str| {
+        std::fs::rename(ws.path(from), ws.path(to)).unwrap();
+    };
+    let relink = |ws: &Workspace, link: &str, target: &str| {
+        ws.remove(link).link(link, target).end();
+    };
+    let replace = |ws: &Workspace, folder: &str| {
+        rename(ws, folder, "old");
+        ws.link(folder, "evil/app").end();
+    };
+    type Edit<'a> = &'a dyn Fn(&Workspace);
+    let table: &[(&str, Edit<'_>, &str)] = &[
+        ("app/../ci/check.sh", &|ws| replace(ws, "app"), "app/../ci/check.sh"),
+        ("app", &|ws| replace(ws, "app"), "app"),
+        ("app/deep", &|ws| replace(ws, "app"), "app/deep"),
+        ("link/../ci/check.sh", &|ws| relink(ws, "link", "evil/app"), "link/../ci/check.sh"),
+        ("link/main", &|ws| relink(ws, "link", "evil/app"), ""),
+        ("link", &|ws| relink(ws, "link", "evil/app"), "link"),
+        ("to-check", &|ws| relink(ws, "to-check", "evil/ci/check.sh"), "to-check"),
+        ("gone/../ci/check.sh", &|ws| ws.link("gone", "evil/app").end(), "gone/../ci/check.sh"),
+        ("to-outside", &|ws| relink(ws, "to-outside", "evil/ci/check.sh"), "to-outside"),
+        // What an honest agent does.
+        ("app", &|ws| rename(ws, "app", "old"), ""),
+        ("app/main", &|ws| relink(ws, "app/main", "../free.sh"), ""),
+        ("build", &|ws| ws.link("build", "evil/app").end(), ""),
+        ("build/../free.sh", &|ws| ws.link("build", "app").end(), ""),
+        ("node_modules/.bin/tool", &|ws| relink(ws, "node_modules/.bin/tool", "../../free.sh"), ""),
+        ("node_modules/x", &|ws| relink(ws, "node_modules/x", "../evil"), ""),
+        (".venv/bin/python", &|ws| relink(ws, ".venv/bin/python", "/bin/cat"), ""),
+        ("ci/check.sh", &|ws| ws.write("free.sh", "2").end(), ""),
+        ("link/../ci/check.sh", &|ws| ws.write("app/new", "2").end(), ""),
+    ];
+    for (path, edit, expected) in table {
+        let ws = Workspace::new();
+        ws.write("ci/check.sh", "1").write("evil/ci/check.sh", "1").write("free.sh", "1");
+        ws.write("app/main", "1").write("app/deep/x", "1").write("evil/app/deep/x", "1");
+        ws.write("evil/app/main", "1").link("link", "app").link("to-check", "ci/check.sh");
+        ws.write("packages/x/index.js", "1").write("node_modules/.bin/other", "1");
+        ws.link("node_modules/.bin/tool", "../../packages/x/index.js");
+        ws.link("node_modules/x", "../packages/x").link("to-outside", "/bin/sh");
+        ws.write(".venv/pyvenv.cfg", "1").write(".venv/bin/activate", "1");
+        ws.link(".venv/bin/python", "/bin/sh");
+        let mut before = take(&ws, &["ci/**"]);
+        // As a command joins it, so that `..` stays.
+        let paths = [ws.root().join(path)];
+        before.add_passed(&ws.root(), paths.clone());
+        let kept = serde_json::to_string(&before).unwrap();
+        let before: Baseline = serde_json::from_str(&kept).unwrap();
+        assert_eq!(before.passed_changes(&ws.root(), &paths), [], "{path}");
+        edit(&ws);
+        let expected =
+            if expected.is_empty() { Vec::new() } else { change(expected, ChangeKind::Redirected) };
+        assert_eq!(before.passed_changes(&ws.root(), &paths), expected, "{path}");
+    }
+}
+
 #[test]
 fn every_kind_of_change_is_named() {
     use ChangeKind::{Added, Modified, Removed};

@@ -1,5 +1,6 @@
 //! The paths that must be as they were when the run began.
 
+mod passed_paths;
 mod shadows;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use ralph_orchestrator_safe_fs::{escape, unescape};
+use ralph_orchestrator_safe_fs::{escape, normalize_lexically, unescape};
 
 use super::globs::{GlobError, PathGlobs};
 use super::program_digests::ProgramDigests;
@@ -57,7 +58,7 @@ pub enum ProtectedError {
 ///
 /// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
 /// `\xNN`, a backslash is doubled. A reserved glob is written as `/reserved/GLOB`, which is no path
-/// in the workspace, and an absolute path as `/outside/PATH`.
+/// in the workspace, an absolute path as `/outside/PATH`, and one that a check goes through as `/passed/PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Baseline {
@@ -68,6 +69,9 @@ pub struct Baseline {
     reserved: BTreeSet<String>,
     /// Files outside of the workspace by absolute path, with what each led to and held.
     outside: BTreeMap<PathBuf, String>,
+    /// Paths that checks go through, as they are written, with where each led: relative to the workspace, or
+    /// absolute outside of it.
+    passed: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// What the key of a reserved glob begins with.
@@ -76,6 +80,8 @@ const RESERVED: &str = "/reserved/";
 const ABSENT: &str = "absent";
 /// What the key of an absolute path begins with.
 const OUTSIDE: &str = "/outside";
+/// What the key of a path begins with that a check goes through.
+const PASSED: &str = "/passed/";
 
 impl From<Baseline> for BTreeMap<String, String> {
     fn from(baseline: Baseline) -> Self {
@@ -84,7 +90,10 @@ impl From<Baseline> for BTreeMap<String, String> {
         let outside = baseline.outside.into_iter();
         let outside = outside.map(|(path, state)| (format!("{OUTSIDE}{}", escape(&path)), state));
         let paths = baseline.paths.into_iter().map(|(path, state)| (escape(&path), state));
-        paths.chain(reserved).chain(outside).collect()
+        let passed = baseline.passed.into_iter();
+        let passed =
+            passed.map(|(path, real)| (format!("{PASSED}{}", escape(&path)), escape(&real)));
+        paths.chain(reserved).chain(outside).chain(passed).collect()
     }
 }
 
@@ -98,11 +107,18 @@ impl TryFrom<BTreeMap<String, String>> for Baseline {
                 baseline.reserved.insert(glob.to_owned());
                 continue;
             }
+            let invalid = |text: &str| format!("{text:?} is no escaped path");
+            if let Some(path) = text.strip_prefix(PASSED) {
+                let path = unescape(path).ok_or_else(|| invalid(path))?;
+                let real = unescape(&state).ok_or_else(|| invalid(&state))?;
+                baseline.passed.insert(path, real);
+                continue;
+            }
             let (text, paths) = match text.strip_prefix(OUTSIDE) {
                 Some(path) => (path, &mut baseline.outside),
                 None => (text.as_str(), &mut baseline.paths),
             };
-            let path = unescape(text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
+            let path = unescape(text).ok_or_else(|| invalid(text))?;
             paths.insert(path, state);
         }
         Ok(baseline)
@@ -168,25 +184,32 @@ impl Baseline {
         globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
     }
 
-    /// Remembers those of these files that lie outside of the workspace.
+    /// Remembers those of these files that lie outside of the workspace, wherever they seem to lie.
     pub fn add_outside(&mut self, workspace: &Path, files: impl IntoIterator<Item = PathBuf>) {
         let mut digests = ProgramDigests::default();
         for file in files {
             let is_inside = |path: &Path| path.starts_with(workspace);
-            if !is_inside(&file) && !file.canonicalize().is_ok_and(|real| is_inside(&real)) {
+            let plain = normalize_lexically(&file);
+            if !is_inside(&plain) && !file.canonicalize().is_ok_and(|real| is_inside(&real)) {
                 let state = digests.of_target(&file);
                 self.outside.insert(file, state);
             }
         }
     }
 
-    /// Returns which of these files outside of the workspace are not as they were remembered.
-    pub fn outside_changes(&self, files: &[PathBuf], digests: &mut ProgramDigests) -> Vec<Change> {
-        let differs = |file: &&PathBuf| {
-            self.outside.get(*file).is_some_and(|before| *before != digests.of_target(file))
-        };
-        let changed = files.iter().filter(differs);
-        changed.map(|file| Change { path: file.clone(), kind: ChangeKind::Modified }).collect()
+    /// Returns which files outside of the workspace, of these and in folders of these, are not as they were
+    /// remembered.
+    pub fn outside_changes(&self, paths: &[PathBuf], digests: &mut ProgramDigests) -> Vec<Change> {
+        let mut changed = BTreeSet::new();
+        for path in paths {
+            let beneath = self.outside.range(path.clone()..);
+            let beneath = beneath.take_while(|(file, _)| file.starts_with(path));
+            let differs =
+                |(file, before): &(&PathBuf, &String)| **before != digests.of_target(file);
+            changed.extend(beneath.filter(differs).map(|(file, _)| file.clone()));
+        }
+        let changed = changed.into_iter();
+        changed.map(|path| Change { path, kind: ChangeKind::Modified }).collect()
     }
 
     /// Whether a path that was found matches this glob.
