@@ -185,7 +185,7 @@ fn caches_and_other_files_may_come_and_go_beside_protected_ones() {
     let env = protected_check("");
     env.agent.call(1).script(
         "touch done; cat > build.sh <<'END'
-mkdir -p tests/.pytest_cache tests/__pycache__; touch tests/__pycache__/a.pyc tests/.pytest_cache/b
+mkdir -p tests/.pytest_cache/v tests/__pycache__; touch tests/__pycache__/a.pyc tests/.pytest_cache/v/b
 rm -r tests/.pytest_cache tests/__pycache__; touch beside; rm beside; sh ./tests/check.sh
 END
 ",

@@ -93,6 +93,8 @@ pub enum ChangeKind {
     Modified,
     /// It is gone.
     Removed,
+    /// A path that the validator goes through leads elsewhere, over a link on its way.
+    Redirected,
 }
 
 /// A protected path that is not as it was when the run began.
@@ -226,6 +228,13 @@ pub trait EvidenceValidator: Send + Sync {
     /// when the run begins they must hold until it ends; a difference is one of the
     /// [`protected_changes`](ValidationContext::protected_changes). Those in the workspace are left out.
     fn outside_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Paths that it goes through, absolute and as they are written, with `..`: folders, protected files and files
+    /// outside of the workspace have to lead where they led when the run began; a difference is one of the
+    /// [`protected_changes`](ValidationContext::protected_changes). What is no path does no harm.
+    fn passed_paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 

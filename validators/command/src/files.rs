@@ -32,6 +32,8 @@ pub(crate) struct Reach {
     pub(crate) named: Vec<PathBuf>,
     /// Targets of make that a file of their name would shadow: relative to the workspace.
     pub(crate) targets: Vec<PathBuf>,
+    /// Files that were read to find all this, absolute: the command runs them.
+    pub(crate) read: Vec<PathBuf>,
 }
 
 impl Reach {
@@ -45,6 +47,7 @@ impl Reach {
             next += 1;
             reach.follow(&invocation, &mut reader);
         }
+        reach.read = reader.read;
         reach.named.sort();
         reach.named.dedup();
         reach
@@ -159,7 +162,7 @@ fn has_no_file(folder: &Path, left: &mut usize) -> bool {
     })
 }
 
-/// Reads files of the workspace, each once.
+/// Reads files in the workspace and beside it, each once.
 struct FileReader<'a> {
     workspace: &'a Path,
     read: Vec<PathBuf>,
@@ -170,13 +173,13 @@ struct FileReader<'a> {
 impl FileReader<'_> {
     fn read(&mut self, path: &Path) -> Option<String> {
         let path = normalize_lexically(&self.workspace.join(path));
-        let is_new = self.read.len() < MAX_FILES && !self.read.contains(&path);
-        if !is_new || !path.starts_with(self.workspace) {
+        if self.read.len() >= MAX_FILES || self.read.contains(&path) {
             return None;
         }
         let bytes = read_file(&path, MAX_BYTES, SymlinkPolicy::Follow).ok()?;
+        let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
         self.read.push(path);
-        String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+        Some(text)
     }
 }
 

@@ -26,6 +26,7 @@ mod execution;
 mod files;
 mod invocation;
 mod make;
+mod paths;
 mod patterns;
 mod python;
 mod reserved;

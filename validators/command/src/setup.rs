@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::files::Reach;
 use crate::invocation::Invocations;
+use crate::paths::CommandPaths;
 use crate::validator::{Lookup, Program};
 use crate::{python, reserved, script, shell};
 
@@ -49,6 +50,7 @@ pub(crate) fn problems(
         Program::Path(path) => command.program(name, path, &lookup.base),
     });
     problems.extend(command.script());
+    problems.extend(command.scripts_behind());
     problems.extend(command.taken_in());
     problems.extend(command.unread());
     problems
@@ -93,6 +95,16 @@ impl Command<'_> {
             message: self.to_be_made(index, &path),
             is_fatal: false,
         })
+    }
+
+    /// Scripts that an interpreter is given behind other programs.
+    fn scripts_behind(&self) -> Vec<SetupProblem> {
+        let Ok(workspace) = self.setup.workspace.canonicalize() else { return Vec::new() };
+        let first = script::find(&self.config.program);
+        let mut given = CommandPaths::new(self.config, &workspace).given;
+        given.retain(|(index, path)| Some(*index) != first && path.exists());
+        given.dedup_by(|(_, one), (_, other)| one == other);
+        given.iter().filter_map(|(index, path)| self.unprotected(*index, path)).collect()
     }
 
     /// What Python would find in the workspace instead of its own, and what other files take in.

@@ -9,7 +9,6 @@ use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
     Leftovers, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_safe_fs::normalize_lexically;
 use ralph_orchestrator_supervisor::{Ending, Grace, SpawnError, Spec, Supervisor, find_program};
 
 use crate::config::Config;
@@ -17,9 +16,10 @@ use crate::display::{escape, typed};
 use crate::execution::{Execution, run_to_end};
 use crate::files::Reach;
 use crate::invocation::Invocations;
+use crate::paths::CommandPaths;
 use crate::patterns::Rules;
 use crate::reserved::Reserved;
-use crate::{python, script, setup, shell_line};
+use crate::{python, setup, shell_line};
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
@@ -143,13 +143,24 @@ impl CommandValidator {
         })
     }
 
+    /// Returns the path of the program, if it is given by one.
+    fn program_path(&self) -> Option<PathBuf> {
+        match &self.program {
+            Program::Pinned(_) => None,
+            Program::Path(path) => Some(path.clone()),
+        }
+    }
+
     /// Returns what was changed although it is protected, and what appeared although it is reserved.
     fn tampered(&self, changes: &[Change]) -> Vec<String> {
         let reserved = Reserved::new(&self.config, &self.workspace);
         let is_reserved =
             |change: &&Change| change.kind == ChangeKind::Added && reserved.contains(&change.path);
+        let is_redirected = |change: &&Change| change.kind == ChangeKind::Redirected;
+        let (redirected, others): (Vec<&Change>, Vec<&Change>) =
+            changes.iter().partition(is_redirected);
         let (appeared, changed): (Vec<&Change>, Vec<&Change>) =
-            changes.iter().partition(is_reserved);
+            others.into_iter().partition(is_reserved);
         let mut reasons = Vec::new();
         if !changed.is_empty() {
             reasons.push(format!(
@@ -163,6 +174,14 @@ impl CommandValidator {
                  them: {}",
                 self.typed,
                 list_changes(&appeared)
+            ));
+        }
+        if !redirected.is_empty() {
+            reasons.push(format!(
+                "`{}` goes through paths that lead elsewhere than when the run began; make the folders and \
+                 links on their way again what they were: {}",
+                self.typed,
+                list_changes(&redirected)
             ));
         }
         reasons
@@ -252,16 +271,13 @@ impl EvidenceValidator for CommandValidator {
     }
 
     fn outside_files(&self) -> Vec<PathBuf> {
-        let program = match &self.program {
-            Program::Pinned(_) => None,
-            Program::Path(path) => Some(path.clone()),
-        };
-        let script = script::find(&self.config.program);
-        let script = script.and_then(|index| self.config.program.get(index)).map(|word| {
-            let cwd = self.config.cwd.as_deref().unwrap_or(Path::new(""));
-            self.workspace.join(cwd).join(word)
-        });
-        program.into_iter().chain(script).map(|path| normalize_lexically(&path)).collect()
+        let scripts = CommandPaths::new(&self.config, &self.workspace).scripts;
+        self.program_path().into_iter().chain(scripts).collect()
+    }
+
+    fn passed_paths(&self) -> Vec<PathBuf> {
+        let passed = CommandPaths::new(&self.config, &self.workspace).passed;
+        self.program_path().into_iter().chain(passed).collect()
     }
 
     fn is_read_only(&self) -> bool {
@@ -347,6 +363,7 @@ fn list_changes(changes: &[&Change]) -> String {
             ChangeKind::Added => "added",
             ChangeKind::Modified => "modified",
             ChangeKind::Removed => "removed",
+            ChangeKind::Redirected => "leads elsewhere",
         };
         format!("{} ({kind})", escape(&change.path.to_string_lossy()))
     });

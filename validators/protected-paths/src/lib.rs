@@ -126,6 +126,11 @@ fn reason(change: &Change) -> String {
         ChangeKind::Removed => {
             format!("protected path `{path}` was removed: restore it as it was when the run began")
         }
+        ChangeKind::Redirected => {
+            format!(
+                "the path `{path}` leads elsewhere: let it lead where it led when the run began"
+            )
+        }
     }
 }
 

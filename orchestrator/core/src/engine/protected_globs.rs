@@ -40,6 +40,8 @@ impl CompletionPolicy {
         baseline.reserve(workspace, &reserved).map_err(failed)?;
         let outside = self.validators.iter().flat_map(|check| check.validator.outside_files());
         baseline.add_outside(workspace, outside);
+        let passed = self.validators.iter().flat_map(|check| check.validator.passed_paths());
+        baseline.add_passed(workspace, passed);
         Ok(baseline)
     }
 

@@ -12,6 +12,7 @@ use super::error::EngineError;
 use super::validation_policy::ConfiguredValidator;
 use crate::workspace::{
     Baseline, FolderWatch, ProgramDigests, ProtectedError, ProtectedHasher, ProtectedPaths,
+    shadowed_folder,
 };
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
@@ -47,8 +48,8 @@ pub(super) struct Protection {
     globs: Vec<String>,
     /// The globs of the required validators.
     required: Vec<String>,
-    /// The files outside of the workspace that required validators depend on.
-    outside: Vec<PathBuf>,
+    /// The paths outside of the list of globs that required validators depend on.
+    passed: Vec<PathBuf>,
     /// The paths as last observed.
     now: Baseline,
     /// The known changes.
@@ -75,13 +76,13 @@ impl Protection {
         };
         let (globs, required) = (globs_of(false), globs_of(true));
         let required_checks = checks.iter().filter(|check| check.info.required);
-        let outside = required_checks.flat_map(|check| check.validator.outside_files()).collect();
+        let passed = required_checks.flat_map(|check| passed_paths(check)).collect();
         let mut protection = Self {
             state,
             workspace: workspace.to_owned(),
             globs,
             required,
-            outside,
+            passed,
             now: Baseline::default(),
             known: Vec::new(),
             tampering: Vec::new(),
@@ -144,20 +145,27 @@ impl Protection {
         check: &ConfiguredValidator,
     ) -> Result<Vec<Change>, EngineError> {
         let mut changes = self.changes(&globs(check, &self.state.baseline))?;
-        changes.extend(self.state.outside_changes(&check.validator.outside_files()));
+        changes.extend(self.passed_changes(&passed_paths(check)));
         Ok(changes)
     }
 
     /// Returns the changes since the run began of what required validators depend on, as last observed.
     fn required_changes(&self) -> Result<Vec<Change>, EngineError> {
         let mut changes = self.changes(&self.required)?;
-        changes.extend(self.state.outside_changes(&self.outside));
+        changes.extend(self.passed_changes(&self.passed));
         Ok(changes)
+    }
+
+    /// Returns which of these paths hold, or lead to, something else than when the run began.
+    fn passed_changes(&self, paths: &[PathBuf]) -> Vec<Change> {
+        let mut changes = self.state.outside_changes(paths);
+        changes.extend(self.state.baseline.passed_changes(&self.workspace, paths));
+        changes
     }
 
     /// Returns whether nothing is protected.
     pub(super) const fn is_empty(&self) -> bool {
-        self.globs.is_empty() && self.outside.is_empty()
+        self.globs.is_empty() && self.passed.is_empty()
     }
 
     /// Observes the paths. Returns false if that took longer than until `enough`.
@@ -234,11 +242,12 @@ impl Protection {
         touched.retain(|path| required.contains(path));
         let mut names = Vec::new();
         match self.watch.as_mut().map(FolderWatch::take) {
-            Some(Some(moved)) => touched.extend(
-                moved
-                    .into_iter()
-                    .filter(|path| self.folders.contains(path) || !required.ignores(path)),
-            ),
+            Some(Some(moved)) => touched.extend(moved.into_iter().filter(|path| {
+                let shadowed = shadowed_folder(path);
+                self.folders.contains(path)
+                    || shadowed.is_some_and(|folder| self.folders.contains(&folder))
+                    || !required.ignores(path)
+            })),
             Some(None) => names.push("more than could be followed".to_owned()),
             None => {}
         }
@@ -259,6 +268,15 @@ fn globs(check: &ConfiguredValidator, baseline: &Baseline) -> Vec<String> {
     let mut globs = check.validator.protects();
     globs.extend(baseline.reserved(&check.validator.reserved_paths()));
     globs
+}
+
+/// Returns what a validator depends on by its path.
+fn passed_paths(check: &ConfiguredValidator) -> Vec<PathBuf> {
+    let mut paths = check.validator.outside_files();
+    paths.extend(check.validator.passed_paths());
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 /// Returns the beginning of a glob, with a bit of its first part that is a pattern.
@@ -282,6 +300,7 @@ fn named(change: &Change) -> String {
         ChangeKind::Added => "added",
         ChangeKind::Modified => "modified",
         ChangeKind::Removed => "removed",
+        ChangeKind::Redirected => "leads elsewhere",
     };
     format!("`{}` ({kind})", change.path.to_string_lossy().escape_debug())
 }

@@ -126,8 +126,9 @@ fn is_plain(text: &str) -> bool {
     !text.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
+/// Whether it lies in the workspace's own repository. One below belongs to the folder that it lies in.
 fn in_git(path: &Path) -> bool {
-    path.components().any(|name| name.as_os_str() == ".git")
+    path.components().next().is_some_and(|name| name.as_os_str() == ".git")
 }
 
 /// Returns the glob's parts between slashes.
@@ -175,6 +176,8 @@ mod tests {
         assert!(!named.matches(Path::new(".git/config")));
         assert!(named.may_match_beneath(Path::new(".git/hooks")));
         assert!(!named.may_match_beneath(Path::new(".git/objects")));
+        assert!(globs(&["tests/**"]).matches(Path::new("tests/.git/0.sh")));
+        assert!(globs(&["tests/**"]).may_match_beneath(Path::new("tests/.git")));
     }
 
     #[test]

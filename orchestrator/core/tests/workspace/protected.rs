@@ -62,6 +62,138 @@ fn what_is_imported_instead_of_a_protected_module_is_added() {
     }
 }
 
+/// Python takes them instead of the folder that protected modules lie in.
+#[test]
+fn what_is_imported_instead_of_the_folder_of_protected_modules_is_added() {
+    let ws = Workspace::with_git();
+    ws.write("tests/unit/test_a.py", "1").write("package/__init__.py", "").write("there.py", "1");
+    ws.write("package/tests/test_b.py", "1").write("there/test_c.py", "1").write("data/a.txt", "1");
+    let list = ["**/test_*.py", "data/**"];
+    for (path, text, is_added) in [
+        ("tests.py", "__path__ = ['evil']", true),
+        ("tests.pyc", "1", true),
+        ("tests.so", "1", true),
+        ("tests.cpython-312-x86_64-linux-gnu.so", "1", true),
+        ("tests/unit.py", "1", true),
+        ("tests/__init__.py", "__path__ = ['evil']", true),
+        ("tests/__init__.abi3.so", "1", true),
+        ("package/tests.py", "1", true),
+        // Nothing is in it; the folder is a package, whose own name comes first; no module lies there; no module.
+        ("tests/__init__.py", "", false),
+        ("package.py", "1", false),
+        ("data.py", "1", false),
+        ("tests.txt", "1", false),
+        ("other.py", "1", false),
+        ("new/__init__.py", "1", false),
+        ("there.py", "2", false),
+    ] {
+        let before = std::fs::read(ws.path(path)).ok();
+        let expected = if is_added { change(path, ChangeKind::Added) } else { Vec::new() };
+        assert_eq!(changes(&ws, &list, |ws| ws.write(path, text).end()), expected, "{path}");
+        ws.remove(path);
+        before.into_iter().for_each(|text| std::fs::write(ws.path(path), text).unwrap());
+    }
+    // As soon as the package is none, what lies beside it is taken.
+    ws.write("package.py", "1");
+    let found = changes(&ws, &list, |ws| ws.remove("package/__init__.py").end());
+    assert_eq!(found, change("package.py", ChangeKind::Added));
+}
+
+/// Code counts in whatever folder it lies; the data of tools do not.
+#[test]
+fn below_a_glob_no_folder_hides_code() {
+    let ws = Workspace::new();
+    ws.write("tests/a.sh", "1").write("tests/repo/.git/HEAD", "ref: refs/heads/main");
+    ws.write("tests/repo/.git/refs/heads/main", "1");
+    for path in [
+        "tests/.git/0.sh",
+        "tests/.git/HEAD",
+        "tests/b/.git/hooks/x",
+        "tests/repo/.git/0.sh",
+        "tests/repo/.git/hooks/post-checkout",
+        "tests/.pytest_cache/0.sh",
+        "tests/.pytest_cache/v/cache/0.sh",
+        "tests/.mypy_cache/0.sh",
+        "tests/.ruff_cache/0.sh",
+        "tests/__pycache__/0.sh",
+        "tests/.cache/0.sh",
+    ] {
+        let added = changes(&ws, &["tests/**"], |ws| ws.write(path, "2").end());
+        assert_eq!(added, change(path, ChangeKind::Added));
+        ws.remove(path);
+    }
+    for path in [
+        ".git/HEAD",
+        "tests/repo/.git/index",
+        "tests/repo/.git/refs/heads/main",
+        "tests/repo/.git/objects/0f/ab",
+        "tests/__pycache__/a.cpython-312.pyc",
+        "tests/.pytest_cache/v/cache/nodeids",
+        "tests/.mypy_cache/3.12/a.meta.json",
+    ] {
+        assert_eq!(changes(&ws, &["tests/**"], |ws| ws.write(path, "2").end()), [], "{path}");
+    }
+}
+
+/// Nothing that is protected is touched, and yet another file would be reached.
+#[test]
+fn a_path_that_is_led_elsewhere_is_a_change() {
+    let rename = |ws: &Workspace, from: &str, to: &str| {
+        std::fs::rename(ws.path(from), ws.path(to)).unwrap();
+    };
+    let relink = |ws: &Workspace, link: &str, target: &str| {
+        ws.remove(link).link(link, target).end();
+    };
+    let replace = |ws: &Workspace, folder: &str| {
+        rename(ws, folder, "old");
+        ws.link(folder, "evil/app").end();
+    };
+    type Edit<'a> = &'a dyn Fn(&Workspace);
+    let table: &[(&str, Edit<'_>, &str)] = &[
+        ("app/../ci/check.sh", &|ws| replace(ws, "app"), "app/../ci/check.sh"),
+        ("app", &|ws| replace(ws, "app"), "app"),
+        ("app/deep", &|ws| replace(ws, "app"), "app/deep"),
+        ("link/../ci/check.sh", &|ws| relink(ws, "link", "evil/app"), "link/../ci/check.sh"),
+        ("link/main", &|ws| relink(ws, "link", "evil/app"), ""),
+        ("link", &|ws| relink(ws, "link", "evil/app"), "link"),
+        ("to-check", &|ws| relink(ws, "to-check", "evil/ci/check.sh"), "to-check"),
+        ("gone/../ci/check.sh", &|ws| ws.link("gone", "evil/app").end(), "gone/../ci/check.sh"),
+        ("to-outside", &|ws| relink(ws, "to-outside", "evil/ci/check.sh"), "to-outside"),
+        // What an honest agent does.
+        ("app", &|ws| rename(ws, "app", "old"), ""),
+        ("app/main", &|ws| relink(ws, "app/main", "../free.sh"), ""),
+        ("build", &|ws| ws.link("build", "evil/app").end(), ""),
+        ("build/../free.sh", &|ws| ws.link("build", "app").end(), ""),
+        ("node_modules/.bin/tool", &|ws| relink(ws, "node_modules/.bin/tool", "../../free.sh"), ""),
+        ("node_modules/x", &|ws| relink(ws, "node_modules/x", "../evil"), ""),
+        (".venv/bin/python", &|ws| relink(ws, ".venv/bin/python", "/bin/cat"), ""),
+        ("ci/check.sh", &|ws| ws.write("free.sh", "2").end(), ""),
+        ("link/../ci/check.sh", &|ws| ws.write("app/new", "2").end(), ""),
+    ];
+    for (path, edit, expected) in table {
+        let ws = Workspace::new();
+        ws.write("ci/check.sh", "1").write("evil/ci/check.sh", "1").write("free.sh", "1");
+        ws.write("app/main", "1").write("app/deep/x", "1").write("evil/app/deep/x", "1");
+        ws.write("evil/app/main", "1").link("link", "app").link("to-check", "ci/check.sh");
+        ws.write("packages/x/index.js", "1").write("node_modules/.bin/other", "1");
+        ws.link("node_modules/.bin/tool", "../../packages/x/index.js");
+        ws.link("node_modules/x", "../packages/x").link("to-outside", "/bin/sh");
+        ws.write(".venv/pyvenv.cfg", "1").write(".venv/bin/activate", "1");
+        ws.link(".venv/bin/python", "/bin/sh");
+        let mut before = take(&ws, &["ci/**"]);
+        // As a command joins it, so that `..` stays.
+        let paths = [ws.root().join(path)];
+        before.add_passed(&ws.root(), paths.clone());
+        let kept = serde_json::to_string(&before).unwrap();
+        let before: Baseline = serde_json::from_str(&kept).unwrap();
+        assert_eq!(before.passed_changes(&ws.root(), &paths), [], "{path}");
+        edit(&ws);
+        let expected =
+            if expected.is_empty() { Vec::new() } else { change(expected, ChangeKind::Redirected) };
+        assert_eq!(before.passed_changes(&ws.root(), &paths), expected, "{path}");
+    }
+}
+
 #[test]
 fn every_kind_of_change_is_named() {
     use ChangeKind::{Added, Modified, Removed};

@@ -171,12 +171,65 @@ fn what_never_counts() {
     let ws = Workspace::new();
     ws.write("f", "x");
     let before = ws.digest();
-    ws.write(".git/config", "x").write("sub/.git/objects/1", "x").write("other/.git", "gitdir: x");
+    ws.write(".git/config", "x").write("other/.git", "gitdir: x");
+    ws.write("sub/.git/HEAD", "x").write("sub/.git/objects/0f/1", "x").write("sub/.git/index", "x");
     ws.write(".ralph/memory.md", "x");
     assert_eq!(ws.digest(), before);
     assert!(ws.changes(|ws| ws.write("sub/.ralph/x", "x").end()), "only at the top");
     assert!(ws.changes(|ws| ws.write(".github/x", "x").end()));
     assert!(ws.changes(|ws| ws.write("x.git/x", "x").end()));
+}
+
+/// Code in the folder of a tool is work, what the tool keeps there is none.
+#[test]
+fn no_folder_of_a_tool_hides_code() {
+    const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    let ws = Workspace::with_git();
+    ws.write("repo/.git/HEAD", "x").write("repo/.git/objects/0f/1", "x").write("src/a.py", "1");
+    ws.write(".pytest_cache/CACHEDIR.TAG", TAG).write("target/CACHEDIR.TAG", TAG);
+    ws.git(&["add", "src"]);
+    for (path, counts) in [
+        ("src/.git/0.sh", true),
+        ("src/.git/HEAD", true),
+        ("repo/.git/0.sh", true),
+        ("repo/.git/FETCH_HEAD", false),
+        ("repo/.git/objects/0e/1", false),
+        ("src/__pycache__/a.py", true),
+        ("src/__pycache__/a.so", true),
+        ("src/__pycache__/b/a.pyc", true),
+        ("src/__pycache__/a.cpython-312.pyc", false),
+        ("src/__pycache__/a.f-1.py312.nbi", false),
+        (".pytest_cache/0.sh", true),
+        (".pytest_cache/v/cache/0.sh", true),
+        (".pytest_cache/v/cache/nodeids", false),
+        ("target/debug/app", false),
+    ] {
+        assert_eq!(ws.changes(|ws| ws.write(path, "x").end()), counts, "{path}");
+        ws.remove(path);
+    }
+    // A folder of work that is marked as a cache stays one of work.
+    ws.write("src/CACHEDIR.TAG", TAG);
+    assert!(ws.changes(|ws| ws.write("src/evil.py", "x").end()));
+}
+
+/// New data in a cache are named by the folder, which then stands for no code in it.
+#[test]
+fn a_cache_that_a_validator_left_hides_no_code() {
+    let ws = Workspace::new();
+    let mut hasher = TreeHasher::new(ws.root(), Vec::new());
+    let before = hasher.snapshot().unwrap();
+    ws.write(".pytest_cache/README.md", "1").write(".pytest_cache/v/cache/nodeids", "1");
+    ws.write(".pytest_cache/0.sh", "1");
+    let now = hasher.snapshot().unwrap();
+    let named = before.summarize_added(&before.diff(&now).added);
+    assert_eq!(named, [".pytest_cache", ".pytest_cache/0.sh"].map(std::path::PathBuf::from));
+    ws.remove(".pytest_cache/0.sh");
+    hasher.set_artefacts([".pytest_cache".into()]);
+    let work = hasher.digest().unwrap().work;
+    ws.write(".pytest_cache/v/cache/nodeids", "2");
+    assert_eq!(hasher.digest().unwrap().work, work);
+    ws.write(".pytest_cache/0.sh", "2");
+    assert_ne!(hasher.digest().unwrap().work, work);
 }
 
 #[test]

@@ -1,21 +1,24 @@
 //! The paths that must be as they were when the run began.
 
+mod passed_paths;
 mod shadows;
 #[cfg(test)]
 mod tests;
+mod tool_files;
 mod walker;
 
+pub(crate) use shadows::shadowed_folder;
+pub(super) use tool_files::{BYTECODE, is_cache, is_cached, is_compiled, repository_of};
 pub use walker::ProtectedHasher;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use ralph_orchestrator_safe_fs::{escape, unescape};
+use ralph_orchestrator_safe_fs::{escape, normalize_lexically, unescape};
 
 use super::globs::{GlobError, PathGlobs};
 use super::program_digests::ProgramDigests;
@@ -23,33 +26,6 @@ use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// The most paths that can be protected.
 const MAX_PATHS: usize = 200_000;
-
-/// Folders in which tools keep what they can make again. What happens there is no change: whoever runs
-/// protected tests writes into them. Bytecode in them is not run by validators, which keep their own.
-const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
-
-/// Where Python keeps bytecode, beside the source.
-const BYTECODE: &str = "__pycache__";
-/// Extensions of what Python runs.
-const CODE: [&str; 4] = ["py", "pyc", "so", "pth"];
-
-/// Whether a path lies in a folder of a tool's own, and is nothing that a tool would run: of what Python
-/// keeps, only bytecode itself, and no program's source or library.
-fn is_cached(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let extension = path.extension().unwrap_or_default();
-    if folder.file_name().is_some_and(|name| name == BYTECODE) {
-        return extension == "pyc";
-    }
-    let is_code = CODE.iter().any(|code| extension == *code);
-    let others = |name: &OsStr| is_cache(name) && name != BYTECODE;
-    !is_code && folder.components().any(|part| others(part.as_os_str()))
-}
-
-/// Whether a folder of this name is a tool's own.
-pub(super) fn is_cache(name: &OsStr) -> bool {
-    CACHES.iter().any(|cache| name == *cache)
-}
 
 /// Why protected paths could not be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -77,12 +53,12 @@ pub enum ProtectedError {
 }
 
 /// The state of the protected paths at some time: for each what it is, whether it can be executed,
-/// and what it holds. Files ignored by git are as protected as others; whatever is called `.git` is
+/// and what it holds. Files ignored by git are as protected as others; the workspace's own `.git` is
 /// only if a glob names it.
 ///
 /// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
 /// `\xNN`, a backslash is doubled. A reserved glob is written as `/reserved/GLOB`, which is no path
-/// in the workspace, and an absolute path as `/outside/PATH`.
+/// in the workspace, an absolute path as `/outside/PATH`, and one that a check goes through as `/passed/PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Baseline {
@@ -93,6 +69,9 @@ pub struct Baseline {
     reserved: BTreeSet<String>,
     /// Files outside of the workspace by absolute path, with what each led to and held.
     outside: BTreeMap<PathBuf, String>,
+    /// Paths that checks go through, as they are written, with where each led: relative to the workspace, or
+    /// absolute outside of it.
+    passed: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// What the key of a reserved glob begins with.
@@ -101,6 +80,8 @@ const RESERVED: &str = "/reserved/";
 const ABSENT: &str = "absent";
 /// What the key of an absolute path begins with.
 const OUTSIDE: &str = "/outside";
+/// What the key of a path begins with that a check goes through.
+const PASSED: &str = "/passed/";
 
 impl From<Baseline> for BTreeMap<String, String> {
     fn from(baseline: Baseline) -> Self {
@@ -109,7 +90,10 @@ impl From<Baseline> for BTreeMap<String, String> {
         let outside = baseline.outside.into_iter();
         let outside = outside.map(|(path, state)| (format!("{OUTSIDE}{}", escape(&path)), state));
         let paths = baseline.paths.into_iter().map(|(path, state)| (escape(&path), state));
-        paths.chain(reserved).chain(outside).collect()
+        let passed = baseline.passed.into_iter();
+        let passed =
+            passed.map(|(path, real)| (format!("{PASSED}{}", escape(&path)), escape(&real)));
+        paths.chain(reserved).chain(outside).chain(passed).collect()
     }
 }
 
@@ -123,11 +107,18 @@ impl TryFrom<BTreeMap<String, String>> for Baseline {
                 baseline.reserved.insert(glob.to_owned());
                 continue;
             }
+            let invalid = |text: &str| format!("{text:?} is no escaped path");
+            if let Some(path) = text.strip_prefix(PASSED) {
+                let path = unescape(path).ok_or_else(|| invalid(path))?;
+                let real = unescape(&state).ok_or_else(|| invalid(&state))?;
+                baseline.passed.insert(path, real);
+                continue;
+            }
             let (text, paths) = match text.strip_prefix(OUTSIDE) {
                 Some(path) => (path, &mut baseline.outside),
                 None => (text.as_str(), &mut baseline.paths),
             };
-            let path = unescape(text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
+            let path = unescape(text).ok_or_else(|| invalid(text))?;
             paths.insert(path, state);
         }
         Ok(baseline)
@@ -193,25 +184,32 @@ impl Baseline {
         globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
     }
 
-    /// Remembers those of these files that lie outside of the workspace.
+    /// Remembers those of these files that lie outside of the workspace, wherever they seem to lie.
     pub fn add_outside(&mut self, workspace: &Path, files: impl IntoIterator<Item = PathBuf>) {
         let mut digests = ProgramDigests::default();
         for file in files {
             let is_inside = |path: &Path| path.starts_with(workspace);
-            if !is_inside(&file) && !file.canonicalize().is_ok_and(|real| is_inside(&real)) {
+            let plain = normalize_lexically(&file);
+            if !is_inside(&plain) && !file.canonicalize().is_ok_and(|real| is_inside(&real)) {
                 let state = digests.of_target(&file);
                 self.outside.insert(file, state);
             }
         }
     }
 
-    /// Returns which of these files outside of the workspace are not as they were remembered.
-    pub fn outside_changes(&self, files: &[PathBuf], digests: &mut ProgramDigests) -> Vec<Change> {
-        let differs = |file: &&PathBuf| {
-            self.outside.get(*file).is_some_and(|before| *before != digests.of_target(file))
-        };
-        let changed = files.iter().filter(differs);
-        changed.map(|file| Change { path: file.clone(), kind: ChangeKind::Modified }).collect()
+    /// Returns which files outside of the workspace, of these and in folders of these, are not as they were
+    /// remembered.
+    pub fn outside_changes(&self, paths: &[PathBuf], digests: &mut ProgramDigests) -> Vec<Change> {
+        let mut changed = BTreeSet::new();
+        for path in paths {
+            let beneath = self.outside.range(path.clone()..);
+            let beneath = beneath.take_while(|(file, _)| file.starts_with(path));
+            let differs =
+                |(file, before): &(&PathBuf, &String)| **before != digests.of_target(file);
+            changed.extend(beneath.filter(differs).map(|(file, _)| file.clone()));
+        }
+        let changed = changed.into_iter();
+        changed.map(|path| Change { path, kind: ChangeKind::Modified }).collect()
     }
 
     /// Whether a path that was found matches this glob.
@@ -224,7 +222,8 @@ impl Baseline {
     }
 
     /// Returns what is different `now`, as far as these globs go; sorted by path. A file that was not there and is
-    /// taken instead of a protected one, such as `a.so` beside `a.py`, is one that was added.
+    /// taken instead of a protected one, such as `a.so` beside `a.py` or `tests.py` beside `tests`, is one that was
+    /// added. What git does in a repository below the workspace is no change if that was there.
     ///
     /// # Errors
     /// If a glob is wrong.
@@ -232,10 +231,21 @@ impl Baseline {
         let globs = PathGlobs::new(globs)?;
         let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
         let is_source = |path: &Path| self.paths.contains_key(path) && globs.matches(path);
+        let holds_source = |folder: PathBuf| {
+            let mut beneath = self.modules_beneath(&folder);
+            beneath.any(|path| globs.matches(path))
+        };
+        let is_of_git = |path: &Path| {
+            let repository = repository_of(path);
+            repository.is_some_and(|folder| self.paths.contains_key(&folder.join("HEAD")))
+        };
         let counts = |path: &&PathBuf| {
             let matches = globs.matches(path);
             let is_new = || !self.paths.contains_key(*path);
-            (matches || is_new() && shadows::shadows(path, is_source)) && !is_cached(path)
+            let shadows = || {
+                shadows::shadows(path, is_source) || shadowed_folder(path).is_some_and(holds_source)
+            };
+            (matches || is_new() && shadows()) && !is_cached(path) && !is_of_git(path)
         };
         let changes = paths.into_iter().filter(counts).filter_map(|path| {
             let kind = match (self.paths.get(path), now.paths.get(path)) {
@@ -248,6 +258,13 @@ impl Baseline {
             Some(Change { path: path.clone(), kind })
         });
         Ok(changes.collect())
+    }
+
+    /// Returns the modules of Python beneath a folder.
+    fn modules_beneath<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+        let beneath = self.paths.range(folder.to_owned()..).map(|(path, _)| path);
+        let beneath = beneath.take_while(move |path| path.starts_with(folder));
+        beneath.filter(|path| path.extension().is_some_and(|end| end == "py"))
     }
 
     /// Returns the paths, relative to the workspace, sorted.
@@ -304,6 +321,7 @@ impl ProtectedPaths {
         let concerns = self.contains(path)
             || shadows::shadows(path, is_source)
             || shadows::shadows_as_folder(path, is_source);
-        !concerns || is_cache(name) || is_cached(path)
+        let is_tools = is_cache(name) || is_cached(path) || repository_of(path).is_some();
+        !concerns || is_tools
     }
 }

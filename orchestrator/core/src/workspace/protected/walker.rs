@@ -10,16 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ralph_orchestrator_safe_fs::{
-    self as safe_fs, DirLister, DirVisitor, FileFingerprint, SkipReason, Subfolder,
+    self as safe_fs, DirEntryName, DirLister, DirVisitor, FileFingerprint, SkipReason, Subfolder,
 };
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::FileType;
 
-use super::shadows::{shadows, shadows_as_folder};
+use super::shadows::{shadowed_folder, shadows, shadows_as_folder};
 use super::{Baseline, MAX_PATHS, ProtectedError, is_cached};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
 use crate::workspace::globs::PathGlobs;
 
+/// The state of a module that Python would take instead of a folder: only whether it is there matters.
+const MODULE: &str = "module";
 /// How deep folders may be nested.
 const MAX_DEPTH: usize = 1024;
 
@@ -77,10 +79,11 @@ impl ProtectedHasher {
             lister: &mut self.lister,
             numbers: &self.numbers,
             paths: BTreeMap::new(),
+            modules: Vec::new(),
             identities: BTreeMap::new(),
         };
         let is_cut = safe_fs::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
-        let BaselineWalker { paths, identities, .. } = taker;
+        let BaselineWalker { paths, modules, identities, .. } = taker;
         if self.hasher.cancelled() {
             return Err(ProtectedError::Cancelled);
         }
@@ -91,7 +94,12 @@ impl ProtectedHasher {
         };
         self.touched =
             self.identities.iter().filter(is_touched).map(|(path, _)| path.clone()).collect();
-        Ok(Baseline { paths, is_cut, ..Baseline::default() })
+        let mut found = Baseline { paths, is_cut, ..Baseline::default() };
+        let concerns =
+            |(folder, _): &(PathBuf, PathBuf)| found.modules_beneath(folder).next().is_some();
+        let modules: Vec<_> = modules.into_iter().filter(concerns).collect();
+        found.paths.extend(modules.into_iter().map(|(_, path)| (path, MODULE.to_owned())));
+        Ok(found)
     }
 
     /// Paths that were there at the look before the last one and were written, replaced or otherwise
@@ -114,6 +122,8 @@ struct BaselineWalker<'a> {
     lister: &'a mut DirLister,
     numbers: &'a RandomState,
     paths: BTreeMap<PathBuf, String>,
+    /// Modules that Python would take instead of a folder, each behind that.
+    modules: Vec<(PathBuf, PathBuf)>,
     identities: BTreeMap<PathBuf, Identity>,
 }
 
@@ -148,6 +158,35 @@ impl BaselineWalker<'_> {
     fn may_match_beneath(&self, folder: &Path) -> bool {
         self.globs.may_match_beneath(folder)
             || shadows_as_folder(folder, |source| self.globs.matches(source))
+    }
+
+    /// Adds a module that Python takes instead of the protected modules in a folder: one beside a folder that is no
+    /// package, and what makes a package of a folder, if there is anything in it.
+    fn add_module(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: &Path,
+        names: &[DirEntryName],
+    ) {
+        let Some(shadowed) = shadowed_folder(path) else { return };
+        if self.modules.len() >= MAX_PATHS {
+            return;
+        }
+        let is_taken = if path.starts_with(&shadowed) {
+            FileFingerprint::from_name(folder, name).is_ok_and(|module| module.size > 0)
+        } else {
+            let wanted = shadowed.file_name().unwrap_or_default().as_bytes();
+            let init = [wanted, b"/__init__.py"].concat();
+            names
+                .iter()
+                .any(|other| other.bytes == wanted && other.file_type != FileType::RegularFile)
+                && self.globs.may_match_beneath(&shadowed)
+                && FileFingerprint::from_name(folder, &init).is_err()
+        };
+        if is_taken {
+            self.modules.push((shadowed, path.to_owned()));
+        }
     }
 
     /// Adds a path. One more than can be protected shows that there are more.
@@ -192,7 +231,7 @@ impl DirVisitor for BaselineWalker<'_> {
             return Ok(Vec::new());
         };
         let mut subfolders = Vec::new();
-        for name in names {
+        for name in &names {
             if self.hasher.cancelled() {
                 return Err(WalkCut);
             }
@@ -200,19 +239,22 @@ impl DirVisitor for BaselineWalker<'_> {
             let whole = Path::new(OsStr::from_bytes(&whole));
             if name.file_type == FileType::Directory {
                 if self.may_match_beneath(whole) {
-                    subfolders.push((name.bytes, ()));
+                    subfolders.push((name.bytes.clone(), ()));
                 }
                 continue;
             }
             let matches =
                 self.globs.matches(whole) || shadows(whole, |source| self.globs.matches(source));
+            if !matches {
+                self.add_module(folder, &name.bytes, whole, &names);
+            }
             if !matches && name.file_type != FileType::Unknown {
                 continue;
             }
             let Ok(fingerprint) = FileFingerprint::from_name(folder, &name.bytes) else { continue };
             if fingerprint.file_type() == FileType::Directory {
                 if self.may_match_beneath(whole) {
-                    subfolders.push((name.bytes, ()));
+                    subfolders.push((name.bytes.clone(), ()));
                 }
             } else if matches
                 && let Some(state) = self.state(folder, &name.bytes, whole, fingerprint)

@@ -9,13 +9,18 @@ use std::sync::Arc;
 use super::pinned_paths::PinnedPaths;
 use crate::workspace::git::Tracked;
 use crate::workspace::gitignore::{CompiledRules, IgnoreRules, RULE_FILE};
-use crate::workspace::protected::ProtectedPaths;
+use crate::workspace::protected::{
+    BYTECODE, ProtectedPaths, is_cached, is_compiled, repository_of,
+};
 
 /// What a folder hands down to its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FolderContext {
     /// The folder is ignored; only what git tracks beneath it counts.
     pub(super) ignored: bool,
+    /// The folder is the marked cache of a tool, or the repository of a folder: what the tool keeps there does not
+    /// count, anything else does.
+    pub(super) kept_by_tool: bool,
 }
 
 /// Whether an entry counts.
@@ -80,6 +85,13 @@ impl TreeFilter {
         (Arc::clone(&self.tracked), self.prefix.clone())
     }
 
+    /// Whether something beneath a folder, whose path ends in `/`, counts whatever rules say.
+    pub(super) fn has_work_beneath(&self, folder: &[u8]) -> bool {
+        let whole = [self.prefix.as_slice(), folder].concat();
+        self.tracked.has_beneath(&whole)
+            || self.pinned.has_beneath(folder.strip_suffix(b"/").unwrap_or(folder))
+    }
+
     /// Classifies the entry at `path`, whose last part is `name`.
     pub(super) fn classify(
         &self,
@@ -88,7 +100,7 @@ impl TreeFilter {
         is_folder: bool,
         inside: FolderContext,
     ) -> Inclusion {
-        let never = name == b".git"
+        let never = name == b".git" && (!is_folder || path == name)
             || path == b".ralph"
             || self.excluded.binary_search_by(|excluded| excluded.as_slice().cmp(path)).is_ok();
         let ignored =
@@ -96,7 +108,9 @@ impl TreeFilter {
         if never || self.ignored.as_ref().is_some_and(ignored) {
             return Inclusion::Excluded;
         }
-        if !inside.ignored && !self.rules.ignore(path, is_folder) {
+        let is_of_tool = inside.kept_by_tool && is_kept_by_tool(path, is_folder)
+            || !is_folder && is_bytecode(path, name);
+        if !inside.ignored && !is_of_tool && !self.rules.ignore(path, is_folder) {
             return Inclusion::Included;
         }
         let mut whole = [self.prefix.as_slice(), path].concat();
@@ -110,6 +124,23 @@ impl TreeFilter {
             return if has_beneath { Inclusion::TraverseOnly } else { Inclusion::Excluded };
         }
         // Editing the rules is a change, even if they hide themselves.
-        if name == RULE_FILE && !inside.ignored { Inclusion::Included } else { Inclusion::Excluded }
+        if name == RULE_FILE && !inside.ignored && !is_of_tool {
+            Inclusion::Included
+        } else {
+            Inclusion::Excluded
+        }
     }
+}
+
+/// Whether a tool keeps this in its own folder. The many folders of a repository are not looked into.
+fn is_kept_by_tool(path: &[u8], is_folder: bool) -> bool {
+    let path = Path::new(OsStr::from_bytes(path));
+    !is_folder && is_cached(path) || repository_of(path).is_some()
+}
+
+/// Whether it is compiled code where Python keeps that.
+fn is_bytecode(path: &[u8], name: &[u8]) -> bool {
+    let folder = path.strip_suffix(name).and_then(|folder| folder.strip_suffix(b"/"));
+    let folder = folder.and_then(|folder| folder.strip_suffix(BYTECODE.as_bytes()));
+    folder.is_some_and(|above| above.is_empty() || above.ends_with(b"/")) && is_compiled(name)
 }

@@ -135,9 +135,10 @@ struct CachedIndex {
 /// What counts: every file (with its content and whether it is executable), link (with its target)
 /// and other entry (with its kind) under its path, unless git's ignore rules in the workspace and in
 /// the repository around it say to ignore it, or it lies in a folder that a tool has marked as its cache
-/// (`CACHEDIR.TAG`) or that is called `__pycache__`. What git tracks or the caller has pinned counts
-/// nevertheless, and so does every `.gitignore` in a folder that counts. What never counts: folders as
-/// such, anything called `.git`, `.ralph` at the top, and the paths excluded by the caller.
+/// (`CACHEDIR.TAG`), or it is bytecode in `__pycache__`. What git tracks or the caller has pinned counts
+/// nevertheless, a folder that holds such is no cache, and of the caches of known tools only their data are left
+/// out. Every `.gitignore` in a folder that counts does so, too. What never counts: folders as such, `.git` and
+/// `.ralph` at the top, what git keeps in repositories below, and the paths excluded by the caller.
 ///
 /// A file is not read again if all its metadata are as they were, the time of its last change
 /// (`ctime`, which no program can set) is the same, and this time lay safely before it was read.

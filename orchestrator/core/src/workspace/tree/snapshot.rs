@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::TreeDigest;
-use crate::workspace::protected::is_cache;
+use crate::workspace::protected::{is_cache, is_cached};
 use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// More new files than this are named by their folders, where these are new too.
@@ -149,8 +149,8 @@ impl TreeSnapshot {
         }
     }
 
-    /// Names paths that were added to this snapshot: a folder that is new stands for all that is in it if
-    /// it is the cache of a tool, and wherever there are too many to name each.
+    /// Names paths that were added to this snapshot: a folder that is new stands for the data in it if it is the
+    /// cache of a tool, and for all that is in it wherever there are too many to name each.
     #[must_use]
     pub fn summarize_added(&self, added: &[PathBuf]) -> Vec<PathBuf> {
         let many = added.len() > FILES_NAMED;
@@ -158,7 +158,8 @@ impl TreeSnapshot {
             .iter()
             .map(|path| {
                 let new = self.new_folders(path);
-                let cache = |folder: &&Path| folder.file_name().is_some_and(is_cache);
+                let cache =
+                    |folder: &&Path| folder.file_name().is_some_and(is_cache) && is_cached(path);
                 let folder = new.iter().copied().find(|folder| many || cache(folder));
                 folder.unwrap_or(path).to_owned()
             })

@@ -20,6 +20,7 @@ use super::{TreeDigest, TreeState};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
 use crate::workspace::gitignore::{CompiledRules, RULE_FILE};
 use crate::workspace::line_digests::LineDigests;
+use crate::workspace::protected::{is_cache, is_cached};
 use ralph_orchestrator_safe_fs::{self as safe_fs, DirEntryName, DirLister, FileFingerprint};
 use ralph_orchestrator_safe_fs::{DirVisitor, SkipReason, Subfolder};
 
@@ -39,8 +40,9 @@ const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// Larger files of that name, in bytes, are none.
 const LARGEST_TAG: usize = 4096;
-/// Where Python keeps compiled bytecode.
-const BYTECODE: &[u8] = b"__pycache__";
+/// The folder of a repository, and what git takes one for.
+const GIT: &[u8] = b".git";
+const REPOSITORY: [&[u8]; 2] = [b".git/HEAD", b".git/objects"];
 
 /// The caller wants no more.
 pub(super) struct Cancelled;
@@ -161,7 +163,16 @@ impl<'a> TreeWalker<'a> {
         let names = self.names(folder, path, is_first)?;
         let tagged =
             |(name, _): &SeenName| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
-        let inside = FolderContext { ignored: inside.ignored || names.iter().any(tagged) };
+        let is_tagged = !inside.ignored
+            && !inside.kept_by_tool
+            && names.iter().any(tagged)
+            // Whoever marks a folder of work as a cache hides nothing in it.
+            && !self.filter.has_work_beneath(path);
+        let is_known = is_tagged && is_cache(last_name(path));
+        let inside = FolderContext {
+            ignored: inside.ignored || is_tagged && !is_known,
+            kept_by_tool: inside.kept_by_tool || is_known,
+        };
         let mut items = Vec::with_capacity(names.len());
         let mut subfolders = Vec::new();
         let mut whole = path.to_vec();
@@ -186,10 +197,13 @@ impl<'a> TreeWalker<'a> {
             let is_folder = kind == FileType::Directory;
             match self.filter.classify(&whole, &name, is_folder, inside) {
                 Inclusion::Excluded => {}
-                Inclusion::TraverseOnly => subfolders.push((name, FolderContext { ignored: true })),
+                Inclusion::TraverseOnly => {
+                    subfolders.push((name, FolderContext { ignored: true, ..inside }));
+                }
                 Inclusion::Included if is_folder => {
-                    let ignored = name == BYTECODE;
-                    subfolders.push((name, FolderContext { ignored }));
+                    let is_repository = name == GIT && is_repository(folder);
+                    let kept_by_tool = inside.kept_by_tool || is_repository;
+                    subfolders.push((name, FolderContext { ignored: false, kept_by_tool }));
                 }
                 Inclusion::Included => {
                     let item = match self.first_look(folder, &name, &whole, kind) {
@@ -444,7 +458,22 @@ fn stand_in(fingerprint: Option<FileFingerprint>) -> Vec<u8> {
 fn is_beneath(paths: &HashSet<Box<[u8]>>, path: &[u8]) -> bool {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let mut above = slashes.filter_map(|(at, _)| path.get(..at));
-    paths.contains(path) || above.any(|folder| paths.contains(folder))
+    // The cache of a tool stands for the data of that tool only.
+    let covers = |folder: &[u8]| {
+        !is_cache(last_name(folder)) || is_cached(Path::new(OsStr::from_bytes(path)))
+    };
+    paths.contains(path) || above.any(|folder| paths.contains(folder) && covers(folder))
+}
+
+/// Returns the last name of the path of a folder.
+fn last_name(folder: &[u8]) -> &OsStr {
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    OsStr::from_bytes(folder.rsplit(|byte| *byte == b'/').next().unwrap_or(folder))
+}
+
+/// Whether there is a repository in a folder.
+fn is_repository(folder: BorrowedFd<'_>) -> bool {
+    REPOSITORY.iter().all(|path| FileFingerprint::from_name(folder, path).is_ok())
 }
 
 /// Whether the folder is marked as one in which a tool keeps what it can make again.
