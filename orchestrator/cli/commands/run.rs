@@ -2,7 +2,6 @@
 
 mod backlog;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +21,7 @@ use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
-use crate::git::{self, GitRepositories, RunPlace};
+use crate::git::{self, Confinement, GitRepositories, RunPlace};
 use crate::missing_agent_program::explain;
 use crate::notices::Notices;
 use crate::orphans::end_orphans;
@@ -226,7 +225,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
-        version_control: Arc::new(repositories(supervisor, &vars)),
+        version_control: Arc::new(repositories(supervisor, &place.context, policy.as_ref())),
         agent: args.agent.clone(),
         once: args.once,
         attached: false,
@@ -323,8 +322,13 @@ fn finish(
 }
 
 /// Returns what opens the repository of the run.
-fn repositories(supervisor: Supervisor, vars: &BTreeMap<String, String>) -> GitRepositories {
-    GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() }
+fn repositories(
+    supervisor: Supervisor,
+    context: &Context,
+    policy: Option<&SandboxPolicy>,
+) -> GitRepositories {
+    let (vars, runtime) = (context.vars.clone(), Handle::current());
+    GitRepositories { supervisor, vars, runtime, confinement: Confinement::new(policy, context) }
 }
 
 /// Returns the reporter of the run's events.
