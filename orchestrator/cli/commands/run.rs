@@ -286,6 +286,9 @@ fn withheld(
 fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
     let warning = policy.and_then(|policy| policy.warning(&session.protects()));
     warning.iter().for_each(|warning| output::info(warning));
+    if policy.is_some() && session.commits() {
+        output::info("sandbox: hooks and filters that commits run are confined as the agent is");
+    }
 }
 
 fn write_receipt(context: &Context, layout: &Layout, finished: &Finished, is_json: bool) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_notices::{Receiver, Target};
-use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file, real_path};
 use ralph_orchestrator_supervisor::find_program;
 use ralph_validator_command::find_script;
 
@@ -13,6 +13,9 @@ use crate::context::Context;
 
 /// What ends a command or a word in the text of a shell.
 const SEPARATORS: [char; 6] = [';', '|', '&', '\n', '(', ')'];
+
+/// The largest script that is read, in bytes.
+const LARGEST_SCRIPT: usize = 256 * 1024;
 
 /// Decides how the command of a receiver is run.
 pub(super) fn confine(receiver: &mut Receiver, context: &Context) {
@@ -62,6 +65,10 @@ impl Reach {
             let real = real_path(path);
             places.iter().any(|place| real.starts_with(place) || lexical.starts_with(place))
         };
+        let is_there = |word: &String| {
+            let path = folder.join(word);
+            path.exists() && is_writable(&path)
+        };
         let search = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
         let mut scripts = Vec::new();
         let mut is_beside = false;
@@ -73,12 +80,15 @@ impl Reach {
             };
             let script = find_script(&command).and_then(|index| command.get(index));
             let run = found.into_iter().chain(script.map(|script| folder.join(script)));
-            scripts.extend(run.filter(|path| is_writable(path)));
+            for path in run {
+                if is_writable(&path) {
+                    scripts.push(path);
+                } else {
+                    is_beside |= names_of(&path).any(|word| is_there(&word));
+                }
+            }
             is_beside |= !program.contains('/') && is_writable(folder);
-            is_beside |= command.iter().skip(1).any(|word| {
-                let path = folder.join(word);
-                path.exists() && is_writable(&path)
-            });
+            is_beside |= command.iter().skip(1).any(is_there);
         }
         scripts.sort();
         scripts.dedup();
@@ -98,4 +108,12 @@ fn split_commands(words: &[String]) -> Vec<Vec<String>> {
         words.map(|word| word.trim_matches(['"', '\'', '`', '$', '{', '}']).to_owned()).collect()
     });
     std::iter::once(words.to_vec()).chain(inner).collect()
+}
+
+/// Returns the words of a script, among which are the files that it runs; none of a program that is no text.
+fn names_of(script: &Path) -> impl Iterator<Item = String> + use<> {
+    let text = read_file(script, LARGEST_SCRIPT, SymlinkPolicy::Follow).ok();
+    let text = text.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    let script = [String::new(), text];
+    split_commands(&script).into_iter().skip(1).flatten().filter(|word| !word.is_empty())
 }

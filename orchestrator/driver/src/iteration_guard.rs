@@ -265,10 +265,13 @@ impl SharedWork {
 
 impl PhaseGuard for SharedWork {
     fn begin_phase(&self, run: &str, iteration: u64, phase: GuardedPhase) -> Vec<String> {
-        self.store_base(run, iteration, phase).map(Vec::from_iter).unwrap_or_else(|error| {
-            self.fail(error);
-            Vec::new()
-        })
+        match self.store_base(run, iteration, phase) {
+            Ok(warning) => warning.into_iter().collect(),
+            Err(error) => {
+                self.fail(error);
+                Vec::new()
+            }
+        }
     }
 
     fn end_phase(&self) -> Vec<String> {

@@ -3,13 +3,15 @@
 //! An iteration is one such phase. Checks, the setup, and the hooks and filters of git execute what the agent wrote as
 //! well, so what is changed while they run counts as the agent's. Nobody can tell a person's edit from theirs meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::machine::{Effect, Input};
 use crate::workspace::{Prompt, PromptError, PromptPlace};
+use ralph_orchestrator_config::Config;
+use ralph_orchestrator_safe_fs::real_path;
 
 /// A phase of a run in which code runs that the agent may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,30 +70,82 @@ struct HeldPrompt {
 }
 
 impl HeldPrompt {
-    /// Returns the prompt as it is; `None` if nobody can say what it is.
+    /// Returns the file as it is; `None` if nobody can say what it is.
     fn take(place: &PromptPlace) -> Option<Self> {
-        let before = match place.read() {
-            Ok(prompt) => Some(prompt),
-            Err(PromptError::NotFound { .. }) => None,
-            Err(_) => return None,
-        };
+        let before = read_if_there(place).ok()?;
         Some(Self { place: place.clone(), before })
     }
 
     /// Restores it if it was changed. Returns what it was changed to, if it was.
     fn restore(&self, workspace: &Path) -> Result<Option<Vec<u8>>, PromptError> {
-        match (self.place.read(), &self.before) {
-            (Ok(now), Some(before)) if now.bytes == before.bytes => Ok(None),
-            (Err(PromptError::NotFound { .. }), None) => Ok(None),
-            (now, Some(before)) => {
-                self.place.restore(&before.bytes, workspace)?;
-                Ok(Some(now.map(|now| now.bytes).unwrap_or_default()))
-            }
-            (now, None) => {
-                self.place.remove()?;
-                Ok(Some(now.map(|now| now.bytes).unwrap_or_default()))
-            }
+        let now = read_if_there(&self.place);
+        match (&now, &self.before) {
+            (Ok(None), None) => return Ok(None),
+            (Ok(Some(now)), Some(before)) if now.bytes == before.bytes => return Ok(None),
+            (_, Some(before)) => self.place.restore(&before.bytes, workspace)?,
+            (_, None) => self.place.remove()?,
         }
+        Ok(Some(now.ok().flatten().map(|now| now.bytes).unwrap_or_default()))
+    }
+
+    /// Says that it was restored.
+    fn describe(&self, phase: GuardedPhase) -> String {
+        let path = self.place.configured().display();
+        let done = match self.before {
+            Some(_) => "was changed",
+            None => "was created",
+        };
+        format!(
+            "{path} {done} {}, so by code that the agent may have written; it was put back as it was",
+            phase.describe()
+        )
+    }
+}
+
+/// Reads a file; `None` if there is none, which needs no wait as where one is replaced.
+fn read_if_there(place: &PromptPlace) -> Result<Option<Prompt>, PromptError> {
+    let found = std::fs::symlink_metadata(place.file());
+    if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    match place.read() {
+        Ok(prompt) => Ok(Some(prompt)),
+        Err(PromptError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The files that checks must not change, as they were before checks that belong to no run.
+pub struct HeldFiles {
+    files: Vec<HeldPrompt>,
+    workspace: PathBuf,
+}
+
+impl HeldFiles {
+    /// Reads the prompts, the backlog and the files of `[memory]` as they are.
+    #[must_use]
+    pub fn hold(config: &Config) -> Self {
+        let workspace = real_path(&config.run.workspace);
+        let mut prompts = PromptSource::find(config);
+        let mut files = prompts.hold();
+        // The files of a database depend on each other.
+        let backlog = config.backlog.as_ref().filter(|backlog| backlog.kind != "sqlite");
+        let memory = [&config.memory.progress, &config.memory.errors].into_iter().flatten();
+        let others = backlog.map(|backlog| &backlog.path).into_iter().chain(memory);
+        let others = others.map(|path| PromptPlace::locate(&workspace.join(path)));
+        files.extend(others.filter_map(|place| HeldPrompt::take(&place)));
+        Self { files, workspace }
+    }
+
+    /// Restores what was changed. Returns what there is to say about that.
+    #[must_use]
+    pub fn restore(&self) -> Vec<String> {
+        let restore = |held: &HeldPrompt| match held.restore(&self.workspace) {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(held.describe(GuardedPhase::Checks)),
+            Err(error) => Some(error.to_string()),
+        };
+        self.files.iter().filter_map(restore).collect()
     }
 }
 
@@ -142,15 +196,7 @@ impl Session {
 
     /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.
     fn describe_restored(&self, held: &HeldPrompt, phase: GuardedPhase, changed: &[u8]) -> String {
-        let path = held.place.configured().display();
-        let done = match held.before {
-            Some(_) => "was changed",
-            None => "was created",
-        };
-        let message = format!(
-            "{path} {done} {}, so by code that the agent may have written; it was put back as it was",
-            phase.describe()
-        );
+        let message = held.describe(phase);
         if changed.is_empty() {
             return message;
         }

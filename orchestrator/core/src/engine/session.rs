@@ -197,6 +197,12 @@ impl Session {
         self.policy.protects()
     }
 
+    /// Whether the run commits the work.
+    #[must_use]
+    pub const fn commits(&self) -> bool {
+        self.saving.mode.commits()
+    }
+
     /// Returns the state before the run begins or is resumed.
     #[must_use]
     pub const fn state(&self) -> &State {
