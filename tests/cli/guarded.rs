@@ -89,13 +89,30 @@ fn what_a_check_sets_to_completed_in_the_backlog_is_taken_back() {
     assert!(statuses(&env).iter().all(|(_, status)| status == "completed"));
 }
 
-/// A receiver whose command is a script of the workspace that the agent rewrites.
-fn notified(sandbox: &str) -> TestEnvironment {
+#[test]
+fn what_checks_change_that_belong_to_no_run_is_put_back() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"./check.sh\"]\n",
+    );
+    env.write("check.sh", "echo more >> PROMPT.md\n").write("done", "");
+    let prompt = env.read("PROMPT.md");
+    for command in ["doctor", "verify"] {
+        env.ralph(&[command]).says("PROMPT.md was changed while the checks ran");
+        assert_eq!(env.read("PROMPT.md"), prompt, "{command}");
+    }
+}
+
+/// A receiver whose command runs a script of the workspace, which the agent rewrites.
+fn notified(sandbox: &str, command: &str) -> TestEnvironment {
     let mut env = TestEnvironment::new();
+    let root = env.root().display().to_string();
+    let command = command.replace("ROOT", &root);
     env.config(&format!(
-        "[sandbox]\nmode = \"{sandbox}\"\nwrite = [\"{}/agent\"]\n\
-         [[notify]]\nkind = \"command\"\ncommand = [\"./tell.sh\"]\npass = [\"GIVEN\"]\n",
-        env.root().display()
+        "[sandbox]\nmode = \"{sandbox}\"\nwrite = [\"{root}/agent\"]\n\
+         [[notify]]\nkind = \"command\"\ncommand = {command}\npass = [\"GIVEN\"]\n"
     ));
     env.var("SOME_API_TOKEN", "tok-123456789");
     env.var("GIVEN", "given-by-name");
@@ -106,21 +123,30 @@ fn notified(sandbox: &str) -> TestEnvironment {
 
 #[test]
 fn a_script_of_a_notice_that_the_agent_rewrote_is_not_run() {
-    let env = notified("off");
-    env.agent.call(1).script("echo 'env > ../outside' >> tell.sh; touch done\n").out(CLAIM);
-    let ended = env.run().expect(0);
-    ended.says("notify command: the agent can change");
-    ended.says("tell.sh was changed since the run began, so it is not run");
-    assert!(!env.root().join("outside").exists() && !env.root().join("told").exists());
-    env.ralph(&["doctor"]).says("was changed since the last run began");
-    // A person who tries it accepts it.
-    env.ralph(&["notify"]).expect(0);
-    assert!(env.root().join("outside").exists());
+    let commands = [
+        "[\"./tell.sh\"]",
+        "[\"sh\", \"tell.sh\"]",
+        "[\"sh\", \"-c\", \"true; . ./tell.sh\"]",
+        "[\"env\", \"A=b\", \"./tell.sh\"]",
+    ];
+    for command in commands {
+        let env = notified("off", command);
+        env.agent.call(1).script("echo 'env > ../outside' >> tell.sh; touch done\n").out(CLAIM);
+        let ended = env.run().expect(0);
+        ended.says("notify command: the agent can change");
+        ended.says("tell.sh was changed since the run began, so it is not run");
+        let is_there = |name: &str| env.root().join(name).exists();
+        assert!(!is_there("outside") && !is_there("told"), "{command}");
+        env.ralph(&["doctor"]).says("was changed since the last run began");
+        // A person who tries it accepts it.
+        env.ralph(&["notify"]).expect(0);
+        assert!(is_there("outside"), "{command}");
+    }
 }
 
 #[test]
 fn a_script_of_a_notice_is_given_what_its_table_names_and_no_secret() {
-    let env = notified("off");
+    let env = notified("off", "[\"./tell.sh\"]");
     env.agent.call(1).script("touch done\n").out(CLAIM);
     env.run().expect(0);
     let told = fs::read_to_string(env.root().join("told")).unwrap();
@@ -132,16 +158,24 @@ fn a_script_of_a_notice_runs_in_the_sandbox_where_the_agent_can_write_it() {
     if kernel_level() < 3 {
         return;
     }
-    let env = notified("landlock");
-    let late = "cat > /dev/null; env > ../outside; echo more >> PROMPT.md; ls $HOME/.local/state/*; echo x > $TMPDIR/x";
-    env.agent.call(1).script(&format!("printf '#!/bin/sh\\n{late}\\n' > tell.sh; touch done\n"));
-    env.agent.call(1).out(CLAIM);
-    let prompt = env.read("PROMPT.md");
-    env.run().expect(0).says("which therefore runs in the sandbox");
-    assert!(!env.root().join("outside").exists());
-    assert_eq!(env.read("PROMPT.md"), prompt);
-    env.ralph(&["doctor"]).says("which therefore runs in the sandbox");
-    env.run().expect(0).says("already completed");
+    let commands = ["[\"./tell.sh\"]", "[\"sh\", \"-c\", \". ./tell.sh\"]", "[\"ROOT/tell\"]"];
+    for command in commands {
+        let env = notified("landlock", command);
+        // One of the user's own that runs what lies in the workspace.
+        fs::write(env.root().join("tell"), "#!/bin/sh\nexec sh ./tell.sh\n").unwrap();
+        fs::set_permissions(env.root().join("tell"), fs::Permissions::from_mode(0o755)).unwrap();
+        let late = "cat > /dev/null; env > ../outside; echo more >> PROMPT.md; echo x > $TMPDIR/x";
+        env.agent
+            .call(1)
+            .script(&format!("printf '#!/bin/sh\\n{late}\\n' > tell.sh; touch done\n"));
+        env.agent.call(1).out(CLAIM);
+        let prompt = env.read("PROMPT.md");
+        env.run().expect(0).says("which therefore runs in the sandbox");
+        assert!(!env.root().join("outside").exists(), "{command}");
+        assert_eq!(env.read("PROMPT.md"), prompt, "{command}");
+        env.ralph(&["doctor"]).says("which therefore runs in the sandbox");
+        env.run().expect(0).says("already completed");
+    }
 }
 
 #[test]

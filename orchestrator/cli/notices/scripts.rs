@@ -1,6 +1,7 @@
 //! What the commands of receivers run that the agent can write: with a sandbox they run in it, without one only as long
 //! as that is unchanged.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::SandboxMode;
@@ -78,8 +79,8 @@ impl Reach {
                 true => Some(folder.join(program)),
                 false => find_program(program, search, folder).ok(),
             };
-            let script = find_script(&command).and_then(|index| command.get(index));
-            let run = found.into_iter().chain(script.map(|script| folder.join(script)));
+            let scripts_of = find_scripts(&command, folder);
+            let run = found.into_iter().chain(scripts_of);
             for path in run {
                 if is_writable(&path) {
                     scripts.push(path);
@@ -98,6 +99,20 @@ impl Reach {
     fn is_agents(&self) -> bool {
         self.is_beside || !self.scripts.is_empty()
     }
+}
+
+/// Returns the scripts that a command is given: to an interpreter, to the shell itself, or to a program that runs another.
+fn find_scripts(command: &[String], folder: &Path) -> Vec<PathBuf> {
+    let of_interpreter = find_script(command).and_then(|index| command.get(index));
+    let is_shell = command.first().is_some_and(|word| word == "." || word == "source");
+    let of_shell = command.get(1).filter(|_| is_shell);
+    let named = of_interpreter.into_iter().chain(of_shell).map(|word| folder.join(word));
+    let is_program = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let programs = command.iter().skip(1).map(|word| folder.join(word)).filter(is_program);
+    named.chain(programs).collect()
 }
 
 /// Returns a command, and those in the texts that it gives to a shell.
