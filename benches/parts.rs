@@ -158,6 +158,7 @@ fn started() -> Record {
         once: false,
         attached: false,
         identities: PathIdentities::default(),
+        task: String::new(),
     })
 }
 

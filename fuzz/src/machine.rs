@@ -86,6 +86,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         attached: bits & 96 == 96,
         saves: SaveMode::Off,
         identities: PathIdentities::default(),
+        task: String::new(),
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         once: bytes.flag(),
         attached: bytes.flag(),
         identities: PathIdentities::default(),
+        task: bytes.text(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The receivers of `[[notify]]`, and the collector of `[telemetry]`, from the side of a command.
 
 mod progress;
+mod scripts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +9,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::{Notify, NotifyKind};
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver, plain_environment};
 use ralph_orchestrator_core::machine::{Record, StopReason};
 use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::context::{Context, shell_word};
 use crate::output;
 use crate::registry;
 use crate::render::text::count;
+use crate::sandbox::SandboxPolicy;
 use crate::telemetry::Telemetry;
 use progress::ProgressWebhook;
+pub(crate) use scripts::describe;
 
 /// The longest that the end of a run is held up by receivers that do not answer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -40,7 +44,13 @@ impl Notices {
         let mut receivers = Vec::new();
         for (name, resolved) in resolve(context) {
             match resolved {
-                Ok(receiver) if receiver.takes_notices() => receivers.push(receiver),
+                Ok(receiver) if receiver.takes_notices() => {
+                    let warning = describe(&receiver);
+                    warning
+                        .iter()
+                        .for_each(|text| output::info(&format!("warning: notify {text}")));
+                    receivers.push(receiver);
+                }
                 // It is sent the progress of a backlog: see below.
                 Ok(_) => {}
                 Err(problem) => {
@@ -144,16 +154,30 @@ pub(crate) fn resolve(context: &Context) -> Vec<(String, Result<Receiver, String
     receivers
         .map(|notify| {
             let name = notify.name.clone().unwrap_or_default();
-            (name, Receiver::resolve(notify, &context.vars))
+            let mut resolved = Receiver::resolve(notify, &context.vars);
+            resolved.iter_mut().for_each(|receiver| scripts::confine(receiver, context));
+            (name, resolved)
         })
         .collect()
 }
 
 /// Returns what hands notices over.
 pub(crate) fn transport(context: &Context, switch: &KillSwitch) -> SupervisedTransport {
+    let supervisor = registry::supervisor_of_one(switch.clone());
+    let confined = match SandboxPolicy::from_context(context) {
+        Ok(Some(policy)) => {
+            let policy = policy.without_workspace();
+            Ok(supervisor.clone().with_sandbox(move || policy.resolve(&[])))
+        }
+        Ok(None) => Ok(supervisor.clone()),
+        Err(error) => Err(error.render(false, None)),
+    };
     SupervisedTransport {
-        supervisor: registry::supervisor_of_one(switch.clone()),
+        supervisor,
+        confined,
         vars: context.vars.clone(),
+        env: plain_environment(&context.loaded, &context.vars),
+        workspace: real_path(&context.loaded.config.run.workspace),
         folder: context.loaded.dir().to_owned(),
     }
 }

@@ -68,6 +68,15 @@ impl SandboxPolicy {
         self
     }
 
+    /// Takes away the right to write in the workspace, for commands that only report what happens.
+    pub(crate) fn without_workspace(mut self) -> Self {
+        let mut write = std::mem::take(&mut self.sandbox.write);
+        write.retain(|path| !self.is_inside(path));
+        self.sandbox.write = write;
+        self.sandbox.read.push(self.workspace.clone());
+        self
+    }
+
     /// Returns the sandbox with what these globs protect in the workspace at present.
     pub(crate) fn resolve(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();

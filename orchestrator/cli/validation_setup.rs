@@ -5,7 +5,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
+use ralph_orchestrator_core::engine::{
+    CompletionPolicy, ConfiguredAgent, HeldFiles, build_context,
+};
 use ralph_orchestrator_core::registry::{LaunchContext, Registry};
 use ralph_orchestrator_supervisor::KillSwitch;
 
@@ -13,7 +15,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::plugins::Plugins;
 use crate::sandbox::SandboxPolicy;
-use crate::{registry, signals};
+use crate::{output, registry, signals};
 
 /// What the processes of checks outside of a run end with, and hold while they live.
 #[derive(Default)]
@@ -22,6 +24,23 @@ pub(crate) struct CheckProcesses {
     pub(crate) switch: KillSwitch,
     /// The lock of the workspace: no run begins beside them, also if this program was killed.
     pub(crate) workspace: Option<Arc<File>>,
+    /// Restores, when the checks are over, what they must not change.
+    _held: Option<RestoredFiles>,
+}
+
+/// Files that are restored when this is dropped.
+struct RestoredFiles(HeldFiles);
+
+impl Drop for RestoredFiles {
+    fn drop(&mut self) {
+        self.0.restore().iter().for_each(|text| output::info(&format!("warning: {text}")));
+    }
+}
+
+impl RestoredFiles {
+    fn hold(context: &Context) -> Self {
+        Self(HeldFiles::hold(&context.loaded.config))
+    }
 }
 
 impl CheckProcesses {
@@ -30,12 +49,17 @@ impl CheckProcesses {
     /// # Errors
     /// A run works in it, or other checks.
     pub(crate) fn begin(context: &Context) -> Result<Self, CommandError> {
-        Ok(Self { switch: signals::listen()?.switch, workspace: Some(context.lock_workspace()?) })
+        let workspace = Some(context.lock_workspace()?);
+        let _held = Some(RestoredFiles::hold(context));
+        Ok(Self { switch: signals::listen()?.switch, workspace, _held })
     }
 
     /// The same, but without the lock where it cannot be taken.
     pub(crate) fn begin_unlocked(context: &Context) -> Result<Self, CommandError> {
-        Ok(Self { switch: signals::listen()?.switch, workspace: context.lock_workspace().ok() })
+        let workspace = context.lock_workspace().ok();
+        // Where a run works it is the agent who may change them, and the run that restores them.
+        let _held = workspace.as_ref().map(|_| RestoredFiles::hold(context));
+        Ok(Self { switch: signals::listen()?.switch, workspace, _held })
     }
 
     /// Returns a registry of everything, whose processes they are.

@@ -85,7 +85,7 @@ async fn perform_run(
     let text = Arc::new(|_: &str| String::new());
     let order = RunOrder {
         item: None,
-        part: RunPart { run: None, item: None, text, products: None },
+        part: RunPart { run: None, item: None, text, products: None, guard: None },
         item_claim: Arc::new(|| None),
         limits,
         once: is_reserved,

@@ -7,7 +7,9 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_config::{BaselineMode, CommitMode, CompletionTrigger, ValidatorConfig};
+use ralph_orchestrator_config::{
+    BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
+};
 use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_workspace_setup,
@@ -387,8 +389,13 @@ async fn check_git(context: &Context) -> Option<Finding> {
         CommitMode::Iteration => "a checkpoint and a commit after each iteration",
         CommitMode::Handoff => "a checkpoint after each iteration, a commit at each hand-off",
     };
+    let programs = match (mode, context.loaded.config.sandbox.mode) {
+        (CommitMode::Off | CommitMode::Checkpoint, _) => "",
+        (_, SandboxMode::Landlock) => "; hooks and filters run in the sandbox",
+        (_, SandboxMode::Off) => "; hooks and filters run what the agent wrote with your rights",
+    };
     let result = git::check(context).await.map_err(|error| error.render(false, None));
-    Some(Finding::new("git", result.map(|()| what.to_owned()), exit::CONFIG))
+    Some(Finding::new("git", result.map(|()| format!("{what}{programs}")), exit::CONFIG))
 }
 
 /// The worktree in which the run would work.

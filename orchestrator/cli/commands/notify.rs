@@ -1,13 +1,14 @@
 //! `notify`
 
 use ralph_orchestrator_core::engine::new_run_id;
-use ralph_orchestrator_notices::{Notice, Transport as _};
+use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::orphans::RUN_ID;
 use crate::{notices, output, trust};
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +42,7 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
     receivers.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
     let workspace = context.loaded.config.run.workspace.display().to_string();
     let notice = Notice::test(&new_run_id(), &workspace);
+    accept_scripts(&context, &receivers);
     let transport = notices::transport(&context, &KillSwitch::default());
     let mut all_answered = true;
     for (name, resolved) in receivers {
@@ -58,4 +60,17 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
         });
     }
     Ok(if all_answered { exit::OK } else { exit::FAILED_CHECKS })
+}
+
+/// Takes the files that commands run as they are for the user's own, unless an agent asks for that.
+fn accept_scripts(context: &Context, receivers: &[(String, Result<Receiver, String>)]) {
+    if context.vars.contains_key(RUN_ID) {
+        return;
+    }
+    let Ok(layout) = context.layout() else { return };
+    let receivers: Vec<Receiver> =
+        receivers.iter().filter_map(|(_, receiver)| receiver.clone().ok()).collect();
+    if let Err(error) = ralph_orchestrator_notices::accept_scripts(&layout, &receivers) {
+        output::info(&format!("warning: what their commands run cannot be recorded: {error}"));
+    }
 }

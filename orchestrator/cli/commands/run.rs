@@ -2,7 +2,6 @@
 
 mod backlog;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +21,7 @@ use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
-use crate::git::{self, GitRepositories, RunPlace};
+use crate::git::{self, Confinement, GitRepositories, RunPlace};
 use crate::missing_agent_program::explain;
 use crate::notices::Notices;
 use crate::orphans::end_orphans;
@@ -233,7 +232,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
-        version_control: Arc::new(repositories(supervisor, &vars)),
+        version_control: Arc::new(repositories(supervisor, &place.context, policy.as_ref())),
         agent: args.agent.clone(),
         once: args.once,
         attached: false,
@@ -294,6 +293,9 @@ fn withheld(
 fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
     let warning = policy.and_then(|policy| policy.warning(&session.protects()));
     warning.iter().for_each(|warning| output::info(warning));
+    if policy.is_some() && session.commits() {
+        output::info("sandbox: hooks and filters that commits run are confined as the agent is");
+    }
 }
 
 fn write_receipt(context: &Context, layout: &Layout, finished: &Finished, is_json: bool) {
@@ -330,8 +332,13 @@ fn finish(
 }
 
 /// Returns what opens the repository of the run.
-fn repositories(supervisor: Supervisor, vars: &BTreeMap<String, String>) -> GitRepositories {
-    GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() }
+fn repositories(
+    supervisor: Supervisor,
+    context: &Context,
+    policy: Option<&SandboxPolicy>,
+) -> GitRepositories {
+    let (vars, runtime) = (context.vars.clone(), Handle::current());
+    GitRepositories { supervisor, vars, runtime, confinement: Confinement::new(policy, context) }
 }
 
 /// Returns the reporter of the run's events.

@@ -18,7 +18,7 @@ use super::{ControlHandle, OrchestratorError, RunOptions};
 use crate::commands::init::refuse_placeholder;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{self, GitRepositories};
+use crate::git::{self, Confinement, GitRepositories};
 use crate::missing_agent_program::explain;
 use crate::orphans::end_orphans;
 use crate::own_locks::wait_for_own_locks;
@@ -215,7 +215,8 @@ impl RunTask {
         let supervisor = registry::supervisor_of_one(self.switch.clone());
         let registry = registry::build(plugins, policy, supervisor.clone());
         let runtime = Handle::current();
-        let repositories = GitRepositories { supervisor, vars: vars.clone(), runtime };
+        let confinement = Confinement::new(policy, &self.context);
+        let repositories = GitRepositories { supervisor, vars: vars.clone(), runtime, confinement };
         let say = |message: &str| {
             events.send(RunEvent::Warning { iteration: 0, message: message.to_owned() });
         };

@@ -17,10 +17,11 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{SupervisedGit, environment};
+use super::{Confinement, SupervisedGit, environment};
 use crate::context::Context;
 use crate::orphans::RUN_ID;
 use crate::render::text::one_line;
+use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 
 /// The longest first line of a commit message, in characters.
@@ -37,6 +38,7 @@ pub(crate) struct BacklogCommits {
     vars: BTreeMap<String, String>,
     switch: KillSwitch,
     stop: StopRequests,
+    confinement: Option<Confinement>,
 }
 
 impl BacklogCommits {
@@ -47,6 +49,7 @@ impl BacklogCommits {
         backlog: &Arc<dyn Backlog>,
         layout: &Layout,
         signals: &Signals,
+        policy: Option<&SandboxPolicy>,
     ) -> Option<Self> {
         let config = &context.loaded.config;
         let is_wanted = config.git.commit == CommitMode::Iteration && backlog.format() != "sqlite";
@@ -57,6 +60,7 @@ impl BacklogCommits {
             vars: context.vars.clone(),
             switch: signals.switch.clone(),
             stop: signals.watch_requests(),
+            confinement: Confinement::new(policy, context),
         })
     }
 }
@@ -73,6 +77,7 @@ impl BacklogSaver for BacklogCommits {
         let cancel = watch::Sender::new(false);
         let git = SupervisedGit::find(supervisor, &self.vars, Handle::current())?;
         let git = git.cancelled_by(cancel.subscribe());
+        let git = git.confined(self.confinement.clone(), Vec::new());
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), completed.run.clone().into());
         let (backlog, workspace) = (Arc::clone(&self.backlog), self.workspace.clone());

@@ -40,6 +40,7 @@ fn create(directory: PathBuf, runtime: Handle) -> Result<(), String> {
         stdin: Vec::new(),
         max_output: MOST_OUTPUT,
         timeout: TIMEOUT,
+        confined_to: None,
     };
     let output = git.run_git(&request).map_err(|error| error.to_string())?;
     match output.exit {

@@ -23,7 +23,7 @@ use crate::error::CommandError;
 
 pub(crate) use backlog::BacklogCommits;
 pub(crate) use create::create_repository;
-pub(crate) use process::SupervisedGit;
+pub(crate) use process::{Confinement, SupervisedGit};
 pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use saving::GitRepositories;
 pub(crate) use stored::StoredRepository;

@@ -1,17 +1,22 @@
 //! Processes of git, under the supervisor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ralph_orchestrator_core::engine::{ScratchDir, plain_environment};
 use ralph_orchestrator_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::context::Context;
+use crate::orphans::RUN_ID;
 use crate::render::text::one_line;
+use crate::sandbox::SandboxPolicy;
 
 /// How many of the processes that git was running when it was ended are named, and how much of each.
 const MOST_NAMED: usize = 3;
@@ -26,6 +31,30 @@ pub(crate) struct SupervisedGit {
     runtime: Handle,
     /// While it is true, processes are ended and none is started.
     cancelled: watch::Receiver<bool>,
+    confinement: Option<Confinement>,
+    protects: Vec<String>,
+}
+
+/// How programs that a repository names are confined: as the agent is.
+#[derive(Clone)]
+pub(crate) struct Confinement {
+    policy: SandboxPolicy,
+    /// The variables that agents are given.
+    variables: BTreeSet<String>,
+}
+
+impl Confinement {
+    /// Returns how the hooks and filters of a configuration's commits are confined; `None` without a sandbox.
+    pub(crate) fn new(policy: Option<&SandboxPolicy>, context: &Context) -> Option<Self> {
+        let policy = policy?.clone();
+        let variables = plain_environment(&context.loaded, &context.vars).into_keys().collect();
+        Some(Self { policy, variables })
+    }
+
+    /// Whether a variable is handed on.
+    fn passes(&self, name: &str) -> bool {
+        name.starts_with("GIT_") || name == RUN_ID || self.variables.contains(name)
+    }
 }
 
 impl SupervisedGit {
@@ -39,7 +68,19 @@ impl SupervisedGit {
         let program =
             find_program("git", path, Path::new("/")).map_err(|error| error.to_string())?;
         let cancelled = watch::channel(false).1;
-        Ok(Self { program, supervisor, runtime, cancelled })
+        Ok(Self {
+            program,
+            supervisor,
+            runtime,
+            cancelled,
+            confinement: None,
+            protects: Vec::new(),
+        })
+    }
+
+    /// Confines what runs programs that a repository names. `protects` is what validators protect.
+    pub(crate) fn confined(self, confinement: Option<Confinement>, protects: Vec<String>) -> Self {
+        Self { confinement, protects, ..self }
     }
 
     /// Ends what runs, and starts nothing, while this is true.
@@ -49,10 +90,38 @@ impl SupervisedGit {
 }
 
 impl RunGit for SupervisedGit {
+    fn confines(&self) -> bool {
+        self.confinement.is_some()
+    }
+
     fn run_git(&self, request: &GitRequest) -> io::Result<GitOutput> {
         if *self.cancelled.borrow() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "not started"));
         }
+        let (Some(confinement), Some(folders)) = (&self.confinement, &request.confined_to) else {
+            return self.run_by(self.supervisor.clone(), request);
+        };
+        let mut scratch = ScratchDir::default();
+        let run = request.environment.get(OsStr::new(RUN_ID));
+        let run = run.map(|run| run.to_string_lossy().into_owned()).unwrap_or_default();
+        // The one folder outside the workspace that is its own.
+        let folder = scratch.fresh(&run).map_err(io::Error::other)?;
+        let mut request = request.clone();
+        request.environment.retain(|name, _| confinement.passes(&name.to_string_lossy()));
+        request.environment.insert("TMPDIR".into(), folder.into());
+        let (policy, protects) = (confinement.policy.clone(), self.protects.clone());
+        let folders = folders.clone();
+        let supervisor = self.supervisor.clone().with_sandbox(move || {
+            let mut sandbox = policy.resolve(&protects)?;
+            sandbox.write.extend(folders.clone());
+            Ok(sandbox)
+        });
+        self.run_by(supervisor, &request)
+    }
+}
+
+impl SupervisedGit {
+    fn run_by(&self, supervisor: Supervisor, request: &GitRequest) -> io::Result<GitOutput> {
         let text = |value: &std::ffi::OsString| value.clone().into_string().ok();
         let environment = request.environment.iter();
         let spec = Spec {
@@ -66,7 +135,7 @@ impl RunGit for SupervisedGit {
             grace: Grace::default(),
         };
         let limits = [request.max_output, MAX_STDERR].map(|head| CaptureLimit { head, tail: 0 });
-        let (supervisor, timeout) = (self.supervisor.clone(), request.timeout);
+        let timeout = request.timeout;
         let mut cancelled = self.cancelled.clone();
         let (sender, receiver) = mpsc::sync_channel(1);
         // Not waited for by its handle: when the runtime ends, the task and with it the sender is dropped.

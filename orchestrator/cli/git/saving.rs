@@ -10,7 +10,7 @@ use ralph_orchestrator_git::{CommitPolicy, GitError, Repository, RunRef, SkipRea
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{SupervisedGit, environment};
+use super::{Confinement, SupervisedGit, environment};
 use crate::orphans::RUN_ID;
 
 /// Opens repositories with the program `git`.
@@ -18,14 +18,17 @@ pub(crate) struct GitRepositories {
     pub(crate) supervisor: Supervisor,
     pub(crate) vars: BTreeMap<String, String>,
     pub(crate) runtime: Handle,
+    /// How hooks and filters are confined, if agents are.
+    pub(crate) confinement: Option<Confinement>,
 }
 
 impl VersionControl for GitRepositories {
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
-        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled } = location;
+        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled, protects } =
+            location;
         let supervisor = self.supervisor.clone().with_guard(guard);
         let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
-        let git = git.cancelled_by(cancelled);
+        let git = git.cancelled_by(cancelled).confined(self.confinement.clone(), protects);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), run.clone().into());
         let open = || -> Result<_, GitError> {

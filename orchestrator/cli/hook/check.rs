@@ -183,8 +183,13 @@ impl AttachedRun<'_> {
         let mut registry = registry::build(&plugins, None, supervisor.clone());
         let agent = self.agent.clone();
         registry.agents.add(NAME, move |_, _| Ok(Box::new(agent.clone())));
-        let repositories =
-            GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() };
+        // A person's session is in no sandbox.
+        let repositories = GitRepositories {
+            supervisor,
+            vars: vars.clone(),
+            runtime: Handle::current(),
+            confinement: None,
+        };
         // It is large, and awaited by others that are.
         let opened = Box::pin(open(Request {
             loaded: loaded.clone(),

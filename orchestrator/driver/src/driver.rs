@@ -7,7 +7,7 @@ use ralph_orchestrator_backlog::{
     NextItem,
 };
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_core::engine::{RunObserver, RunPart};
+use ralph_orchestrator_core::engine::{GuardedPhase, PhaseGuard as _, RunObserver, RunPart};
 use ralph_orchestrator_core::machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_core::store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
@@ -18,7 +18,7 @@ use crate::choice::Choice;
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
-use crate::iteration_guard::{IterationGuard, SharedWork};
+use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::record::{FORMAT_VERSION, SeriesRecord};
 use crate::saver::BacklogSaver;
@@ -237,7 +237,13 @@ impl<E: Executor> BacklogDriver<E> {
         let order = RunOrder {
             item: Some(item.clone()),
             limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
-            part: RunPart { run: resume, item: Some(item.id.clone()), text, products: None },
+            part: RunPart {
+                run: resume,
+                item: Some(item.id.clone()),
+                text,
+                products: None,
+                guard: Some(self.work.clone()),
+            },
             item_claim: {
                 let work = Arc::clone(&self.work);
                 Arc::new(move || work.item_claim())
@@ -280,7 +286,7 @@ impl<E: Executor> BacklogDriver<E> {
     async fn watch(&self, run: &str) -> Result<RunReport, E::Error> {
         let work = Arc::clone(&self.work);
         let inner = Arc::clone(&self.run_observer);
-        let observer = Arc::new(IterationGuard { work: Arc::clone(&work), inner });
+        let observer = Arc::new(NoteObserver { work: Arc::clone(&work), inner });
         let watched = self.executor.watch(run, observer);
         tokio::pin!(watched);
         let report = loop {
@@ -290,8 +296,8 @@ impl<E: Executor> BacklogDriver<E> {
                 report = &mut watched => break report,
             }
         };
-        // Also of an iteration whose end could not be recorded.
-        let messages = work.end_iteration();
+        // Also of a phase whose end could not be recorded.
+        let messages = work.take_back();
         if let Some(failure) = work.state().failure.take() {
             return Err(failure.into());
         }
@@ -400,10 +406,19 @@ impl<E: Executor> BacklogDriver<E> {
         } else {
             self.warn(format!("backlog: item `{item}` is complete, but is in the backlog no more"));
         }
-        if let Some(saver) = &self.setup.saver
-            && let Err(problem) = saver.save(&entry).await
-        {
-            self.warn(format!("backlog: the status of item `{item}` is not committed: {problem}"));
+        if let Some(saver) = &self.setup.saver {
+            // The commit runs hooks.
+            let begun = self.work.begin_phase(&entry.run, 0, GuardedPhase::Git);
+            let saved = saver.save(&entry).await;
+            let ended = self.work.end_phase();
+            begun.into_iter().chain(ended).for_each(|message| self.warn(message));
+            if let Some(failure) = self.work.state().failure.take() {
+                return Err(failure);
+            }
+            if let Err(problem) = saved {
+                let what = format!("the status of item `{item}` is not committed");
+                self.warn(format!("backlog: {what}: {problem}"));
+            }
         }
         let ItemRun { item, run, .. } = entry;
         self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })

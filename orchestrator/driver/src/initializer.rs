@@ -62,7 +62,7 @@ impl<E: Executor> BacklogDriver<E> {
         RunOrder {
             limits: remaining(&self.setup.limits, used),
             item: None,
-            part: RunPart { run: resume, item: None, text, products: Some(products) },
+            part: RunPart { run: resume, item: None, text, products: Some(products), guard: None },
             item_claim: Arc::new(|| None),
             once: self.setup.once,
             restart: std::mem::take(&mut self.setup.restart),

@@ -1,6 +1,6 @@
-//! Guards the backlog while an agent works: what it may not change is taken back after each iteration.
+//! Guards the backlog in each phase in which code of an agent runs: what that may not change is taken back afterwards.
 //!
-//! Between iterations no agent works, so what changes then was changed by a person, and stays.
+//! Between these phases nothing of the agent runs, so what changes then was changed by a person, and stays.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use ralph_orchestrator_backlog::{
     Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
 };
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
+use ralph_orchestrator_core::engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::{Note, Record};
 use ralph_orchestrator_core::store::{Series, SeriesFiles};
 
@@ -22,7 +22,7 @@ use crate::item_text::item_text;
 use crate::ledger::BacklogLedger;
 use crate::record::SeriesRecord;
 
-/// The file with the version of the backlog before the iteration that is running.
+/// The file with the version of the backlog before the phase that is running.
 const BASE: &str = "base";
 /// The file with the version that was replaced last.
 const REPLACED: &str = "replaced";
@@ -44,18 +44,18 @@ pub(crate) struct WorkState {
     pub(crate) failure: Option<DriverError>,
     /// The item of the run, as it was read last.
     item: Option<BacklogItem>,
-    /// What was taken back in the last iteration, for the agent.
+    /// What was taken back since the last iteration began, for the agent.
     undone: Vec<String>,
     base: Option<OpenBase>,
 }
 
-/// The version of the backlog before an iteration.
+/// The version of the backlog before a phase.
 struct OpenBase {
     iteration: Iteration,
     snapshot: BacklogSnapshot,
 }
 
-/// The iteration that may have changed the backlog.
+/// The iteration that may have changed the backlog, or after which a phase did.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Iteration {
     item: String,
@@ -124,11 +124,20 @@ impl SharedWork {
         is_completed.then(|| format!("item `{id}` is set to completed in {path}"))
     }
 
-    /// Keeps the version before an iteration.
-    fn begin_iteration(&self, run: &str, iteration: u64) -> Result<Option<String>, DriverError> {
+    /// Keeps the version before a phase.
+    fn store_base(
+        &self,
+        run: &str,
+        iteration: u64,
+        phase: GuardedPhase,
+    ) -> Result<Option<String>, DriverError> {
         let mut state = self.state();
         if state.base.is_some() {
             return Ok(None);
+        }
+        if phase == GuardedPhase::Iteration {
+            // Its agent has been given that.
+            state.undone.clear();
         }
         let snapshot = match self.backlog.load() {
             Ok(snapshot) => snapshot,
@@ -150,7 +159,7 @@ impl SharedWork {
 
     /// Takes back what the agent changed and may not, and adds what people want added. Returns sentences
     /// for people.
-    pub(crate) fn end_iteration(&self) -> Result<Vec<String>, DriverError> {
+    pub(crate) fn take_back(&self) -> Result<Vec<String>, DriverError> {
         let mut state = self.state();
         let mut messages = Vec::new();
         if let Some(base) = state.base.take() {
@@ -216,7 +225,9 @@ impl SharedWork {
         if let (Some((_, files)), Some(replaced)) = (&state.series, &report.replaced) {
             files.write(REPLACED, replaced)?;
         }
-        state.undone = report.findings.iter().filter_map(describe).collect();
+        let undone: Vec<String> = report.findings.iter().filter_map(describe).collect();
+        let messages = undone.iter().map(|undone| format!("backlog: {undone}")).collect();
+        state.undone.extend(undone);
         if !report.findings.is_empty() {
             let Iteration { item, run, iteration } = base.iteration.clone();
             let findings = report.findings;
@@ -225,7 +236,7 @@ impl SharedWork {
         if let Some((_, files)) = &state.series {
             files.remove(BASE)?;
         }
-        Ok(state.undone.iter().map(|undone| format!("backlog: {undone}")).collect())
+        Ok(messages)
     }
 
     fn add_waiting(
@@ -252,48 +263,47 @@ impl SharedWork {
     }
 }
 
-/// Forwards the events of a run, and guards the backlog at the boundaries of its iterations.
-pub(crate) struct IterationGuard {
+impl PhaseGuard for SharedWork {
+    fn begin_phase(&self, run: &str, iteration: u64, phase: GuardedPhase) -> Vec<String> {
+        match self.store_base(run, iteration, phase) {
+            Ok(warning) => warning.into_iter().collect(),
+            Err(error) => {
+                self.fail(error);
+                Vec::new()
+            }
+        }
+    }
+
+    fn end_phase(&self) -> Vec<String> {
+        self.take_back().unwrap_or_else(|error| {
+            self.fail(error);
+            Vec::new()
+        })
+    }
+}
+
+/// Forwards the events of a run, and leaves the notes of hand-offs at its item.
+pub(crate) struct NoteObserver {
     pub(crate) work: Arc<SharedWork>,
     pub(crate) inner: Arc<dyn RunObserver>,
 }
 
-impl RunObserver for IterationGuard {
+impl RunObserver for NoteObserver {
     fn on_event(&self, run: &str, event: &RunEvent) {
         self.inner.on_event(run, event);
-        match event {
-            // It is recorded, and its agent is started next.
-            RunEvent::IterationStarted { iteration, .. } => {
-                let begun = self.work.begin_iteration(run, *iteration);
-                self.report(run, *iteration, begun.map(Vec::from_iter));
+        if let RunEvent::Note { iteration, text } = event {
+            let note = Note { iteration: *iteration, text: text.clone() };
+            match self.work.note_between(run, &note) {
+                Ok(message) => message.into_iter().for_each(|message| {
+                    let warning = RunEvent::Warning { iteration: *iteration, message };
+                    self.inner.on_event(run, &warning);
+                }),
+                Err(error) => self.work.fail(error),
             }
-            // Its processes have ended.
-            RunEvent::IterationFinished { iteration, .. } => {
-                self.report(run, *iteration, self.work.end_iteration());
-            }
-            RunEvent::Note { iteration, text } => {
-                let note = Note { iteration: *iteration, text: text.clone() };
-                let noted = self.work.note_between(run, &note);
-                self.report(run, *iteration, noted.map(Vec::from_iter));
-            }
-            _ => {}
         }
     }
 
     fn on_record(&self, run: &str, seq: u64, time: Timestamp, record: &Record) {
         self.inner.on_record(run, seq, time, record);
-    }
-}
-
-impl IterationGuard {
-    fn report(&self, run: &str, iteration: u64, result: Result<Vec<String>, DriverError>) {
-        match result {
-            Ok(messages) => {
-                for message in messages {
-                    self.inner.on_event(run, &RunEvent::Warning { iteration, message });
-                }
-            }
-            Err(error) => self.work.fail(error),
-        }
     }
 }

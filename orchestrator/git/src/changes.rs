@@ -79,7 +79,7 @@ impl Repository {
     /// Submodules are not entered: git would obey their own configuration there.
     fn list_dirty(&self) -> Result<BTreeSet<RepoPath>> {
         let output = self
-            .user_git()
+            .programs_git(&self.workspace)
             .args(["status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"])
             .args(["--ignore-submodules=all", "--", "."])
             .read(&*self.git)?;

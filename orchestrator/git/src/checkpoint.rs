@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::GitCommand;
 use crate::error::{GitError, Result};
 use crate::repository::{ObjectId, Repository};
 use crate::snapshot::{SkippedFile, Snapshot};
@@ -228,16 +229,19 @@ impl Repository {
     fn set_ref(&self, name: &str, new: &ObjectId, old: Option<&ObjectId>) -> Result<()> {
         self.remove_left_lock(name)?;
         let zero = "0".repeat(new.as_str().len());
-        let mut command = self
-            .user_git()
-            .configure("core.hooksPath", "/dev/null")
-            .configure("core.logAllRefUpdates", "false");
-        for hook in self.list_configured_hooks()? {
-            command = command.configure(format!("hook.{hook}.enabled"), "false");
-        }
+        let command = self.hookless_git()?.configure("core.logAllRefUpdates", "false");
         let old = old.map_or(zero.as_str(), ObjectId::as_str);
         let command = command.args(["update-ref", "--no-deref", name, new.as_str(), old]);
         command.read(&*self.git).map(drop)
+    }
+
+    /// Begins a command in the user's repository that runs no hook.
+    pub(crate) fn hookless_git(&self) -> Result<GitCommand> {
+        let mut command = self.user_git().configure("core.hooksPath", "/dev/null");
+        for hook in self.list_configured_hooks()? {
+            command = command.configure(format!("hook.{hook}.enabled"), "false");
+        }
+        Ok(command)
     }
 
     /// Returns the names of hooks that newer versions of git read from the configuration.

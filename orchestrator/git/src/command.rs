@@ -40,6 +40,7 @@ pub(crate) struct GitCommand {
     stdin: Vec<u8>,
     max_output: usize,
     timeout: Duration,
+    confined_to: Option<Vec<PathBuf>>,
 }
 
 impl GitCommand {
@@ -79,6 +80,7 @@ impl GitCommand {
             stdin: Vec::new(),
             max_output: MAX_LISTING,
             timeout: TIMEOUT,
+            confined_to: None,
         };
         for (key, value) in [
             ("core.fsmonitor", "false"),
@@ -157,6 +159,12 @@ impl GitCommand {
         self
     }
 
+    /// Confines it and all that it runs: it may write these folders beside the workspace.
+    pub(crate) fn confined_to(mut self, folders: Vec<PathBuf>) -> Self {
+        self.confined_to = Some(folders);
+        self
+    }
+
     /// Sets a configuration key for this command, over whatever any file says.
     pub(crate) fn configure(mut self, key: impl AsRef<OsStr>, value: &str) -> Self {
         self.configuration.push((key.as_ref().to_os_string(), value.into()));
@@ -194,6 +202,7 @@ impl GitCommand {
             stdin: self.stdin,
             max_output: self.max_output,
             timeout: self.timeout,
+            confined_to: self.confined_to,
         };
         git.run_git(&request).map_err(|source| GitError::Run { command, source })
     }

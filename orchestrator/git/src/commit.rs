@@ -110,8 +110,9 @@ impl Repository {
             command: "commit".to_owned(),
             expected: "the new commit at HEAD",
         })?;
+        let commit = if self.git.confines() { self.sign(commit)? } else { commit };
         self.update_user_index(&commit, intent.parent.as_ref(), dirty)?;
-        remove_if_there(&self.private.commit_index())?;
+        remove_if_there(&self.commit_index())?;
         Ok(commit)
     }
 
@@ -152,9 +153,9 @@ impl Repository {
             return Ok(None);
         }
         let Some(commit) = self.find_intended(&intent)? else { return Ok(None) };
-        if self.private.commit_index().exists() {
+        if self.commit_index().exists() {
             self.update_user_index(&commit, intent.parent.as_ref(), &start.dirty)?;
-            remove_if_there(&self.private.commit_index())?;
+            remove_if_there(&self.commit_index())?;
         }
         Ok(Some((commit, intent.message)))
     }
@@ -184,7 +185,7 @@ impl Repository {
         head: Option<&ObjectId>,
         selection: &Selection,
     ) -> Result<()> {
-        let index = self.private.commit_index();
+        let index = self.commit_index();
         remove_if_there(&index)?;
         let user_index = self.user_git().args(["rev-parse", "--path-format=absolute"]);
         let user_index = user_index.args(["--git-path", "index"]).read_path(&*self.git)?;
@@ -211,16 +212,21 @@ impl Repository {
 
     /// Begins a command on the index of the orchestrator's own.
     fn commit_git(&self) -> GitCommand {
-        self.user_git().for_hooks(&self.outer).env("GIT_INDEX_FILE", self.private.commit_index())
+        self.programs_git(&self.workspace)
+            .for_hooks(&self.outer)
+            .env("GIT_INDEX_FILE", self.commit_index())
     }
 
     fn run_commit(&self, record: &str, intent: &CommitIntent) -> Result<()> {
         let time = intent.time.to_string();
+        // Keys and their agent are out of reach there: it is signed afterwards.
+        let unsigned = self.git.confines().then_some("--no-gpg-sign");
         let output = self
             .commit_git()
             .env("GIT_AUTHOR_DATE", &time)
             .env("GIT_COMMITTER_DATE", &time)
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "-F", "-"])
+            .args(unsigned)
             .stdin(intent.message.as_bytes().to_vec())
             .output(&*self.git)?;
         // After the commit exists, git may still fail, in a post-commit step: HEAD decides.
@@ -228,7 +234,7 @@ impl Repository {
             return Ok(());
         }
         self.private.remove_record(record)?;
-        remove_if_there(&self.private.commit_index())?;
+        remove_if_there(&self.commit_index())?;
         let message = to_message(&[output.stderr, output.stdout].concat());
         Err(GitError::CommitFailed { exit: output.exit, message })
     }
@@ -261,7 +267,7 @@ impl Repository {
         }
         let begin = || {
             // The user's cache of untracked files stays in the index that is written.
-            let command = GitCommand::new(&self.top_level, &self.outer).for_hooks(&self.outer);
+            let command = self.programs_git(&self.top_level).for_hooks(&self.outer);
             command.configure("core.untrackedCache", "keep")
         };
         let command = begin().args(["update-index", "-z", "--index-info"]).stdin(entries);

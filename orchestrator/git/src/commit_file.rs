@@ -102,7 +102,7 @@ impl Repository {
 
     fn find_file_state(&self, path: &RepoPath) -> Result<FileState> {
         let mut command = self
-            .user_git()
+            .programs_git(&self.workspace)
             .args(["status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"])
             .args(["--ignore-submodules=all", "--"]);
         command = command.arg(path.as_path());
@@ -126,9 +126,9 @@ impl Repository {
             return Ok(None);
         }
         let Some(commit) = self.find_intended(&intent)? else { return Ok(None) };
-        if self.private.commit_index().exists() {
+        if self.commit_index().exists() {
             self.update_user_index(&commit, intent.parent.as_ref(), &BTreeSet::new())?;
-            remove_if_there(&self.private.commit_index())?;
+            remove_if_there(&self.commit_index())?;
         }
         Ok(Some((commit, intent.message)))
     }

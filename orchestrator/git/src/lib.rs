@@ -23,8 +23,9 @@
 //!
 //! Unchanged means compared with [`Repository::trust_configuration`]; if not, nothing runs and
 //! [`GitError::ConfigurationChanged`] names what changed. What a hook executes in turn, such as the
-//! project's own tests, is not compared, nor is a script in the workspace that the configuration names:
-//! who configures that has the agent's changes executed, by a commit of their own too.
+//! project's own tests, is not compared, nor is a script in the workspace that the configuration names. So an
+//! implementation of [`RunGit`] can confine the commands that run hooks and filters, as it confines the agent
+//! ([`GitRequest::confined_to`]); a signature is made afterwards, where the user's keys are.
 //!
 //! Functions block until git has exited. An agent that may write to the repository can delete or forge
 //! checkpoints; what a rollback writes stays inside the workspace all the same. A `git` that is killed
@@ -47,6 +48,7 @@ mod repository;
 mod rollback;
 mod run_git;
 mod secrets;
+mod sign;
 mod snapshot;
 mod subjects;
 mod system_git;

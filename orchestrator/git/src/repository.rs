@@ -323,6 +323,20 @@ impl Repository {
         GitCommand::new(&self.workspace, &self.outer)
     }
 
+    /// Begins a command that runs programs which the repository names, such as hooks and filters.
+    pub(crate) fn programs_git(&self, folder: &Path) -> GitCommand {
+        let folders = vec![self.git_dir.clone(), self.common_dir.clone()];
+        GitCommand::new(folder, &self.outer).confined_to(folders)
+    }
+
+    /// Where the index of a real commit is prepared: where the commit can reach it.
+    pub(crate) fn commit_index(&self) -> PathBuf {
+        match self.git.confines() {
+            true => self.git_dir.join("ralph-orchestrator.index"),
+            false => self.private.commit_index(),
+        }
+    }
+
     /// Begins a command in the private git directory, on the user's files and objects.
     pub(crate) fn private_git(&self) -> GitCommand {
         self.user_git().in_private(&self.private.git_dir(), &self.private.home(), &self.objects)

@@ -22,6 +22,12 @@ pub trait RunGit: Send + Sync {
     /// Fails if `git` cannot be started, or with [`io::ErrorKind::TimedOut`] if it was ended after
     /// the timeout. A process that exits unsuccessfully is no error.
     fn run_git(&self, request: &GitRequest) -> io::Result<GitOutput>;
+
+    /// Whether it confines the requests that ask for it. Then these do not reach the private folder, and nothing is
+    /// signed in them.
+    fn confines(&self) -> bool {
+        false
+    }
 }
 
 /// Describes one process of `git`.
@@ -39,6 +45,9 @@ pub struct GitRequest {
     pub max_output: usize,
     /// How long it may run.
     pub timeout: Duration,
+    /// Of a command that runs programs which the repository names, such as hooks and filters: the folders that it has to
+    /// write beside the workspace. Those programs run what an agent wrote, so they are to have no more rights than it.
+    pub confined_to: Option<Vec<PathBuf>>,
 }
 
 /// What a process of `git` printed, and how it ended.

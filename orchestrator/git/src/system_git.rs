@@ -236,6 +236,7 @@ mod tests {
             stdin,
             max_output,
             timeout: Duration::from_secs(timeout),
+            confined_to: None,
         })
     }
 
@@ -276,6 +277,7 @@ mod tests {
             stdin: vec![],
             max_output: 0,
             timeout: Duration::ZERO,
+            confined_to: None,
         };
         let error = SystemGit::new("/nonexistent/git").run_git(&request).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

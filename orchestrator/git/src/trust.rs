@@ -76,8 +76,26 @@ impl Repository {
                 .into_iter()
                 .map(|(key, hasher)| (key, hasher.finalize().to_hex().to_string()))
                 .collect(),
-            hooks: digest_hooks(&hooks.read_path(&*self.git)?)?,
+            hooks: self.digest_all_hooks(&hooks.read_path(&*self.git)?)?,
         })
+    }
+
+    /// Returns the digests of the hooks, and of what lies beside a hooks' folder of the working tree: husky keeps there
+    /// what its hooks run.
+    fn digest_all_hooks(&self, folder: &Path) -> Result<BTreeMap<RepoPath, String>> {
+        let mut hooks = digest_hooks(folder)?;
+        let above = folder.parent().filter(|above| {
+            let is_of_git =
+                [&self.git_dir, &self.common_dir].iter().any(|git| folder.starts_with(git));
+            above.starts_with(&self.top_level) && **above != self.top_level && !is_of_git
+        });
+        if let Some(above) = above {
+            let beside = digest_hooks(above)?.into_iter();
+            hooks.extend(beside.map(|(name, digest)| {
+                (RepoPath::from_bytes(format!("../{name}").as_bytes()), digest)
+            }));
+        }
+        Ok(hooks)
     }
 }
 

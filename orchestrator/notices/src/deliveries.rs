@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use ralph_orchestrator_core::workspace::ProgramDigests;
 use ralph_orchestrator_safe_fs::read_if_exists;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
+
+use crate::receiver::Receiver;
 
 /// The largest file that is read, in bytes.
 const LARGEST: usize = 64 << 20;
@@ -21,6 +24,8 @@ const NAME: &str = "notices.jsonl";
 enum Line {
     /// The receiver is sent what follows this record.
     Begins { receiver: String, after: u64, time: Timestamp },
+    /// The files that the receiver's command runs, with their digests, are those that a person wants run.
+    Scripts { receiver: String, digests: BTreeMap<String, String>, time: Timestamp },
     /// The receiver has answered, or what it answered cannot be mended by sending again.
     Ended { receiver: String, id: String, answer: String, delivered: bool, time: Timestamp },
 }
@@ -30,6 +35,8 @@ enum Line {
 struct Known {
     after: BTreeMap<String, u64>,
     ended: BTreeMap<String, BTreeSet<String>>,
+    /// Digests of the files that commands run, by receiver and path.
+    scripts: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// The record of deliveries of one run.
@@ -52,6 +59,9 @@ impl Deliveries {
                 }
                 Ok(Line::Ended { receiver, id, .. }) => {
                     known.ended.entry(receiver).or_default().insert(id);
+                }
+                Ok(Line::Scripts { receiver, digests, .. }) => {
+                    known.scripts.entry(receiver).or_default().extend(digests);
                 }
                 Err(_) => {}
             }
@@ -79,6 +89,32 @@ impl Deliveries {
         self.append(&Line::Begins { receiver: receiver.to_owned(), after, time })
     }
 
+    /// Takes the files that a receiver's command runs as they are for those that a person wants run: all of them, or
+    /// those of which nothing is recorded.
+    pub(crate) fn accept_scripts(&self, receiver: &Receiver, all: bool) -> io::Result<()> {
+        let mut digests = digest_scripts(receiver);
+        let mut known = self.known();
+        let recorded = known.scripts.entry(receiver.name.clone()).or_default();
+        digests.retain(|path, _| all || !recorded.contains_key(path));
+        if digests.is_empty() {
+            return Ok(());
+        }
+        recorded.extend(digests.clone());
+        drop(known);
+        let receiver = receiver.name.clone();
+        self.append(&Line::Scripts { receiver, digests, time: Timestamp::now() })
+    }
+
+    /// Returns a file that a receiver's command runs and that is not the one that was accepted.
+    pub(crate) fn find_changed_script(&self, receiver: &Receiver) -> Option<String> {
+        let known = self.known();
+        let recorded = known.scripts.get(&receiver.name)?;
+        let is_changed = |(path, digest): &(String, String)| {
+            recorded.get(path).is_some_and(|accepted| accepted != digest)
+        };
+        digest_scripts(receiver).into_iter().find(is_changed).map(|(path, _)| path)
+    }
+
     pub(crate) fn end(
         &self,
         receiver: &str,
@@ -101,6 +137,13 @@ impl Deliveries {
         // Begins with an end of line, so that it is a line of its own after one that a crash cut.
         open(&self.path)?.write_all(format!("\n{text}").as_bytes())
     }
+}
+
+/// Returns the digests of the files that a receiver's command runs, by their paths.
+fn digest_scripts(receiver: &Receiver) -> BTreeMap<String, String> {
+    let mut digests = ProgramDigests::default();
+    let scripts = receiver.scripts.iter();
+    scripts.map(|path| (path.display().to_string(), digests.of_target(path))).collect()
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -114,7 +114,11 @@ impl Worker {
         let mut retries = Retries::default();
         loop {
             retries.begin(&self.closing);
-            let failure = match self.transport.send(&self.receiver, notice).await {
+            let sent = match deliveries.find_changed_script(&self.receiver) {
+                Some(path) => Err(changed_script(&path)),
+                None => self.transport.send(&self.receiver, notice).await,
+            };
+            let failure = match sent {
                 Ok(delivery) => {
                     self.record(deliveries.end(&name, &notice.id, &delivery.answer, true));
                     if retries.failures() > 0 {
@@ -151,4 +155,13 @@ impl Worker {
             (self.say)(&message);
         }
     }
+}
+
+/// Says why a command is not run: what it runs may be the agent's by now.
+fn changed_script(path: &str) -> SendError {
+    let message = format!(
+        "{path} was changed since the run began, so it is not run; if the change is yours, `ralph-orchestrator notify` \
+         accepts it"
+    );
+    SendError { message, is_refusal: true }
 }

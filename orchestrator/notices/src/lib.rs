@@ -17,7 +17,7 @@ mod transport;
 
 pub use backlog_progress::{BacklogProgress, ProgressCache};
 pub use notice::Notice;
-pub use notifier::{Notifier, NotifierSetup, Undelivered};
+pub use notifier::{Notifier, NotifierSetup, Undelivered, accept_scripts, find_changed_script};
 pub use receiver::{Receiver, Target};
 pub use retries::{Retries, Retry};
 pub use transport::{Delivery, SendError, SupervisedTransport, Transport};

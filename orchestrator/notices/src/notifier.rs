@@ -133,6 +133,9 @@ impl Notifier {
         for lane in &mut state.lanes {
             lane.begin_run();
             let name = lane.receiver.name.clone();
+            if let Err(error) = deliveries.accept_scripts(&lane.receiver, false) {
+                (self.setup.say)(&format!("notify {name}: cannot be recorded: {error}"));
+            }
             if deliveries.after(&name).is_none() {
                 // Whoever is new is not sent all that has happened.
                 let after = if has_worked || before.is_none() { last } else { 0 };
@@ -165,6 +168,26 @@ impl Notifier {
         }
         undelivered
     }
+}
+
+/// Takes the files that the commands of these receivers run as they are for those that a person wants run, in the newest
+/// run of a state directory.
+///
+/// # Errors
+/// It cannot be recorded.
+pub fn accept_scripts(layout: &Layout, receivers: &[Receiver]) -> std::io::Result<()> {
+    let Some(run) = list_runs(layout).unwrap_or_default().into_iter().next() else {
+        return Ok(());
+    };
+    let deliveries = Deliveries::read(&layout.run(&run));
+    receivers.iter().try_for_each(|receiver| deliveries.accept_scripts(receiver, true))
+}
+
+/// Returns a file that the command of a receiver runs and that was changed since the newest run began.
+#[must_use]
+pub fn find_changed_script(layout: &Layout, receiver: &Receiver) -> Option<String> {
+    let run = list_runs(layout).ok()?.into_iter().next()?;
+    Deliveries::read(&layout.run(&run)).find_changed_script(receiver)
 }
 
 /// Passes a notice to those that want it. `seq` is the number of its record if that was written before this start.

@@ -1,11 +1,15 @@
 //! A receiver with all that is needed to reach it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{NoticeTopic, Notify, NotifyKind};
 
 use crate::signature;
+
+/// The variable that leads `notify-send` to the desktop.
+const DESKTOP_BUS: &str = "DBUS_SESSION_BUS_ADDRESS";
 
 /// Where notices go.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +46,12 @@ pub struct Receiver {
     pub timeout: Duration,
     /// It is sent words of the agent and its checks.
     pub content: bool,
+    /// Variables that its command is given beside those of `[env]`.
+    pub variables: BTreeMap<String, String>,
+    /// Its command runs in the sandbox.
+    pub is_confined: bool,
+    /// The files that its command runs with the user's rights though the agent can write them.
+    pub scripts: Vec<PathBuf>,
 }
 
 impl Receiver {
@@ -93,6 +103,22 @@ impl Receiver {
             cooldown: notify.cooldown,
             timeout: notify.timeout,
             content: notify.content,
+            variables: select_variables(notify, kind, vars),
+            is_confined: false,
+            scripts: Vec::new(),
         })
     }
+}
+
+/// Returns the variables that a program is given because its table names them, or it shows notices on the desktop.
+fn select_variables(
+    notify: &Notify,
+    kind: NotifyKind,
+    vars: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let is_given = |name: &String| {
+        notify.pass.contains(name) || (kind == NotifyKind::Desktop && name == DESKTOP_BUS)
+    };
+    let given = vars.iter().filter(|(name, _)| is_given(name));
+    given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

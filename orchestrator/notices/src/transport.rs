@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ralph_orchestrator_config::NotifyKind;
+use ralph_orchestrator_core::engine::ScratchDir;
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, Output, Spec, Supervisor, find_program, harmless_line,
 };
@@ -69,8 +71,14 @@ pub trait Transport: Send + Sync {
 pub struct SupervisedTransport {
     /// Starts them.
     pub supervisor: Supervisor,
+    /// Starts, in a sandbox, commands that run what the agent can write; an error if there can be none.
+    pub confined: Result<Supervisor, String>,
     /// The variables of this program.
     pub vars: BTreeMap<String, String>,
+    /// Those that commands are given.
+    pub env: BTreeMap<String, String>,
+    /// Where agents work: no program of the system is looked for there.
+    pub workspace: PathBuf,
     /// The folder of the configuration, in which programs run.
     pub folder: PathBuf,
 }
@@ -84,12 +92,12 @@ impl Transport for SupervisedTransport {
                 let sent = self.post(notice, *kind, secret.as_deref());
                 self.curl(url, token.as_deref(), &sent, timeout).await
             }
-            Target::Command(words) => self.command(words, notice, timeout).await,
+            Target::Command(words) => self.command(words, notice, receiver).await,
             Target::Desktop => {
                 let words = [NOTIFY_SEND, "--app-name=ralph-orchestrator", "--"];
                 let mut words: Vec<String> = words.map(str::to_owned).to_vec();
                 words.extend([notice.title(), notice.text()]);
-                self.command(&words, notice, timeout).await
+                self.command(&words, notice, receiver).await
             }
         }
     }
@@ -119,7 +127,8 @@ impl SupervisedTransport {
             stdin: curl_config(url, token, sent, timeout).into_bytes(),
             grace: short_grace(),
         };
-        let output = self.run(spec, timeout.saturating_add(Duration::from_secs(2))).await?;
+        let within = timeout.saturating_add(Duration::from_secs(2));
+        let output = run(&self.supervisor, spec, within).await?;
         let status = output.stdout.text();
         match (output.exit.ending, status.trim().parse::<u16>()) {
             (Ending::Exited(0), Ok(code)) => answered(code),
@@ -131,11 +140,21 @@ impl SupervisedTransport {
         &self,
         words: &[String],
         notice: &Notice,
-        timeout: Duration,
+        receiver: &Receiver,
     ) -> Result<Delivery, SendError> {
         let (program, arguments) =
             words.split_first().ok_or_else(|| failure("it names no program"))?;
-        let mut env = self.vars.clone();
+        let mut env = self.env.clone();
+        env.extend(receiver.variables.clone());
+        let mut scratch = ScratchDir::default();
+        let supervisor = if receiver.is_confined {
+            // The one folder that is its own.
+            let folder = scratch.fresh(&notice.run).map_err(|error| failure(&error.to_string()))?;
+            env.insert("TMPDIR".to_owned(), folder.display().to_string());
+            self.confined.as_ref().map_err(|problem| failure(problem))?
+        } else {
+            &self.supervisor
+        };
         env.insert("RALPH_NOTICE_ID".to_owned(), notice.id.clone());
         env.insert("RALPH_NOTICE_TOPIC".to_owned(), notice.topic.word().to_owned());
         let spec = Spec {
@@ -146,7 +165,7 @@ impl SupervisedTransport {
             stdin: format!("{}\n", json_of(notice)).into_bytes(),
             grace: short_grace(),
         };
-        let output = self.run(spec, timeout).await?;
+        let output = run(supervisor, spec, receiver.timeout).await?;
         match output.exit.ending {
             Ending::Exited(0) => Ok(Delivery { answer: "exit 0".to_owned() }),
             _ => Err(failed(&output, program)),
@@ -188,16 +207,30 @@ impl SupervisedTransport {
 
     fn look_up(&self, program: &str) -> Result<PathBuf, String> {
         let path = self.vars.get("PATH").map(String::as_str).unwrap_or_default();
-        find_program(program, path, &self.folder).map_err(|error| error.to_string())
+        let path = if [CURL, NOTIFY_SEND].contains(&program) {
+            outside_of(path, &self.workspace)
+        } else {
+            path.to_owned()
+        };
+        find_program(program, &path, &self.folder).map_err(|error| error.to_string())
     }
+}
 
-    async fn run(&self, spec: Spec, timeout: Duration) -> Result<Output, SendError> {
-        let output = self.supervisor.output(spec, KEPT, tokio::time::sleep(timeout)).await;
-        let output = output.map_err(|error| failure(&error.to_string()))?;
-        match output.stopped {
-            true => Err(failure(&format!("no answer within {timeout:?}"))),
-            false => Ok(output),
-        }
+/// Returns a `PATH` without the folders in which agents can put programs.
+fn outside_of(path: &str, workspace: &Path) -> String {
+    let folders = path.split(':').filter(|folder| {
+        let folder = Path::new(folder);
+        folder.is_absolute() && !real_path(folder).starts_with(workspace)
+    });
+    folders.collect::<Vec<_>>().join(":")
+}
+
+async fn run(supervisor: &Supervisor, spec: Spec, timeout: Duration) -> Result<Output, SendError> {
+    let output = supervisor.output(spec, KEPT, tokio::time::sleep(timeout)).await;
+    let output = output.map_err(|error| failure(&error.to_string()))?;
+    match output.stopped {
+        true => Err(failure(&format!("no answer within {timeout:?}"))),
+        false => Ok(output),
     }
 }
 

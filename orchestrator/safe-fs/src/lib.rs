@@ -23,6 +23,6 @@ pub use openat::{
 pub use path_text::{escape, unescape};
 pub use paths::{normalize_lexically, path_bytes, real_path};
 pub use read::{ReadError, SymlinkPolicy, open_regular, read_bounded, read_file, read_if_exists};
-pub use replace::{create_folders, move_aside, replace_file};
+pub use replace::{create_folders, move_aside, remove_entry, replace_file};
 pub use walk::{DirVisitor, SkipReason, Subfolder, walk};
 pub use write::write_file;

@@ -52,6 +52,21 @@ pub fn replace_file(file: &Path, bytes: &[u8], base: &Path) -> Result<(), Errno>
     written
 }
 
+/// Removes what has this path, which is no link beneath another one. A folder with something in it gets an unused name.
+///
+/// # Errors
+/// Returns `LOOP` if a folder on the way is a link, and otherwise the error of the system.
+pub fn remove_entry(path: &Path) -> Result<(), Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL);
+    };
+    let folder = openat::open_no_symlinks(parent, openat::path_flags())?;
+    match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) => move_aside(&folder, name.as_bytes()),
+        removed => removed,
+    }
+}
+
 /// Opens a folder, and creates it and those above it if they are missing. A link in the place of one
 /// beneath `base` is removed first.
 ///

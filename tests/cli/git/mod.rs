@@ -28,7 +28,7 @@ pub(crate) fn set_mode(env: &TestEnvironment, mode: &str) {
     env.config(&format!("[git]\ncommit = \"{mode}\"\n"));
 }
 
-fn init(env: &TestEnvironment) {
+pub(crate) fn init(env: &TestEnvironment) {
     git(env, &["init", "-qb", "main"]);
     git(env, &["config", "user.name", "Ada User"]);
     git(env, &["config", "user.email", "ada@example.org"]);
@@ -55,7 +55,7 @@ pub(crate) fn git(env: &TestEnvironment, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-fn write_hook(env: &TestEnvironment, name: &str, script: &str) {
+pub(crate) fn write_hook(env: &TestEnvironment, name: &str, script: &str) {
     fs::create_dir_all(env.path(".git/hooks")).unwrap();
     let path = format!(".git/hooks/{name}");
     env.write(&path, format!("#!/bin/sh\n{script}\n")).write_mode(&path, 0o755);

@@ -111,7 +111,11 @@ impl BacklogRuns<'_> {
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),
-            version_control: Arc::new(repositories(supervisor, vars)),
+            version_control: Arc::new(repositories(
+                supervisor,
+                &self.place.context,
+                self.policy.as_ref(),
+            )),
             agent: self.args.agent.clone(),
             once: order.once,
             attached: false,
@@ -133,7 +137,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let context = &place.context;
     let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
     let (list, layout) = (require(context).await?, context.layout_of_run(args.restart)?);
-    let saver = BacklogCommits::find(context, &list, &layout, &signals);
+    let saver = BacklogCommits::find(context, &list, &layout, &signals, policy.as_ref());
     let setup = DriverSetup {
         backlog: Arc::clone(&list),
         layout,

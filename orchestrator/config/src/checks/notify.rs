@@ -58,6 +58,7 @@ fn target(receiver: &Notify, kind: NotifyKind, number: &str, diagnostics: &mut D
         ("token_env", receiver.token_env.is_some(), kind.is_http()),
         ("secret_env", receiver.secret_env.is_some(), kind == NotifyKind::Webhook),
         ("command", !receiver.command.is_empty(), kind == NotifyKind::Command),
+        ("pass", !receiver.pass.is_empty(), kind == NotifyKind::Command),
     ];
     for (key, _, _) in given.into_iter().filter(|(_, is_given, applies)| *is_given && !applies) {
         let message = format!("has no meaning for a receiver of the kind \"{word}\"");

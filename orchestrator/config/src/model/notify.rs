@@ -48,6 +48,9 @@ pub struct Notify {
     /// The program of "command" and its arguments. A path is relative to the folder of the configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Names of variables that the program of "command" is given beside those that agents are given by `[env]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pass: Vec<String>,
     /// After a notice on "progress", "rejected", "rate_limited", "agent_changed" or "warning", further ones on the same
     /// are not sent for this long.
     #[serde(with = "units::duration")]
@@ -85,6 +88,7 @@ impl Default for Notify {
             token_env: None,
             secret_env: None,
             command: Vec::new(),
+            pass: Vec::new(),
             cooldown: Duration::from_secs(60),
             timeout: Duration::from_secs(10),
             content: false,

@@ -220,8 +220,9 @@ impl RunSetup<'_> {
 
     /// Returns whether the prompt still asks for what was completed. In doubt it does.
     async fn is_same_task(self, found: &StoredRun) -> bool {
-        let task = found.state.completion().map(|completion| completion.task.as_str());
-        let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
+        if found.state.completion().is_none_or(|completion| completion.task.is_empty()) {
+            return true;
+        }
         // The task is compared as the detectors of that run saw it, whatever is configured now.
         let frozen = self.load_frozen_policy(&found.run).await;
         if frozen.as_ref().is_some_and(|frozen| self.gives_other_checks(&frozen.loaded)) {
@@ -230,7 +231,9 @@ impl RunSetup<'_> {
         let prompt =
             PromptSource::recorded(&self.loaded.config, &found.state.identities).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
-            (Some(frozen), Some(prompt)) => frozen.policy.task_digest(&prompt).await == task,
+            (Some(frozen), Some(prompt)) => {
+                found.state.has_completed(&frozen.policy.task_digest(&prompt).await)
+            }
             _ => true,
         }
     }

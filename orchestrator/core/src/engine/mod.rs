@@ -41,6 +41,7 @@ mod observe;
 mod open;
 mod paths;
 mod pending_records;
+mod phase_guard;
 mod pinned_paths;
 mod prices;
 mod processes;
@@ -79,6 +80,7 @@ pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
 pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
 pub use paths::{state_layout, states_dir, verify_owner};
+pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
 pub use processes::{NoProcesses, Processes};
 pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;
@@ -86,7 +88,7 @@ pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
 };
 pub use run_event::{RunEvent, RunObserver};
-pub use scratch::remove_scratch_dirs;
+pub use scratch::{ScratchDir, remove_scratch_dirs};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;

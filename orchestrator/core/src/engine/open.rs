@@ -12,6 +12,7 @@ use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
 use super::paths::{state_layout, state_owner, states_dir, verify_owner};
+use super::phase_guard::PhaseGuard;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
@@ -97,6 +98,8 @@ pub struct RunPart {
     /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside
     /// what `[initializer]` names; called after each iteration.
     pub products: Option<MissingProducts>,
+    /// Guards what the run must not change beside its own files.
+    pub guard: Option<Arc<dyn PhaseGuard>>,
 }
 
 /// Returns what the agent is given after this prompt; nothing if it is empty.

@@ -146,7 +146,17 @@ impl PromptSource {
         match self {
             Self::File { last: Some(prompt), .. } => Some(prompt.text.clone()),
             Self::Roles { task: Some(task), .. } => task.last_text(),
+            Self::Roles { prompts, task: None } => prompts.last_working_text(),
             _ => self.read_text(),
+        }
+    }
+
+    /// Takes this for the task that is there, if it is one that may be edited.
+    pub(super) fn accept(&mut self, prompt: Prompt) {
+        match self {
+            Self::File { mutable: true, last, .. } => *last = Some(prompt),
+            Self::Roles { task: Some(task), .. } => task.accept(prompt),
+            _ => {}
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::allowance::SAVE_AFTER_STOP;
 use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
+use super::phase_guard::GuardedPhase;
 use super::session::Session;
 use super::stop::stop_requested;
 use super::version_control::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
@@ -107,7 +108,13 @@ impl Session {
     ) -> Result<Vec<Input>, EngineError> {
         if self.saving.mode.commits() {
             let (repository, iteration) = (self.saving.repository()?, start.iteration);
-            let begun = self.run_git(move || repository.begin_iteration(iteration)).await?;
+            // A comparison runs filters.
+            let open = self.begin_phase(GuardedPhase::Git);
+            let begun = self.run_git(move || repository.begin_iteration(iteration)).await;
+            for input in self.end_phase(open)? {
+                self.advance(input)?;
+            }
+            let begun = begun?;
             if let (Err(problem), Some(why)) = (&begun.result, begun.interruption) {
                 let problem = format!("the iteration does not begin: {problem}, since {why}");
                 return Ok(self.end_for_now(problem));
@@ -135,6 +142,7 @@ impl Session {
             is_new: !self.resumed,
             guard: Arc::clone(&self.saving.guard),
             cancelled: self.saving.cancel.subscribe(),
+            protects: self.policy.protects(),
         }
     }
 

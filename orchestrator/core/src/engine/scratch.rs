@@ -10,13 +10,16 @@ use crate::store::StateError;
 /// The private folder of a run: made when it is first needed, empty at the start of each iteration, and
 /// gone with the session.
 #[derive(Debug, Default)]
-pub(super) struct ScratchDir {
+pub struct ScratchDir {
     path: Option<PathBuf>,
 }
 
 impl ScratchDir {
     /// Returns the folder, empty.
-    pub(super) fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
         if !self.path.as_deref().is_some_and(is_empty_dir) {
             self.remove();
             self.path = Some(make(run)?);

@@ -18,6 +18,7 @@ use super::location;
 use super::memory::RunMemory;
 use super::observation::{KnownTree, WorkspaceObservation};
 use super::open::RunPart;
+use super::phase_guard::GuardedPhase;
 use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::{PromptContext, PromptSource, with_part};
@@ -196,6 +197,12 @@ impl Session {
         self.policy.protects()
     }
 
+    /// Whether the run commits the work.
+    #[must_use]
+    pub const fn commits(&self) -> bool {
+        self.saving.mode.commits()
+    }
+
     /// Returns the state before the run begins or is resumed.
     #[must_use]
     pub const fn state(&self) -> &State {
@@ -352,7 +359,17 @@ impl Session {
             once: self.once,
             attached: self.attached,
             identities: location::pins(&self.held, &self.prompt),
+            task: self.first_task().await,
         }))
+    }
+
+    /// Returns the digest of the task that a new run begins with. That of a part is its item's.
+    async fn first_task(&self) -> String {
+        let text = self.prompt.read_text().filter(|_| !self.resumed && self.part.is_none());
+        match text {
+            Some(text) => self.policy.task_digest(&text).await,
+            None => String::new(),
+        }
     }
 
     /// Feeds one input to the machine and writes its records. Returns the other effects.
@@ -383,11 +400,25 @@ impl Session {
         Ok(rest)
     }
 
+    /// Performs an effect. What must not change while code of the agent runs is guarded meanwhile.
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
-        if let Some(setup) = self.setup_before(&effect) {
-            let span = info_span!("setup", iterations = self.state.iterations);
-            return self.set_up(setup).instrument(span).await;
-        }
+        let setup = self.setup_before(&effect);
+        let phase =
+            if setup.is_some() { Some(GuardedPhase::Setup) } else { GuardedPhase::of(&effect) };
+        let open = phase.map(|phase| self.begin_phase(phase));
+        let performed = match setup {
+            Some(setup) => {
+                let span = info_span!("setup", iterations = self.state.iterations);
+                self.set_up(setup).instrument(span).await
+            }
+            None => self.perform_unguarded(effect).await,
+        };
+        let mut inputs = open.map_or(Ok(Vec::new()), |open| self.end_phase(open))?;
+        inputs.extend(performed?);
+        Ok(inputs)
+    }
+
+    async fn perform_unguarded(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
             Effect::Observe => self.observe_workspace().await,
             Effect::CheckBaseline => {

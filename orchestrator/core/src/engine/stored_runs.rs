@@ -65,8 +65,7 @@ pub async fn is_as_recorded(
     vars: &BTreeMap<String, String>,
     registry: &Registry,
 ) -> bool {
-    let (Some(recorded), Some(completion)) = (found.state.policy(), found.state.completion())
-    else {
+    let Some(recorded) = found.state.policy().filter(|_| found.state.completion().is_some()) else {
         return false;
     };
     let context = build_context(loaded, vars);
@@ -86,7 +85,7 @@ pub async fn is_as_recorded(
         return false;
     }
     match prompt {
-        Some(prompt) => frozen.policy.task_digest(prompt).await == completion.task,
+        Some(prompt) => found.state.has_completed(&frozen.policy.task_digest(prompt).await),
         None => true,
     }
 }

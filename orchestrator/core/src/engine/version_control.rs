@@ -41,6 +41,8 @@ pub struct RepositoryLocation {
     pub guard: Arc<File>,
     /// While it is true, processes are ended with all that they started, and none is started.
     pub cancelled: watch::Receiver<bool>,
+    /// Globs of what validators protect.
+    pub protects: Vec<String>,
 }
 
 /// Stores the work of a run. All functions block, can be repeated after a crash, and then do nothing twice.

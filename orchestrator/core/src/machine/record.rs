@@ -71,6 +71,9 @@ pub struct RunStarted {
     /// Which files the workspace and the prompt are.
     #[serde(default)]
     pub identities: PathIdentities,
+    /// Digest of the prompt, claims aside, with which the run begins.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub task: String,
 }
 
 /// Digests of what the agent of an iteration is given.

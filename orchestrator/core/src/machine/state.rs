@@ -423,6 +423,14 @@ impl State {
         }
     }
 
+    /// Whether the run is complete for the task with this digest: the one that was accepted, or the one with which it
+    /// began, which agents may edit on the way.
+    pub(crate) fn has_completed(&self, task: &str) -> bool {
+        let began_with = self.started.as_ref().map(|started| started.task.as_str());
+        self.completion().is_some_and(|completion| completion.task == task)
+            || (self.completion().is_some() && began_with == Some(task))
+    }
+
     /// Whether the run has stopped, for good or until it is resumed.
     pub(super) const fn is_stopped(&self) -> bool {
         self.stop.is_some() || self.completion().is_some()

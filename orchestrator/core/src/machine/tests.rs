@@ -70,6 +70,7 @@ fn fresh() -> RunStarted {
         once: false,
         attached: false,
         identities: PathIdentities::default(),
+        task: String::new(),
     }
 }
 

@@ -216,6 +216,15 @@ impl PromptPlace {
         safe_fs::replace_file(&self.file, bytes, workspace).map_err(|error| self.error(error))
     }
 
+    /// Removes what has appeared where there was nothing. A folder with something in it gets another name; no link is
+    /// followed.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self) -> Result<(), PromptError> {
+        safe_fs::remove_entry(&self.file).map_err(|error| self.error(error))
+    }
+
     /// Opens the file, if it is one that may be read.
     fn open(&self) -> Result<(rustix::fd::OwnedFd, FileFingerprint), PromptError> {
         let path = || self.configured.clone();

@@ -25,6 +25,7 @@ pub(crate) fn started() -> Record {
         once: false,
         attached: false,
         identities: PathIdentities::default(),
+        task: String::new(),
     })
 }
 

@@ -38,6 +38,19 @@ impl Session {
         warnings.into_iter().map(Input::Warning).collect()
     }
 
+    /// Keeps what only grows as it is before code of the agent runs outside of its session.
+    pub(in super::super) fn keep_memory(&mut self) {
+        let kept = self.memory.as_mut().map_or(Ok(()), RunMemory::keep_for_phase);
+        self.report_memory(kept.map(|()| Vec::new()));
+    }
+
+    /// Puts back what that code changed.
+    pub(in super::super) fn release_memory(&mut self) -> Vec<Input> {
+        let restored = self.memory.as_mut().map_or(Ok(Vec::new()), RunMemory::end_phase);
+        let warnings = restored.unwrap_or_else(|error| vec![problem(&error)]);
+        warnings.into_iter().map(Input::Warning).collect()
+    }
+
     /// Writes what the last iteration did, once it is decided what follows.
     pub(in super::super) fn close_memory(&mut self) {
         let Some(memory) = self.memory.as_mut().filter(|_| self.state.running.is_none()) else {

@@ -40,6 +40,8 @@ struct MemoryState {
     pending: Option<PendingEntry>,
     /// What the last iterations did, the newest last.
     summaries: Vec<String>,
+    /// Copies of the files were made before a phase that is no session.
+    is_kept: bool,
 }
 
 /// One session of an agent.
@@ -151,6 +153,7 @@ impl RunMemory {
 
     /// Completes what a crash interrupted. Refuses files that cannot be used as they are.
     pub(super) fn recover(&mut self) -> Result<(), EngineError> {
+        self.end_phase()?;
         if let Some(problem) = self.problem()? {
             return Err(EngineError::Workspace(problem));
         }
@@ -243,9 +246,33 @@ impl RunMemory {
         Ok(warnings)
     }
 
+    /// Copies the files before code of the agent runs outside of its session.
+    fn keep_for_phase(&mut self) -> Result<(), StateError> {
+        if self.kept_files().next().is_none() {
+            return Ok(());
+        }
+        for file in self.kept_files() {
+            file.keep()?;
+        }
+        self.state.is_kept = true;
+        self.save()
+    }
+
+    /// Puts back what that code changed of the files. Returns what there is to say about that.
+    fn end_phase(&mut self) -> Result<Vec<String>, StateError> {
+        if !self.state.is_kept {
+            return Ok(Vec::new());
+        }
+        let restored = self.guard()?;
+        self.state.is_kept = false;
+        self.save()?;
+        Ok(restored)
+    }
+
     /// Puts back what the agent changed of the files. Returns what there is to say about that.
     fn guard(&self) -> Result<Vec<String>, StateError> {
-        if !self.state.open.as_ref().is_some_and(|open| open.is_guarded) {
+        let has_copies = self.state.open.as_ref().is_some_and(|open| open.is_guarded);
+        if !has_copies && !self.state.is_kept {
             return Ok(Vec::new());
         }
         let restored = self.kept_files().map(KeptFile::restore);

@@ -216,6 +216,12 @@ impl RolePrompts {
         chain.find().ok().map(|found| found.prompt.text)
     }
 
+    /// Returns the text of the role that does the work as it was given last; as it is if it was never given.
+    pub(super) fn last_working_text(&self) -> Option<String> {
+        let last = self.last.get(&self.working);
+        last.map(|found| found.prompt.text.clone()).or_else(|| self.working_text())
+    }
+
     /// Returns the role of the next iteration.
     pub(super) const fn role(&self, is_initializing: bool) -> Role {
         if is_initializing { Role::Initializer } else { self.working }

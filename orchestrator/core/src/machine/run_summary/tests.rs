@@ -33,6 +33,7 @@ fn started() -> Record {
         baseline: BaselineMode::Off,
         saves: SaveMode::Off,
         identities: crate::machine::PathIdentities::default(),
+        task: String::new(),
         once: false,
         attached: false,
     })

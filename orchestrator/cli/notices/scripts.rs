@@ -1,0 +1,134 @@
+//! What the commands of receivers run that the agent can write: with a sandbox they run in it, without one only as long
+//! as that is unchanged.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::SandboxMode;
+use ralph_orchestrator_notices::{Receiver, Target};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file, real_path};
+use ralph_orchestrator_supervisor::find_program;
+use ralph_validator_command::find_script;
+
+use crate::context::Context;
+
+/// What ends a command or a word in the text of a shell.
+const SEPARATORS: [char; 6] = [';', '|', '&', '\n', '(', ')'];
+
+/// The largest script that is read, in bytes.
+const LARGEST_SCRIPT: usize = 256 * 1024;
+
+/// Decides how the command of a receiver is run.
+pub(super) fn confine(receiver: &mut Receiver, context: &Context) {
+    let Target::Command(words) = &receiver.target else { return };
+    let reach = Reach::new(words, context);
+    match context.loaded.config.sandbox.mode {
+        SandboxMode::Off => receiver.scripts = reach.scripts,
+        SandboxMode::Landlock => receiver.is_confined = reach.is_agents(),
+    }
+}
+
+/// Returns what a person should know of how the command of a receiver is run.
+pub(crate) fn describe(receiver: &Receiver) -> Option<String> {
+    let name = &receiver.name;
+    if receiver.is_confined {
+        return Some(format!(
+            "{name}: the agent can change what its command runs, which therefore runs in the sandbox and writes \
+             nothing in the workspace; name a program outside of the workspace by its path to run it with your rights"
+        ));
+    }
+    let script = receiver.scripts.first()?.display();
+    Some(format!(
+        "{name}: the agent can change {script}, which runs with your rights; once it was changed it is not run any \
+         more: keep it outside of the workspace"
+    ))
+}
+
+/// What of a command lies where the agent can write.
+struct Reach {
+    /// The programs and scripts that it runs.
+    scripts: Vec<PathBuf>,
+    /// Something else that it names, or the folder in which a program of the system looks for what to do.
+    is_beside: bool,
+}
+
+impl Reach {
+    fn new(words: &[String], context: &Context) -> Self {
+        let config = &context.loaded.config;
+        let folder = context.loaded.dir();
+        let places: Vec<PathBuf> = [&config.run.workspace]
+            .into_iter()
+            .chain(config.sandbox.write.iter().filter(|_| config.sandbox.mode != SandboxMode::Off))
+            .map(|place| real_path(place))
+            .collect();
+        let is_writable = |path: &Path| {
+            let lexical = normalize_lexically(path);
+            let real = real_path(path);
+            places.iter().any(|place| real.starts_with(place) || lexical.starts_with(place))
+        };
+        let is_there = |word: &String| {
+            let path = folder.join(word);
+            path.exists() && is_writable(&path)
+        };
+        let search = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
+        let mut scripts = Vec::new();
+        let mut is_beside = false;
+        for command in split_commands(words) {
+            let Some(program) = command.first() else { continue };
+            let found = match program.contains('/') {
+                true => Some(folder.join(program)),
+                false => find_program(program, search, folder).ok(),
+            };
+            let scripts_of = find_scripts(&command, folder);
+            let run = found.into_iter().chain(scripts_of);
+            for path in run {
+                if is_writable(&path) {
+                    scripts.push(path);
+                } else {
+                    is_beside |= names_of(&path).any(|word| is_there(&word));
+                }
+            }
+            is_beside |= !program.contains('/') && is_writable(folder);
+            is_beside |= command.iter().skip(1).any(is_there);
+        }
+        scripts.sort();
+        scripts.dedup();
+        Self { scripts, is_beside }
+    }
+
+    fn is_agents(&self) -> bool {
+        self.is_beside || !self.scripts.is_empty()
+    }
+}
+
+/// Returns the scripts that a command is given: to an interpreter, to the shell itself, or to a program that runs another.
+fn find_scripts(command: &[String], folder: &Path) -> Vec<PathBuf> {
+    let of_interpreter = find_script(command).and_then(|index| command.get(index));
+    let is_shell = command.first().is_some_and(|word| word == "." || word == "source");
+    let of_shell = command.get(1).filter(|_| is_shell);
+    let named = of_interpreter.into_iter().chain(of_shell).map(|word| folder.join(word));
+    let is_program = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let programs = command.iter().skip(1).map(|word| folder.join(word)).filter(is_program);
+    named.chain(programs).collect()
+}
+
+/// Returns a command, and those in the texts that it gives to a shell.
+fn split_commands(words: &[String]) -> Vec<Vec<String>> {
+    let texts = words.iter().skip(1).filter(|word| word.contains(char::is_whitespace));
+    let inner = texts.flat_map(|text| text.split(SEPARATORS)).map(|command| {
+        let words = command.split_whitespace();
+        words.map(|word| word.trim_matches(['"', '\'', '`', '$', '{', '}']).to_owned()).collect()
+    });
+    std::iter::once(words.to_vec()).chain(inner).collect()
+}
+
+/// Returns the words of a script, among which are the files that it runs; none of a program that is no text.
+fn names_of(script: &Path) -> impl Iterator<Item = String> + use<> {
+    let text = read_file(script, LARGEST_SCRIPT, SymlinkPolicy::Follow).ok();
+    let text = text.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    let script = [String::new(), text];
+    split_commands(&script).into_iter().skip(1).flatten().filter(|word| !word.is_empty())
+}
