@@ -28,7 +28,7 @@ const LARGEST: usize = 1 << 20;
 /// Lines that are shown of a change.
 const MOST_LINES: usize = 20;
 /// What switches the question off for everything that a command reads.
-const VARIABLES: [&str; 2] = ["RALPH_TRUST", "RALPH_ORCHESTRATOR_TRUST"];
+const VARIABLE: &str = "RALPH_TRUST";
 const ALWAYS: &str = "always";
 const KEY: &str = "trust";
 
@@ -87,8 +87,7 @@ pub(crate) struct Trust {
 impl Trust {
     /// Returns the judge for this environment, and for what the command line sets.
     pub(crate) fn new(vars: &BTreeMap<String, String>, sets: &[(String, String)]) -> Self {
-        let by_variable =
-            VARIABLES.iter().any(|name| vars.get(*name).is_some_and(|value| value == ALWAYS));
+        let by_variable = vars.get(VARIABLE).is_some_and(|value| value == ALWAYS);
         let by_set = sets.iter().any(|(key, value)| key == KEY && value == ALWAYS);
         Self::in_state(&state_home(vars), by_variable || by_set)
     }

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 63] = [
+const COMMANDS: [&str; 64] = [
     "",
     "run",
     "new",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 63] = [
     "why",
     "diff",
     "runs",
+    "trust",
     "watch",
     "serve",
     "runs prune",
@@ -69,7 +70,7 @@ const COMMANDS: [&str; 63] = [
 ];
 
 /// As many lines as a large screen has.
-const SCREEN: usize = 54;
+const SCREEN: usize = 55;
 
 #[test]
 fn help_on_80_columns() {

@@ -11,8 +11,8 @@ use crate::schema;
 use crate::suggest::{misspelt, nearest};
 
 /// Variables with our prefix that are not configuration: a run tells its agent with two of them who it
-/// is, and one says what the program is to say of itself.
-const RESERVED: [&str; 4] = ["RUN_ID", "ITERATION", "TASK", "LOG"];
+/// is, one says what the program is to say of itself, and one whether changes of the configuration are asked for.
+const RESERVED: [&str; 5] = ["RUN_ID", "ITERATION", "TASK", "LOG", "TRUST"];
 /// What the names of configuration variables begin with.
 const PREFIX: &str = "RALPH_";
 /// What nobody else's variables begin with.

@@ -24,9 +24,8 @@ fn a_broken_configuration_blocks_with_its_place() {
     env.write("ralph.toml", "[agent]\nadapter = \"claude-cli\"\nunknown = 1\n");
     let reason = session.blocked("done");
     assert!(reason.contains("ralph.toml") && reason.contains("unknown"), "{reason}");
+    // Where it is gone, what the session began with decides.
     std::fs::remove_file(env.path("ralph.toml")).unwrap();
-    assert!(session.blocked("done").contains("ralph.toml"));
-    env.write("ralph.toml", super::CONFIG);
     assert!(session.let_go("done").contains("proved"));
 }
 

@@ -1,7 +1,7 @@
 //! What a person has accepted of the files that decide what runs, and in which folders agents have worked.
 //!
 //! ```text
-//! trust/key                32 random bytes, 0600; keys everything below
+//! trust/store.key          32 random bytes, 0600; keys everything below
 //! trust/order              how many of the events below there were
 //! trust/file-<hash>        what was accepted of a file, newest last, and when
 //! trust/folder-<hash>      when an agent last worked in a folder
@@ -29,6 +29,8 @@ const MOST_VERSIONS: usize = 32;
 /// Larger than any file of the store: the versions of a configuration of the largest size, in hexadecimal.
 const LARGEST: usize = 128 << 20;
 const HASH_DIGITS: usize = 32;
+/// Not the name of a run's key: it keys no run.
+const KEY: &str = "store.key";
 
 /// A version of a file that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +224,7 @@ impl TrustStore {
     }
 
     fn key(&self) -> Result<Option<Key>, StateError> {
-        Key::read(&self.disk, &self.folder.join("key"))
+        Key::read(&self.disk, &self.folder.join(KEY))
     }
 
     fn order(&self) -> Result<u64, StateError> {
@@ -242,7 +244,7 @@ impl TrustStore {
         lock.lock().map_err(StateError::io("lock", &path))?;
         let key = match self.key()? {
             Some(key) => key,
-            None => Key::create(&self.disk, &self.folder.join("key"))?,
+            None => Key::create(&self.disk, &self.folder.join(KEY))?,
         };
         let order = self.order()? + 1;
         // First, so that what is recorded is never newer than the count.
