@@ -11,7 +11,9 @@ use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, TaskSource, foreign_variables,
 };
 use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
-use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, read_current_run, state_dirs};
+use ralph_orchestrator_core::store::{
+    Disk, Layout, lock_workspace, read_current_run, read_run_config, state_dirs,
+};
 
 use crate::args::SetArgs;
 use crate::compiled_in::{self, CompiledIn};
@@ -255,7 +257,7 @@ fn sources(
             sources.task = Some(open_task(&workspace(&sources), name)?);
             match stored_config(&folder, vars, sources.task.clone()) {
                 // So it is resumed with the agent and the limits that it began with.
-                Some(config) => sources.file = config,
+                Some((config, text)) => (sources.file, sources.text) = (config, Some(text)),
                 None => implied.extend(implied_without_file),
             }
         } else if is_task {
@@ -265,9 +267,10 @@ fn sources(
             let kept = folders
                 .iter()
                 .find_map(|folder| Some((stored_config(folder, vars, None)?, folder)));
-            let (config, folder) = kept.ok_or_else(|| file.place.missing())?;
+            let ((config, text), folder) = kept.ok_or_else(|| file.place.missing())?;
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (config, Some(folder.clone()));
+            sources.text = Some(text);
         }
     }
     if let Some(name) = file.task() {
@@ -307,12 +310,13 @@ fn workspace(sources: &Sources) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The configuration that was kept with the run of this folder, which was begun without a file.
+/// Returns the configuration that was kept with the run of this folder, which was begun without a file: where it lies,
+/// and its text with all secrets.
 fn stored_config(
     folder: &Path,
     vars: &BTreeMap<String, String>,
     task: Option<TaskSource>,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, String)> {
     let sources = Sources {
         user_file: user_file(vars),
         vars: vars.clone(),
@@ -323,7 +327,7 @@ fn stored_config(
     };
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
     let found = read_current_run(&layout, |_| {}).ok()??;
-    Some(layout.config(&found.run)).filter(|config| config.exists())
+    Some((layout.config(&found.run), read_run_config(&layout, &found.run).ok()?))
 }
 
 /// Says what is wrong with a configuration that is used only to find a run.

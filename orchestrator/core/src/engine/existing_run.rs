@@ -9,7 +9,9 @@ use super::prompt::PromptSource;
 use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
-use crate::store::{Layout, StateError, StoredRun, list_runs, read_completed_run, read_run};
+use crate::store::{
+    Layout, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
+};
 use crate::workspace::find_untracked;
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
@@ -284,8 +286,9 @@ fn task_text(loaded: &LoadedConfig) -> Option<&str> {
     loaded.config.run.prompt_text.as_deref().map(str::trim)
 }
 
-fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
-    let sources = Sources { file: layout.config(run), ..Sources::default() };
+pub(super) fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
+    let text = Some(read_run_config(layout, run).ok()?);
+    let sources = Sources { file: layout.config(run), text, ..Sources::default() };
     config::load(&sources).ok()
 }
 

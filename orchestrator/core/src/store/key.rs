@@ -65,6 +65,11 @@ impl Key {
         blake3::keyed_hash(&self.0, text)
     }
 
+    /// Returns another key for one purpose.
+    pub(super) fn derive(&self, context: &str) -> [u8; BYTES] {
+        blake3::derive_key(context, &self.0)
+    }
+
     /// Returns the file with this key, to be kept as it is.
     pub(super) fn kept(&self, disk: &Disk, path: PathBuf) -> Result<GuardedFile, StateError> {
         GuardedFile::new(disk, path, &self.0)
