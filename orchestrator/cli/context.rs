@@ -12,7 +12,7 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
 use ralph_orchestrator_core::store::{
-    Disk, Layout, StateDir, lock_workspace, read_current_run, state_dirs,
+    Disk, Layout, StateDir, lock_workspace, read_current_run, read_run_config, state_dirs,
 };
 
 use crate::args::SetArgs;
@@ -311,9 +311,9 @@ fn find_sources(
     let mut path = sources.file.clone();
     let is_gone = file.is_named() && std::fs::symlink_metadata(&sources.file).is_err();
     let recorded = is_gone.then(|| recorded_config(&sources.file, file.task(), vars)).flatten();
-    if let Some(config) = recorded {
+    if let Some((config, text)) = recorded {
         sources.without_file = sources.file.parent().map(Path::to_owned);
-        sources.file = config;
+        (sources.file, sources.text) = (config, Some(text));
     } else if let ConfigPlace::Missing { folders } = &file.place {
         let here = folders.first().cloned().unwrap_or_default();
         if let Some(name) = file.task() {
@@ -323,7 +323,7 @@ fn find_sources(
             sources.task = Some(open_task(&workspace(&sources), name)?);
             match stored_config(&folder, vars, sources.task.clone()) {
                 // So it is resumed with the agent and the limits that it began with.
-                Some(config) => sources.file = config,
+                Some((config, text)) => (sources.file, sources.text) = (config, Some(text)),
                 None => implied.extend(implied_without_file),
             }
         } else if is_task {
@@ -335,9 +335,10 @@ fn find_sources(
                     .or_else(|| recorded_config(&folder.join(crate::discovery::NAME), None, vars))
             };
             let kept = folders.iter().find_map(|folder| Some((stored(folder)?, folder)));
-            let (config, folder) = kept.ok_or_else(|| file.missing())?;
+            let ((config, text), folder) = kept.ok_or_else(|| file.missing())?;
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (config, Some(folder.clone()));
+            sources.text = Some(text);
         }
     } else {
         sources.text = choose_text(&trust, &sources.file, version, &mut judged)?;
@@ -379,7 +380,7 @@ fn recorded_config(
     file: &Path,
     task: Option<&str>,
     vars: &BTreeMap<String, String>,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, String)> {
     let folder = file.parent()?.canonicalize().ok()?;
     let known = folder.join(file.file_name()?);
     let is_its = |state: &StateDir| {
@@ -389,7 +390,8 @@ fn recorded_config(
             && owner.task() == task
     };
     let state = state_dirs(&states_dir(&state_home(vars))).into_iter().find(is_its)?;
-    Some(state.layout.config(&state.run()?)).filter(|config| config.exists())
+    let run = state.run()?;
+    Some((state.layout.config(&run), read_run_config(&state.layout, &run).ok()?))
 }
 
 /// Returns the folder that has the tasks of a configuration, which need not be right otherwise.
@@ -419,12 +421,13 @@ fn workspace(sources: &Sources) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The configuration that was kept with the run of this folder, which was begun without a file.
+/// Returns the configuration that was kept with the run of this folder, which was begun without a file: where it lies,
+/// and its text with all secrets.
 fn stored_config(
     folder: &Path,
     vars: &BTreeMap<String, String>,
     task: Option<TaskSource>,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, String)> {
     let sources = Sources {
         user_file: user_file(vars),
         vars: vars.clone(),
@@ -435,7 +438,7 @@ fn stored_config(
     };
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
     let found = read_current_run(&layout, |_| {}).ok()??;
-    Some(layout.config(&found.run)).filter(|config| config.exists())
+    Some((layout.config(&found.run), read_run_config(&layout, &found.run).ok()?))
 }
 
 /// Says what is wrong with a configuration that is used only to find a run.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{Finished, Redactor};
 use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
-use ralph_orchestrator_core::store::{Disk, Layout, StoredRun, read_run};
+use ralph_orchestrator_core::store::{Disk, Layout, StoredRun, read_run, read_run_config};
 use ralph_orchestrator_receipt::{
     Acceptance, Completion, Envelope, EvidenceDigest, JournalHead, PublicKey, SigningKey,
     Statement, Subject, TokenCounts, ValidatorStatement,
@@ -219,13 +219,11 @@ fn acceptance(verdict: &ValidatorVerdict) -> Acceptance {
 
 /// The configuration that a run began with.
 fn frozen_table(layout: &Layout, run: &str) -> Result<Table, CommandError> {
-    let path = layout.config(run);
-    let problem = |text: String| CommandError::internal(format!("{}: {text}", path.display()));
-    let bytes = read_file(&path, LONGEST, SymlinkPolicy::Refuse)
-        .map_err(|error| problem(error.to_string()))?;
-    String::from_utf8_lossy(&bytes)
-        .parse()
-        .map_err(|error: toml::de::Error| problem(error.to_string()))
+    let text =
+        read_run_config(layout, run).map_err(|error| CommandError::internal(error.to_string()))?;
+    text.parse().map_err(|error: toml::de::Error| {
+        CommandError::internal(format!("{}: {error}", layout.config(run).display()))
+    })
 }
 
 /// Returns the tables of the validators in a configuration, by name.

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use ralph_orchestrator_core::engine::StopRequests;
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -16,6 +17,8 @@ use crate::output;
 
 /// At the third request there is nothing more to wait for.
 const EXIT_AT_ONCE: u32 = 3;
+/// How long after the first request a job ends what it has started: as long as the steps of ending an agent take.
+const JOB_GRACE: Duration = Duration::from_secs(10);
 
 /// The stop requests received so far.
 pub(crate) struct Signals {
@@ -25,6 +28,7 @@ pub(crate) struct Signals {
     pub(crate) switch: KillSwitch,
     requests: StopRequests,
     running: Arc<AtomicBool>,
+    is_job: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -38,6 +42,13 @@ impl Signals {
         self.running.store(true, Ordering::SeqCst);
         self.requests.clone()
     }
+
+    /// The same for a job. Its agents end by themselves after a request; whatever else it runs then, such as a
+    /// verifier, a RUN line or the build of an image, has some seconds to end before it is killed.
+    pub(crate) fn job_stop_requests(&self) -> StopRequests {
+        self.is_job.store(true, Ordering::SeqCst);
+        self.stop_requests()
+    }
 }
 
 /// Receives SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are handled whatever the
@@ -49,11 +60,12 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
         switch: KillSwitch::default(),
         requests,
         running: Arc::new(AtomicBool::new(false)),
+        is_job: Arc::new(AtomicBool::new(false)),
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut stop_signals = StopSignals::catch(&runtime)?;
     let (first, switch) = (Arc::clone(&signals.status), signals.switch.clone());
-    let running = Arc::clone(&signals.running);
+    let (running, is_job) = (Arc::clone(&signals.running), Arc::clone(&signals.is_job));
     let listener = move || {
         loop {
             let status = runtime.block_on(stop_signals.next());
@@ -70,7 +82,19 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
             // First of all: to say it must not keep anything from happening.
             sender.send_replace(count);
             output::shorten_drain();
-            output::info(&stop_message(count, Activity::now()));
+            let is_job = is_job.load(Ordering::SeqCst);
+            if is_job && count == 1 {
+                let switch = switch.clone();
+                let killer = move || {
+                    std::thread::sleep(JOB_GRACE);
+                    switch.pull();
+                };
+                // Without a thread, the next request kills.
+                drop(std::thread::Builder::new().name("job end".to_owned()).spawn(killer));
+            }
+            let what =
+                if is_job { job_message(count) } else { run_message(count, Activity::now()) };
+            output::info(&stop_message(count, what));
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
@@ -106,12 +130,26 @@ pub(crate) fn listen_for_end() -> std::io::Result<EndSignal> {
     Ok(received)
 }
 
-/// What a request to stop leads to, and what the next one would.
-fn stop_message(count: u32, activity: Activity) -> String {
+/// Returns what a request to stop a run leads to.
+const fn run_message(count: u32, activity: Activity) -> &'static str {
+    if count == 1 { activity.stopping() } else { activity.killing() }
+}
+
+/// Returns what a request to stop a job leads to.
+const fn job_message(count: u32) -> &'static str {
+    if count == 1 {
+        "stopping: what runs has 10 s to end, and its trials are left to be performed"
+    } else {
+        "killing what runs at once"
+    }
+}
+
+/// Returns what a request to stop leads to, and what the next one would.
+fn stop_message(count: u32, what: &str) -> String {
     let again = if std::io::stderr().is_terminal() { "press Ctrl-C again" } else { "signal again" };
     match count {
-        1 => format!("{} ({again} to kill what runs)", activity.stopping()),
-        _ => format!("{} ({again} to exit without waiting)", activity.killing()),
+        1 => format!("{what} ({again} to kill what runs)"),
+        _ => format!("{what} ({again} to exit without waiting)"),
     }
 }
 

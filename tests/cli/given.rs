@@ -182,7 +182,7 @@ fn kept_files_that_were_changed_from_outside_start_nothing() {
     env.run().expect(1);
     let kept = env.journal_path().with_file_name("inputs.json");
     let text = fs::read_to_string(&kept).unwrap();
-    fs::write(&kept, text.replace("{}", "[]")).unwrap();
+    fs::write(&kept, text.replacen("\"sealed\":\"", "\"sealed\":\"A", 1)).unwrap();
     env.ralph(&["run", "--max-iterations", "2"]).expect(65).says("inputs.json");
     assert_eq!(env.agent.calls(), 1);
 }

@@ -75,6 +75,74 @@ pub(super) fn a_secret_in_an_error_is_starred() {
     assert!(ends[0].to_string().contains("no access with ***"), "{ends:?}");
 }
 
+/// Files beneath that have a part of a secret of the next test in them.
+fn find_hunters(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = Vec::new();
+    for path in entries {
+        let name = path.display().to_string();
+        if path.is_dir() {
+            found.extend(find_hunters(&path));
+        } else if String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("hunter2") {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Whatever the variables are called, and wherever their values stand: in the configuration, in an address, in the name
+/// of a file that the agent, a check or the user made.
+#[test]
+fn what_is_passed_and_set_is_starred_whatever_its_name_and_where_it_stands() {
+    let mut env = TestEnvironment::new();
+    let check = "test \"$PLAIN\" = hunter2-plain || exit 9; ls; touch \"left-$PLAIN\"; exit 1";
+    env.config(&format!(
+        "protect = [\"kept/**\"]\n[[validator]]\nkind = \"command\"\nname = \"talks\"\n\
+         program = [\"sh\", \"-c\", '''{check}''']\n[limits]\nmax_iterations = 2\n\
+         [env]\npass = [\"ADDRESS\"]\n[env.set]\nPLAIN = \"hunter2-plain\"\n\
+         WHERE = \"postgres://me:hunter2-in-url@db/prod\"\nMODE = \"short\"\n"
+    ));
+    env.var("ADDRESS", "hunter2-address");
+    env.write("kept/hunter2-address", "").write("hunter2-plain/kept", "").write("done", "");
+    env.agent.default_call().script(
+        "test \"$MODE\" = short || exit 9\necho \"$PLAIN $WHERE $ADDRESS hunter2-in-url\" | tee /dev/stderr\n\
+         for name in \"$PLAIN\" \"$ADDRESS\" hunter2-in-url; do echo $$ > \"made-$name\"; done\n\
+         echo \"<promise>COMPLETE: with $PLAIN</promise>\"\n",
+    );
+    let kept_nowhere = |args: &[&str]| {
+        let ended = env.ralph(args);
+        assert!(!ended.stdout.contains("hunter2"), "{args:?}: {}", ended.stdout);
+        assert!(!ended.stderr.contains("hunter2"), "{args:?}: {}", ended.stderr);
+        assert_eq!(find_hunters(&env.state()), <[&str; 0]>::default(), "{args:?}");
+        ended
+    };
+    kept_nowhere(&["run", "-v"]).expect(1);
+    // What is needed again is there.
+    kept_nowhere(&["run", "--json", "--max-iterations", "3"]).expect(1);
+    let ends = env.records("iteration_ended");
+    assert_eq!(ends.len(), 3, "{ends:?}");
+    assert!(ends.iter().all(|end| end["outcome"]["type"] == "succeeded"), "{ends:?}");
+    assert!(!format!("{:?}", env.records("validated")).contains("ended with exit 9"));
+    for command in [
+        &["config", "show"][..],
+        &["config", "show", "--json"],
+        &["log", "--json"],
+        &["log", "2", "--prompt"],
+        &["status", "--json"],
+        &["why", "--json"],
+        &["verify", "--json"],
+    ] {
+        kept_nowhere(command);
+    }
+    let shown = env.ralph(&["config", "show"]).expect(0);
+    shown.says("env.set.PLAIN = \"***\"").says("env.set.MODE = \"short\"");
+    let config = fs::read_to_string(env.journal_path().with_file_name("config.toml")).unwrap();
+    assert!(config.contains("PLAIN = \"***\""), "{config}");
+    // Without what it needs it does not go on with `***`.
+    fs::remove_file(env.journal_path().with_file_name("config.sealed")).unwrap();
+    env.ralph(&["run", "--max-iterations", "4"]).expect(65);
+}
+
 /// With characters that URLs, JSON and base64 for URLs write differently; 36 characters.
 const KEY: &str = "Tk9/wQz+7Lr=Vb&2Xm?Ye~4Hs/c3Jd8Gf6Pa";
 /// So many characters of it in a row are too many.

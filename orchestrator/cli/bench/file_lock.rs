@@ -1,11 +1,11 @@
-//! Waiting for a lock on a file that trials and jobs share.
+//! Waits that end on request: for a lock on a file that trials and jobs share, and for a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_bench::trial::{Cause, Fault};
-use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use super::runner::fault;
 
@@ -32,5 +32,27 @@ pub(super) async fn take_lock(path: &Path, switch: &KillSwitch) -> Result<File, 
             Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
+    }
+}
+
+/// Waits for a time.
+///
+/// # Errors
+/// Everything that runs was killed meanwhile.
+pub(super) async fn sleep_unless_killed(
+    pause: Duration,
+    supervisor: &Supervisor,
+) -> Result<(), Fault> {
+    let end = Instant::now() + pause;
+    loop {
+        if supervisor.is_killed() {
+            let message = "the wait was ended on request".to_owned();
+            return Err(fault(Cause::Cancelled, "CancelledError", message));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        tokio::time::sleep(left.min(LOCK_POLL)).await;
     }
 }

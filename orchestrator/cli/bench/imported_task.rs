@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::Redactor;
+use ralph_orchestrator_config::{Env, SHORTEST_SECRET};
 use ralph_orchestrator_git::{FileChange, FileStatus, RepoPath};
 use toml::{Table, Value};
 
@@ -22,8 +22,6 @@ const KEPT_TABLES: [&str; 3] = ["completion", "limits", "memory"];
 /// The keys of `[run]` that are kept beside prompt and workspace.
 const KEPT_OF_RUN: [&str; 5] =
     ["prompt_text", "prompt_editable", "setup", "setup_timeout", "bookkeeping"];
-/// The shortest value that is looked for in files, in bytes.
-const SHORTEST_SECRET: usize = 4;
 /// What a trial cannot have.
 const SERIES: [&str; 3] = ["backlog", "prompts", "initializer"];
 
@@ -47,7 +45,7 @@ pub(crate) struct ImportedConfig {
     pub(crate) left_out: Vec<SecretVariable>,
 }
 
-/// A variable whose name says that its value is a secret.
+/// A variable of `[env] set` whose value is a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SecretVariable {
     pub(crate) name: String,
@@ -129,11 +127,14 @@ fn take_env(env: Option<Value>) -> (Table, Vec<SecretVariable>) {
     };
     let mut left_out = Vec::new();
     if let Some(Value::Table(set)) = env.get_mut("set") {
-        let names: Vec<String> =
-            set.keys().filter(|name| Redactor::is_secret_name(name)).cloned().collect();
-        for name in names {
-            let value = set.remove(&name).and_then(|value| value.as_str().map(str::to_owned));
-            left_out.push(SecretVariable { name, value: value.unwrap_or_default() });
+        let values =
+            set.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let all = Env { set: values.collect(), ..Env::default() };
+        for (name, value) in &all.set {
+            if all.is_secret(name) && value.chars().count() >= SHORTEST_SECRET {
+                set.remove(name);
+                left_out.push(SecretVariable { name: name.clone(), value: value.clone() });
+            }
         }
     }
     (env, left_out)
@@ -168,8 +169,7 @@ pub(crate) fn find_secret(
 impl SecretVariable {
     fn is_in(&self, content: &[u8]) -> bool {
         let value = self.value.as_bytes();
-        // What is that short stands anywhere.
-        value.len() >= SHORTEST_SECRET && content.windows(value.len()).any(|part| part == value)
+        content.windows(value.len()).any(|part| part == value)
     }
 }
 

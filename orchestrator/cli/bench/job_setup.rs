@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{LoadedConfig, Sources};
+use ralph_orchestrator_core::engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;
@@ -27,6 +28,11 @@ pub(crate) struct JobSetup {
 }
 
 impl JobSetup {
+    /// Returns what removes secrets from what is kept of trials for people.
+    pub(super) fn redactor(&self) -> Redactor {
+        Redactor::new(&self.loaded.config.env, &self.vars)
+    }
+
     /// Returns the folder of what RUN lines of tasks have made.
     pub(crate) fn layers(&self) -> PathBuf {
         crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")

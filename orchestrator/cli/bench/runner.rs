@@ -251,6 +251,10 @@ impl<'a> Runner<'a> {
             // The same words for all of these trials, so that the report has them once.
             progress.warnings.push(CONTENDED.to_owned());
         }
+        let redactor = self.setup.redactor();
+        // What a command of the task printed may be in it.
+        progress.fault = redactor.redact(progress.fault);
+        progress.warnings = redactor.redact(progress.warnings);
         let task = self.tasks.get(&key.task);
         let last = progress.facts.last();
         let totals: Vec<Usage> = progress.facts.iter().map(RunFacts::total).collect();

@@ -18,6 +18,7 @@ use ralph_orchestrator_supervisor::{
 };
 
 use super::container::Container;
+use super::file_lock::sleep_unless_killed;
 use super::job_setup::JobSetup;
 use super::runner::fault;
 
@@ -423,7 +424,7 @@ impl TrialEnvironment {
                 return Err(fault(Cause::Sandbox, "HealthcheckError", message));
             }
             let pause = if is_starting { check.start_interval } else { check.interval };
-            tokio::time::sleep(pause).await;
+            sleep_unless_killed(pause, &self.supervisor).await?;
         }
     }
 }

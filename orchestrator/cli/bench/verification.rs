@@ -191,7 +191,9 @@ impl Verifier<'_> {
         let kept = environment.dir.join("logs/verifier/test-stdout.txt");
         // The tests may have run what the agent left, which could have put a link there. The reward does not depend
         // on what is kept for people.
-        let _ = replace_file(&kept, end.output.as_bytes(), &environment.dir);
+        let redactor = self.layers.job.redactor();
+        let output = redactor.text(&end.output);
+        let _ = replace_file(&kept, output.as_bytes(), &environment.dir);
         if end.is_timed_out {
             let message = format!("the verifier did not end within {} s", timeout.as_secs());
             return Err(fault(Cause::Verifier, "VerifierTimeoutError", message));

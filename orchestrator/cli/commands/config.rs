@@ -1,7 +1,7 @@
 //! `config`
 
 use ralph_orchestrator_core::engine::{
-    CompletionPolicy, ConfiguredAgent, build_context, check_role_prompts,
+    CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
 
 use crate::args::SetArgs;
@@ -69,17 +69,18 @@ fn plugin_keys(file: &ConfigFile) -> Result<PluginKeys, CommandError> {
 }
 
 fn show(context: &Context, json: bool) {
-    let rows = context.loaded.show();
+    let redactor = Redactor::new(&context.loaded.config.env, &context.vars);
+    let rows = context.loaded.show().into_iter();
+    let rows = rows.map(|(key, value, origin)| (key, redactor.text(&value).into_owned(), origin));
     if json {
         let rows: Vec<_> = rows
-            .into_iter()
             .map(|(key, value, origin)| {
                 serde_json::json!({"key": key, "value": value, "origin": origin})
             })
             .collect();
         return output::json(&rows);
     }
-    let rows = rows.into_iter().map(|(key, value, origin)| (format!("{key} = {value}"), origin));
+    let rows = rows.map(|(key, value, origin)| (format!("{key} = {value}"), origin));
     let lines = align_origins(&rows.collect::<Vec<_>>(), stdout_width());
     lines.iter().for_each(|line| output::result(line));
 }

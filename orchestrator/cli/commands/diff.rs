@@ -63,13 +63,13 @@ pub(crate) fn object(diff: &Diff, (from, to): (u64, u64), has_patch: bool) -> Va
     })
 }
 
-/// Compares two checkpoints, with at most this many bytes of the patch. Blocks.
+/// Compares two checkpoints, with at most this many bytes of the patch, and without the run's secrets. Blocks.
 pub(crate) fn compare(
     stored: &StoredRepository,
     iterations: &[u64],
     longest_patch: usize,
 ) -> Result<(u64, u64, Diff), CommandError> {
-    let StoredRepository { repository, run, .. } = stored;
+    let StoredRepository { repository, run, redactor } = stored;
     let (from, to) = match iterations {
         [] => {
             let last = last_iteration(stored, run)?;
@@ -89,7 +89,12 @@ pub(crate) fn compare(
     };
     // Of a number alone, that one is named if there is none.
     let (after, before) = (end(to)?, end(from)?);
-    Ok((from, to, repository.diff(&before, &after, longest_patch)?))
+    let mut diff = repository.diff(&before, &after, longest_patch)?;
+    diff.patch = redactor.bytes(&diff.patch).into_owned();
+    for file in &mut diff.files {
+        file.path = stored.mask_path(&file.path);
+    }
+    Ok((from, to, diff))
 }
 
 fn last_iteration(stored: &StoredRepository, run: &RunRef) -> Result<u64, CommandError> {

@@ -73,8 +73,11 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
         let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
         blocking(move || {
             let is_kept = |path: &RepoPath| kept.contains(path.as_path());
-            let StoredRepository { repository, run } = stored;
-            repository.rollback_except(&run, to, RollbackGuard::SaveFirst, &is_kept)
+            let StoredRepository { repository, run, .. } = &stored;
+            let guard = RollbackGuard::SaveFirst;
+            let mut outcome = repository.rollback_except(run, to, guard, &is_kept)?;
+            outcome.files.iter_mut().for_each(|file| file.path = stored.mask_path(&file.path));
+            Ok::<_, CommandError>(outcome)
         })
         .await
     })??;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ralph_orchestrator_core::engine::{Redactor, redactor_of_run};
 use ralph_orchestrator_core::store::{Layout, StoredRun};
-use ralph_orchestrator_git::{Repository, RunRef};
+use ralph_orchestrator_git::{RepoPath, Repository, RunRef};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
@@ -18,6 +19,8 @@ use crate::error::CommandError;
 pub(crate) struct StoredRepository {
     pub(crate) repository: Repository,
     pub(crate) run: RunRef,
+    /// Removes the run's secrets from what is shown of the checkpoints, which have them where the work has.
+    pub(crate) redactor: Redactor,
 }
 
 impl StoredRepository {
@@ -45,11 +48,17 @@ impl StoredRepository {
         }
         let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
         let workspace = recorded.unwrap_or(configured);
+        let redactor = redactor_of_run(layout, &found.run, vars);
         let runtime = Handle::current();
         let git = SupervisedGit::find(Supervisor::this_binary(), vars, runtime)
             .map_err(CommandError::unavailable)?;
         let (vars, run) = (environment(vars), RunRef::new(found.run)?);
         let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
-        Ok(Self { repository: blocking(open).await??, run })
+        Ok(Self { repository: blocking(open).await??, run, redactor })
+    }
+
+    /// Returns a path as it is shown: a file's name can be made of a secret.
+    pub(crate) fn mask_path(&self, path: &RepoPath) -> RepoPath {
+        RepoPath::from_bytes(self.redactor.bytes(path.as_bytes()))
     }
 }

@@ -24,6 +24,7 @@ mod checks;
 mod deserialize;
 mod diagnostics;
 mod document;
+mod env_names;
 mod error;
 mod front_matter;
 mod inline;
@@ -42,6 +43,7 @@ mod strict;
 mod suggest;
 mod variables;
 
+pub use env_names::{SHORTEST_SECRET, is_inherited, is_secret_name, matches_name};
 pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
 pub use layers::Flag;
 pub use loaded::{LoadedConfig, toml_text, values_of};

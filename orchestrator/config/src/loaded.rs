@@ -254,6 +254,14 @@ impl LoadedConfig {
         self.text.clone()
     }
 
+    /// Returns the configuration as [`resolved_toml`](Self::resolved_toml) does, with `mask` applied to all texts: for
+    /// people only.
+    #[must_use]
+    pub fn masked_toml(&self, mask: &dyn Fn(&str) -> String) -> String {
+        let masked = mask_texts(toml::Value::Table(self.table.clone()), mask);
+        toml::to_string(&masked).unwrap_or_default()
+    }
+
     /// Returns key, value as TOML, and origin of everything that has a value.
     #[must_use]
     pub fn show(&self) -> Vec<(String, String, String)> {
@@ -278,6 +286,19 @@ fn find<'a>(table: &'a toml::Table, path: &[String]) -> Option<&'a toml::Value> 
         toml::Value::Array(array) => array.get(part.parse::<usize>().ok()?),
         _ => None,
     })
+}
+
+fn mask_texts(value: toml::Value, mask: &dyn Fn(&str) -> String) -> toml::Value {
+    match value {
+        toml::Value::String(text) => toml::Value::String(mask(&text)),
+        toml::Value::Array(array) => {
+            toml::Value::Array(array.into_iter().map(|value| mask_texts(value, mask)).collect())
+        }
+        toml::Value::Table(table) => toml::Value::Table(
+            table.into_iter().map(|(key, value)| (key, mask_texts(value, mask))).collect(),
+        ),
+        other => other,
+    }
 }
 
 fn flatten(value: &toml::Value, path: &mut KeyPath, rows: &mut Vec<(KeyPath, String)>) {

@@ -57,7 +57,7 @@ pub struct Supervisor {
     idle: Arc<IdleShims>,
     /// Shared by all clones, and set at most once.
     guard: Arc<OnceLock<Arc<File>>>,
-    switch: Option<KillSwitch>,
+    pub(crate) switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
     root: Option<MakeRoot>,
     /// The program `bwrap`, if that makes the roots.

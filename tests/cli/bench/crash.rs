@@ -223,6 +223,33 @@ fn a_job_that_is_killed_before_its_first_trial_can_be_resumed() {
     assert_eq!(trial_files(&env, "job").len(), 1);
 }
 
+/// Its own time limit would be the next to end it.
+#[test]
+fn one_signal_ends_a_verifier_that_goes_on_and_its_trial_is_performed_anew() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    let shared = env.path("shared").display().to_string();
+    env.write("shared/hold", "").write(
+        "tasks/one/tests/test.sh",
+        format!(
+            "trap '' INT TERM\necho 1 > /logs/verifier/reward.txt\ntouch '{shared}/verifying'\n\
+             while [ -e '{shared}/hold' ]; do sleep 0.02; done\n"
+        ),
+    );
+    let mut running = env.start(&["bench", "run", "--agents", "solves", "--out", "job"]);
+    eventually("the verifier", || env.path("shared/verifying").exists());
+    running.signal(Signal::TERM);
+    running.says("what runs has 10 s to end");
+    running.wait().expect(143).says("1 trial left");
+    assert!(of_run(&env.root()).is_empty());
+    let stopped = trial_files(&env, "job").remove(0);
+    assert_eq!(stopped["fault"]["cause"], "cancelled", "{stopped:#}");
+
+    std::fs::remove_file(env.path("shared/hold")).unwrap();
+    env.ralph(&["bench", "resume", "job"]).expect(0).says("reward 1");
+    assert_eq!(trial_files(&env, "job").len(), 2);
+}
+
 #[test]
 fn a_verifier_that_is_killed_on_request_has_said_nothing() {
     let env = environment(&[("solves", SOLVES)]);

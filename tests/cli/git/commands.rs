@@ -13,6 +13,23 @@ fn finished() -> TestEnvironment {
 }
 
 #[test]
+fn diff_masks_secrets_in_names_and_contents() {
+    let mut env = committed("checkpoint");
+    env.config("[git]\ncommit = \"checkpoint\"\n[env]\npass = [\"ADDRESS\"]\n[env.set]\nPLAIN = \"hunter2-plain\"\n");
+    env.var("ADDRESS", "hunter2-address");
+    env.agent
+        .call(1)
+        .script("echo \"in $PLAIN\" > \"made-$ADDRESS\"; printf '\\377 %s\\n' \"$PLAIN\" > bytes; touch done\n")
+        .out("<promise>COMPLETE: the work is done</promise>\n");
+    env.run().expect(0);
+    for args in [&["diff", "1"][..], &["diff", "1", "--stat"], &["diff", "1", "--json"]] {
+        let ended = env.ralph(args).expect(0);
+        assert!(!ended.stdout.contains("hunter2"), "{args:?}: {}", ended.stdout);
+        ended.says("made-***");
+    }
+}
+
+#[test]
 fn diff_shows_an_iteration_against_the_one_before() {
     let env = finished();
     let last = env.ralph(&["diff"]).expect(0);

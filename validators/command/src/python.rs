@@ -92,8 +92,8 @@ pub(crate) fn plugin_folders(invocation: &Invocation) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the folders of the workspace that a command has Python search before its own, and the module
-/// that it runs, if one.
+/// Returns the folders that a command has Python search before its own, as the command writes them from the workspace
+/// on, and the module that it runs, if one.
 fn searched<'a>(command: &'a [String], invocation: &Invocation) -> (Vec<PathBuf>, Option<&'a str>) {
     if !command.first().is_some_and(|program| is_python(bare(program))) {
         return (Vec::new(), None);
@@ -110,7 +110,6 @@ fn searched<'a>(command: &'a [String], invocation: &Invocation) -> (Vec<PathBuf>
         None => {
             // The folder of a script is searched in the same way.
             let script = script::find(command).and_then(|index| command.get(index));
-            let script = script.filter(|script| !script.starts_with('/'));
             let beside = script.map(|script| Path::new(script).parent().unwrap_or(Path::new("")));
             folders.extend(beside.map(|beside| invocation.folder.join(beside)));
         }
@@ -124,7 +123,7 @@ fn discovered(command: &[String]) -> impl Iterator<Item = &str> {
         |word: &str| matches!(word, "-s" | "-t" | "--start-directory" | "--top-level-directory");
     let pairs = command.iter().zip(command.iter().skip(1));
     pairs.filter_map(move |(option, folder)| {
-        let is_folder = is_option(option) && !folder.starts_with('/') && folder != ".";
+        let is_folder = is_option(option) && folder != ".";
         is_folder.then_some(folder.as_str())
     })
 }

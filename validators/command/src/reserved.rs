@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_safe_fs::normalize_lexically;
+
 use crate::config::Config;
 use crate::files::Reach;
 use crate::invocation::Invocation;
@@ -151,6 +153,7 @@ impl Reserved {
             reserved.paths.extend(reach.named);
         }
         for paths in [&mut reserved.paths, &mut reserved.plugins] {
+            *paths = paths.iter().filter_map(|path| path_inside(workspace, path)).collect();
             paths.sort();
             paths.dedup();
         }
@@ -198,6 +201,13 @@ impl Reserved {
         self.paths.iter().any(|reserved| path.starts_with(reserved))
             || self.plugins.iter().any(is_plugin)
     }
+}
+
+/// Returns the path relative to the workspace, by its text and without `..`; `None` if it leads out, where nothing
+/// is reserved.
+pub(crate) fn path_inside(workspace: &Path, path: &Path) -> Option<PathBuf> {
+    let path = normalize_lexically(&workspace.join(path));
+    path.strip_prefix(workspace).ok().map(Path::to_owned)
 }
 
 fn join_all<'a>(
@@ -279,6 +289,52 @@ mod tests {
         for folder in ["app", "app/src", "app/lib", "app/top"] {
             assert!(paths.contains(&format!("{folder}/heapq.py")), "{folder}: {paths:?}");
         }
+    }
+
+    /// What is reserved follows from the command: nobody wrote it, so it is never a mistake of the configuration.
+    #[test]
+    fn reserves_only_inside_the_workspace_however_a_folder_is_written() {
+        let heapq = |program: &[&str]| {
+            let mut paths = of(program, &["t"]);
+            assert!(
+                paths.iter().all(|path| !path.starts_with('/') && !path.contains("..")),
+                "{program:?}: {paths:?}"
+            );
+            paths.retain(|path| path.ends_with("heapq.py") && !path.ends_with("_heapq.py"));
+            paths
+        };
+        for (folder, inside) in [
+            ("../tests", Some("tests/heapq.py")),
+            ("../../tests", None),
+            ("./tests/../tests/", Some("app/tests/heapq.py")),
+            ("..", Some("heapq.py")),
+            ("../..", None),
+            ("../../w/tests", Some("tests/heapq.py")),
+            ("/w/tests/", Some("tests/heapq.py")),
+            ("/elsewhere/tests", None),
+            ("~/tests", Some("app/~/tests/heapq.py")),
+            ("my tests", Some("app/my tests/heapq.py")),
+            ("täst", Some("app/täst/heapq.py")),
+        ] {
+            for option in ["-s", "-t"] {
+                let found = heapq(&["python3", "-m", "unittest", "discover", option, folder]);
+                let expected: std::collections::BTreeSet<_> =
+                    inside.into_iter().chain(["app/heapq.py"]).map(str::to_owned).collect();
+                assert_eq!(
+                    found.into_iter().collect::<std::collections::BTreeSet<_>>(),
+                    expected,
+                    "{folder}"
+                );
+            }
+        }
+        assert_eq!(heapq(&["python3", "../ci/check.py"]), ["ci/heapq.py"]);
+        assert_eq!(heapq(&["python3", "/w/ci/check.py"]), ["ci/heapq.py"]);
+        assert_eq!(heapq(&["python3", "../../check.py"]), <[&str; 0]>::default());
+        assert!(
+            of(&["make", "../x", "-f", "../Makefile"], &["t"])
+                .iter()
+                .all(|path| !path.contains(".."))
+        );
     }
 
     #[test]

@@ -113,7 +113,8 @@ impl Command<'_> {
         let reach = Reach::new(self.config, &workspace);
         let exists = |path: &PathBuf| path.exists();
         let modules = reserved::python_paths(&reach);
-        let module = modules.iter().map(|path| workspace.join(path)).find(exists);
+        let inside = modules.iter().filter_map(|path| reserved::path_inside(&workspace, path));
+        let module = inside.map(|path| workspace.join(path)).find(exists);
         let named = reach.named.iter().map(|path| workspace.join(path)).filter(exists);
         let name = python::module(&self.config.program);
         let index = self.config.program.iter().position(|word| Some(word.as_str()) == name);

@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_core::engine::is_as_recorded;
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, StoredRun};
+use ralph_orchestrator_core::store::{Layout, StoredRun, read_run_config};
 use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use serde_json::json;
 
@@ -160,7 +160,12 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
     for (iteration, checkpoint) in [(0, &first), (last, &accepted)] {
         require_recorded(&run, checkpoint, saved.remove(&iteration))?;
     }
-    let resolved = fs::read_to_string(selected.layout.config(&run.run))?;
+    let resolved = read_run_config(&selected.layout, &run.run).map_err(|error| {
+        CommandError::user(format!(
+            "the prompt or the validators of run {} are not those that were recorded when it completed: {error}",
+            run.run
+        ))
+    })?;
     let workspace = run.state.started.as_ref().map(|started| started.workspace.as_str());
     let head = format!(
         "# Run {} as a task: the workspace before it, its validators, and in {SOLUTION_FOLDER}/ what they accepted.",
@@ -276,7 +281,7 @@ fn check_task(
         let plan = store.plan().clone();
         let reporter = JobReporter { is_json: false, until: None, plan, line: None };
         let runner = Runner::new(&setup, tasks, &signals);
-        let stop = JobStop(signals.stop_requests());
+        let stop = JobStop(signals.job_stop_requests());
         let schedule = Schedule::resume(&mut store, &runner).await?;
         run_job(&mut store, schedule, &runner, &reporter, &stop).await?;
         Ok(())

@@ -55,7 +55,7 @@ pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     let (tally, interrupted) = block_on(async {
         let signals = signals::listen()?;
-        let stop = signals.stop_requests();
+        let stop = signals.job_stop_requests();
         let runner = Runner::new(&setup, tasks, &signals);
         let mut tally = Tally::default();
         for record in contents.last_records().into_values() {

@@ -259,7 +259,7 @@ fn perform(
                 line: find_line(&store, going.json)?,
             };
             let workers = Workers::new(scope, &runner);
-            let stop = JobStop(signals.stop_requests());
+            let stop = JobStop(signals.job_stop_requests());
             let schedule = Schedule::resume(&mut store, &workers).await?;
             let end = {
                 let job = run_job(&mut store, schedule, &workers, &reporter, &stop);

@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use super::agent_setup::ConfiguredAgent;
 use super::error::EngineError;
 use super::redact::Redactor;
+use super::resumed_run::ResumedRun;
 use super::role_prompts::{used_roles, working_role};
 use crate::machine::{self, State};
 use crate::registry::{LaunchContext, Registry};
 use crate::workspace::GuardedPaths;
-use ralph_orchestrator_config::{ConfigErrors, Handoff, Limits, LoadedConfig, Role};
+use ralph_orchestrator_config::{ConfigErrors, Env, Handoff, Limits, LoadedConfig, Role};
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent of the run, with its environment.
@@ -130,13 +131,24 @@ impl AgentPool {
     }
 
     /// Returns the redactor for the secrets of all agents, and for those of the orchestrator's own environment
-    /// `vars`: an agent may come by what it was not given, such as from a file with the same values.
+    /// `vars`: an agent may come by what it was not given, such as from a file with the same values. What a run that is
+    /// `resumed` handed over when it began is a secret, too.
     pub(super) fn redactor(
         &self,
-        loaded: &LoadedConfig,
+        env: &Env,
         vars: &BTreeMap<String, String>,
+        resumed: Option<&ResumedRun>,
     ) -> Redactor {
-        Redactor::new(&loaded.config.env, self.all().flat_map(|one| &one.env).chain(vars))
+        let vars = self.all().flat_map(|one| &one.env).chain(vars);
+        let frozen = resumed.and_then(|resumed| resumed.frozen.as_ref());
+        let Some(frozen) = frozen.map(|frozen| &frozen.loaded.config.env) else {
+            return Redactor::new(env, vars);
+        };
+        let mut both = env.clone();
+        both.pass.extend(frozen.pass.iter().cloned());
+        // The values of both, where they are others.
+        both.set.extend(frozen.set.clone());
+        Redactor::new(&both, vars.chain(&env.set))
     }
 
     /// Refuses a limit that the user set and that cannot be enforced for one of them. Returns warnings.

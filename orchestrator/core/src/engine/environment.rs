@@ -2,46 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_config::{Env, EnvMode};
+use ralph_orchestrator_config::{Env, EnvMode, is_inherited, matches_name};
 use ralph_orchestrator_contract::Description;
-
-/// What a clean environment takes over: what programs need to find their way about, and nothing that
-/// carries a secret. A trailing `*` matches any rest.
-const ALLOWED: &[&str] = &[
-    "HOME",
-    "PATH",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "COLORTERM",
-    "LANG",
-    "LC_*",
-    "TZ",
-    "TMPDIR",
-    "XDG_*",
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "NVM_DIR",
-    "PYENV_ROOT",
-    "JAVA_HOME",
-    "GOPATH",
-    "GOROOT",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-];
 
 /// Returns the environment for `agent` out of the orchestrator's own `vars`.
 pub(super) fn build(
@@ -49,14 +11,14 @@ pub(super) fn build(
     vars: &BTreeMap<String, String>,
     agent: &Description,
 ) -> BTreeMap<String, String> {
-    let passed =
-        |name: &str| env.pass.iter().chain(&agent.wants_env).any(|pattern| matches(pattern, name));
+    let is_wanted = |name: &str| agent.wants_env.iter().any(|pattern| matches_name(pattern, name));
+    let passed = |name: &str| env.passes(name) || is_wanted(name);
     let stripped =
         |name: &str| agent.strips_env.iter().any(|prefix| name.starts_with(prefix.as_str()));
     let mut result: BTreeMap<String, String> = vars
         .iter()
         .filter(|(name, _)| match env.mode {
-            EnvMode::Clean => passed(name) || ALLOWED.iter().any(|pattern| matches(pattern, name)),
+            EnvMode::Clean => passed(name) || is_inherited(name),
             EnvMode::Inherit => passed(name) || !stripped(name),
         })
         // The configuration of the orchestrator is not the agent's.
@@ -65,16 +27,6 @@ pub(super) fn build(
         .collect();
     result.extend(env.set.iter().map(|(name, value)| (name.clone(), value.clone())));
     result
-}
-
-/// Returns whether the variable is passed only because the configuration names it.
-pub(super) fn is_passed_as_secret(env: &Env, name: &str) -> bool {
-    env.pass.iter().any(|pattern| matches(pattern, name))
-        && !ALLOWED.iter().any(|pattern| matches(pattern, name))
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

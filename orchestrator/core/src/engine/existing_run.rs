@@ -10,7 +10,9 @@ use super::prompt::PromptSource;
 use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
-use crate::store::{Layout, StateError, StoredRun, list_runs, read_completed_run, read_run};
+use crate::store::{
+    Layout, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
+};
 use crate::workspace::find_untracked;
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
@@ -199,8 +201,7 @@ impl RunSetup<'_> {
 
     /// Returns the configuration that was stored when the run began, in the workspace as it is called now.
     fn load_frozen_config(self, run: &str) -> Option<LoadedConfig> {
-        let sources = Sources { file: self.layout.config(run), ..Sources::default() };
-        let frozen = config::load(&sources).ok()?;
+        let frozen = load_frozen_config(self.layout, run)?;
         let workspace = self.loaded.configured_workspace();
         let is_moved =
             frozen.configured_workspace() != workspace && !frozen.configured_workspace().exists();
@@ -298,6 +299,12 @@ pub(super) fn verify_workspace(
 /// Returns the text of a task, if the configuration itself has it.
 fn task_text(loaded: &LoadedConfig) -> Option<&str> {
     loaded.config.run.prompt_text.as_deref().map(str::trim)
+}
+
+pub(super) fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
+    let text = Some(read_run_config(layout, run).ok()?);
+    let sources = Sources { file: layout.config(run), text, ..Sources::default() };
+    config::load(&sources).ok()
 }
 
 /// Removes what a killed start of a run that a new one replaces has left, unless nothing is to be changed. Returns

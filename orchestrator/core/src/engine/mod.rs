@@ -57,6 +57,7 @@ mod role_prompts;
 mod run_event;
 mod saving;
 mod scratch;
+mod secret_files;
 mod session;
 mod session_builder;
 mod setup;
@@ -92,7 +93,9 @@ pub use scratch::{ScratchDir, remove_scratch_dirs};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
-pub use stored_runs::{find_completed, has_other_task, is_as_recorded, new_run_id};
+pub use stored_runs::{
+    find_completed, has_other_task, is_as_recorded, new_run_id, redactor_of_run,
+};
 pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,

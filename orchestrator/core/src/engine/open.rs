@@ -231,7 +231,7 @@ impl BuiltRun {
         };
         agents.set_launch_context(request.registry, launch, location.workspace.path());
 
-        let redactor = agents.redactor(loaded, &request.vars);
+        let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
         let report = policy.check_setup(loaded, &agents.first.env).await;
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
         let baseline = match &resumed {
@@ -299,7 +299,8 @@ async fn renew_workspace(
         return Ok(());
     }
     // Nothing is moved for a run that cannot begin.
-    agents.check_availability(&agents.redactor(&request.loaded, &request.vars)).await?;
+    let redactor = agents.redactor(&request.loaded.config.env, &request.vars, None);
+    agents.check_availability(&redactor).await?;
     renewal.perform()?;
     request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
 }

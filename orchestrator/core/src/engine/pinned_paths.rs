@@ -26,7 +26,11 @@ impl Session {
         let stored = StoredPaths { paths: snapshot.paths().map(escape).collect() };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        self.store.write_signed_file(Layout::PATHS, &object)?;
+        if self.redactor.bytes(object.as_bytes()) == object.as_bytes() {
+            self.store.write_signed_file(Layout::PATHS, &object)?;
+        } else {
+            self.store.write_sealed_file(Layout::PATHS, &object)?;
+        }
         Ok(())
     }
 }

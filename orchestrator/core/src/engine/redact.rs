@@ -19,7 +19,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::environment;
 use crate::machine::Input;
 use finder::{Edges, Finder};
 use ralph_orchestrator_config::Env;
@@ -28,11 +27,9 @@ pub(super) use stream::StreamRedactor;
 
 /// What replaces a secret.
 const MASK: &str = "***";
-/// What the names of variables with secrets end with.
-const SECRET_NAMES: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "PASSWORD"];
 
-/// Removes the secrets of a run: the values of variables that are passed by name, and of those whose
-/// names mark them as secrets.
+/// Removes the secrets of a run: the values of variables that `[env] pass` and `set` hand over, unless they are known
+/// to be harmless, of those whose names mark them as secrets, and passwords in URLs.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// `None` if there are no secrets.
@@ -46,19 +43,14 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Returns whether a variable's name marks it as a secret.
+    /// Returns a redactor for the secrets among these variables and those of `[env] set`.
     #[must_use]
-    pub fn is_secret_name(name: &str) -> bool {
-        SECRET_NAMES.iter().any(|end| name.to_ascii_uppercase().ends_with(end))
-    }
-
-    /// Returns a redactor for the secrets among these variables.
-    #[must_use]
-    pub fn new<'a>(env: &Env, vars: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
-        let secret =
-            |name: &str| Self::is_secret_name(name) || environment::is_passed_as_secret(env, name);
-        let values = vars.into_iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
-        Self::from_values(values.map(String::as_str))
+    pub fn new<'a>(env: &'a Env, vars: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+        let all = env.set.iter().chain(vars);
+        Self::from_values(all.flat_map(|(name, value)| {
+            let whole = env.is_secret(name).then_some(value.as_str());
+            whole.into_iter().chain(url_password(value))
+        }))
     }
 
     fn from_values<'a>(values: impl Iterator<Item = &'a str>) -> Self {
@@ -79,11 +71,15 @@ impl Redactor {
         if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked(text, &found)) }
     }
 
-    /// Returns the bytes without secrets, if they are text.
-    pub(super) fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        match std::str::from_utf8(bytes).map(|text| self.text(text)) {
-            Ok(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-            _ => Cow::Borrowed(bytes),
+    /// Returns the bytes without secrets. Where there are any, what is no text is replaced.
+    #[must_use]
+    pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        match self.text(&String::from_utf8_lossy(bytes)) {
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            Cow::Borrowed(_) => Cow::Borrowed(bytes),
         }
     }
 
@@ -163,6 +159,7 @@ impl Redactor {
                 result.skipped = self.redact(std::mem::take(&mut result.skipped));
                 result.problems = self.redact(std::mem::take(&mut result.problems));
             }
+            Input::Artefacts(paths) => *paths = self.redact(std::mem::take(paths)),
             Input::SetupFinished(end) => end.problem = self.redact(end.problem.take()),
             Input::Model(text) => *text = self.text(text).into_owned(),
             Input::Note(text) => *text = self.text(text).into_owned(),
@@ -177,18 +174,20 @@ impl Redactor {
             Input::ProcessesSurvived(message) => *message = self.text(message).into_owned(),
             Input::Baseline(check) => {
                 check.verdicts = self.redact(std::mem::take(&mut check.verdicts));
+                check.artefacts = self.redact(std::mem::take(&mut check.artefacts));
             }
             Input::Validated(validation) => {
                 validation.verdicts = self.redact(std::mem::take(&mut validation.verdicts));
                 validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
+                validation.evidence = self.redact(std::mem::take(&mut validation.evidence));
                 validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
+                validation.artefacts = self.redact(std::mem::take(&mut validation.artefacts));
             }
             Input::Control(received) => {
                 received.control = self.redact(received.control.clone());
             }
             Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
-            | Input::Artefacts(_)
             | Input::WorkspaceMade(_)
             | Input::Usage(_)
             | Input::Context(_)
@@ -208,6 +207,14 @@ impl Redactor {
     pub(super) fn result(&self, result: Result<Report, AgentError>) -> Result<Report, AgentError> {
         result.map(|report| self.redact(report)).map_err(|error| self.redact(error))
     }
+}
+
+/// Returns the password in a URL, which programs print without the rest of it.
+fn url_password(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
 }
 
 /// Returns the text with these places masked, which are in order.

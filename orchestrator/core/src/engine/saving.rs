@@ -157,6 +157,7 @@ impl Session {
                 return Ok(self.end_for_now(problem));
             }
             result.checkpoint = result.take("checkpoint", stored.result);
+            self.remove_index_with_secrets()?;
         }
         if let Some(message) = order.commit {
             let message =
@@ -175,6 +176,20 @@ impl Session {
         }
         let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
         Ok(signal.into_iter().chain([Input::Saved(result)]).collect())
+    }
+
+    /// Removes the index of the checkpoints if a secret is in the name of a file: it is made anew for the next one.
+    fn remove_index_with_secrets(&self) -> Result<(), EngineError> {
+        if self.redactor.is_empty() {
+            return Ok(());
+        }
+        let index = self.layout().git(&self.run).join("git/index");
+        let disk = self.store.disk();
+        let content = disk.read_if_exists(&index, usize::MAX)?.unwrap_or_default();
+        if self.redactor.bytes(&content) != content.as_slice() {
+            disk.remove_private(&index)?;
+        }
+        Ok(())
     }
 
     /// Returns the inputs that end the run for now. What was not saved is due again when it is resumed.

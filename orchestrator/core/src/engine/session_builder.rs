@@ -23,6 +23,7 @@ use super::redact::Redactor;
 use super::run_event::{RunEvent, RunObserver};
 use super::saving::Saving;
 use super::scratch::ScratchDir;
+use super::secret_files::SecretFiles;
 use super::session::{ConfigFile, Session};
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
@@ -83,11 +84,16 @@ impl SessionBuilder {
             baseline => serde_json::to_vec(baseline)
                 .map_err(|error| EngineError::Internal(error.to_string()))?,
         };
-        let config = loaded.resolved_toml();
-        let mut files = vec![(Layout::CONFIG, config.as_bytes())];
-        if !stored.is_empty() {
-            files.push((Layout::BASELINE, &stored));
-        }
+        let masked = loaded.masked_toml(&|text| self.redactor.text(text).into_owned());
+        let (shown, sealed) = self.store.key().hide_config(loaded.resolved_toml(), &masked)?;
+        let secret_files = SecretFiles::new(self.store.key().clone(), self.redactor.clone());
+        let kept = secret_files.seal(&stored)?;
+        let files = [
+            (Layout::CONFIG, shown.as_bytes()),
+            (Layout::SEALED_CONFIG, sealed.as_deref().unwrap_or_default()),
+            (Layout::BASELINE, &kept),
+        ];
+        let files: Vec<_> = files.into_iter().filter(|(_, content)| !content.is_empty()).collect();
         if !dry_run {
             self.store.begin(&run, &files)?;
         }
@@ -107,6 +113,7 @@ impl SessionBuilder {
         let layout = self.store.layout().clone();
         let path = layout.baseline(&found.run);
         let stored = self.store.disk().read_if_exists(&path, usize::MAX)?.unwrap_or_default();
+        let stored = self.store.key().unseal(&stored).unwrap_or_default();
         let recorded = found.state.policy().cloned().unwrap_or_default();
         let frozen = verify_frozen(frozen, &recorded, &stored)
             .map_err(|problem| StateError::Damaged { path: layout.run(&found.run), problem })?;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::construction::build_context;
-use super::existing_run::{ExistingRun, RunSetup};
+use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
 use super::paths::{state_layout, verify_owner};
+use super::redact::Redactor;
 use crate::registry::Registry;
-use crate::store::{Layout, StoredRun};
+use crate::store::{Disk, Key, Layout, StoredRun};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 
 /// Returns the run of this configuration's workspace if it is complete and its task is still the same.
@@ -81,6 +82,8 @@ pub async fn is_as_recorded(
     let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
     // There is none of a run that protects nothing; one that cannot be read is another one.
     let baseline = std::fs::read(layout.baseline(&found.run)).unwrap_or_default();
+    let key = Key::read(&Disk::default(), &layout.key()).ok().flatten();
+    let baseline = key.as_ref().and_then(|key| key.unseal(&baseline)).unwrap_or_default();
     if !frozen.policy.freeze(&baseline).decides_like(recorded) {
         return false;
     }
@@ -88,6 +91,13 @@ pub async fn is_as_recorded(
         Some(prompt) => found.state.has_completed(&frozen.policy.task_digest(prompt).await),
         None => true,
     }
+}
+
+/// Returns what removes the secrets of a run from what is shown of it: as far as `vars` and its configuration have them.
+#[must_use]
+pub fn redactor_of_run(layout: &Layout, run: &str, vars: &BTreeMap<String, String>) -> Redactor {
+    let env = load_frozen_config(layout, run).map(|loaded| loaded.config.env).unwrap_or_default();
+    Redactor::new(&env, vars)
 }
 
 /// Returns an id for a run, which begins with the time.

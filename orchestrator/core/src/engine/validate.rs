@@ -56,6 +56,7 @@ impl Session {
             tree_left: self.state.workspace.tree_left.clone(),
             disk: self.store.disk().clone(),
             snapshot_file: self.layout().snapshot(&self.run),
+            secret_files: self.secret_files(),
             pinned: Arc::clone(&self.pinned),
             artefacts: self.state.workspace.artefacts.clone(),
             changes: None,

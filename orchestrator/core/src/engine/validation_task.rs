@@ -18,6 +18,7 @@ use super::execution::{Execution, WaitEnd};
 use super::observation::KnownTree;
 use super::observe::{observe_evidence, scan};
 use super::protection::{ProtectedState, Protection};
+use super::secret_files::SecretFiles;
 use super::stop::{StopRequests, stop_requested};
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
@@ -48,6 +49,7 @@ pub(super) struct ValidationTask {
     pub(super) evidence: EvidenceHistory,
     pub(super) disk: Disk,
     pub(super) snapshot_file: PathBuf,
+    pub(super) secret_files: SecretFiles,
     pub(super) pinned: Arc<PinnedPaths>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
@@ -269,7 +271,8 @@ impl ValidationTask {
             None => None,
         };
         let json = encoded.unwrap_or_else(|| before.to_json());
-        self.disk.write_unsynced(&self.snapshot_file, json.as_bytes())?;
+        let content = self.secret_files.seal(json.as_bytes())?;
+        self.disk.write_unsynced(&self.snapshot_file, &content)?;
         Ok(())
     }
 

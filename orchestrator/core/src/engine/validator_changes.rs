@@ -241,7 +241,8 @@ impl Session {
         }
         let file = self.layout().snapshot(&self.run);
         let kept = read_file(&file, LARGEST_SNAPSHOT, SymlinkPolicy::Follow).ok();
-        let kept = kept.and_then(|json| TreeSnapshot::from_json(&json));
+        let json = kept.as_deref().and_then(|kept| self.store.key().unseal(kept));
+        let kept = json.and_then(|json| TreeSnapshot::from_json(&json));
         let Some(before) = kept.filter(|kept| state.workspace.is_same_tree(kept.digest().as_str()))
         else {
             return Ok(None);

@@ -164,6 +164,7 @@ impl State {
         self.deliver_answers(iteration, controls);
         self.attempt = attempt;
         self.agent.retrying = false;
+        self.agent.has_worked = false;
         self.agent.context = None;
         self.running = Some(RunningIteration {
             iteration,
@@ -255,6 +256,7 @@ impl State {
         self.process.iterations_ended = self.process.iterations_ended.saturating_add(1);
         self.count_done_statements(record);
         self.agent.count_failure(outcome);
+        self.agent.has_worked = tool_calls.is_some_and(|calls| calls > 0);
         if outcome.is_regular() {
             // It has read the older notes, and left those that the next iteration needs.
             self.notes.retain(|note| note.iteration == running.iteration);

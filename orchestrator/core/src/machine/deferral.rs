@@ -10,6 +10,8 @@ use super::transition::Transition;
 const FIRST_DEFERRAL_MS: u64 = 30_000;
 /// The longest such wait.
 const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
+/// So many refusals in a row are tried again when the provider says; after that no sooner than without a time.
+const MOST_TIMED_DEFERRALS: u32 = 5;
 
 /// Waits until the provider accepts requests again, if that is not too long.
 pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u64>) {
@@ -40,12 +42,15 @@ pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u
 pub(super) fn retry_at(next: &Transition, until_ms: Option<u64>) -> u64 {
     let now = next.now.unix_ms;
     let deferrals = next.state.agent.deferrals;
-    let doubled = FIRST_DEFERRAL_MS
-        .saturating_mul(1 << deferrals.saturating_sub(1).min(16))
-        .min(LONGEST_DEFERRAL_MS);
+    let after = |deferrals: u32| {
+        let doubled = FIRST_DEFERRAL_MS.saturating_mul(1 << deferrals.saturating_sub(1).min(16));
+        now.saturating_add(doubled.min(LONGEST_DEFERRAL_MS))
+    };
     // A time in the past means at once. A second one in a row means that the clocks differ.
-    until_ms
-        .filter(|until| *until > now || deferrals <= 1)
-        .unwrap_or_else(|| now.saturating_add(doubled))
-        .max(now)
+    let Some(until) = until_ms.filter(|until| *until > now || deferrals <= 1) else {
+        return after(deferrals);
+    };
+    // Sessions that are refused use up no iteration, so that nothing else bounds how often they are started.
+    let further = deferrals.saturating_sub(MOST_TIMED_DEFERRALS);
+    if further == 0 { until.max(now) } else { until.max(after(further)) }
 }

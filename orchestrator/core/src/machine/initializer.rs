@@ -39,12 +39,12 @@ impl State {
 
     /// Counts an iteration of the initializer that came to an end.
     pub(super) fn count_initializer_attempt(&mut self, outcome: &IterationOutcome) {
-        let counts = !matches!(
-            outcome,
-            IterationOutcome::Deferred { .. }
-                | IterationOutcome::Interrupted
-                | IterationOutcome::StoppedEarly { reason: CancelReason::Pause }
-        );
+        let counts = match outcome {
+            IterationOutcome::Deferred { .. } => self.agent.has_worked,
+            IterationOutcome::Interrupted
+            | IterationOutcome::StoppedEarly { reason: CancelReason::Pause } => false,
+            _ => true,
+        };
         self.initializer.attempts = self.initializer.attempts.saturating_add(u32::from(counts));
     }
 }

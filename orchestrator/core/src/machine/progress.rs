@@ -44,6 +44,9 @@ impl State {
             workspace.tree.clone_from(tree);
             workspace.tree_left = None;
             workspace.tree_since = *iteration;
+            // Later, or after a restart, people may have changed it.
+            let is_first = !self.process.resumed && !workspace.observed_since_validation;
+            self.agent.has_worked |= is_first;
         }
         workspace.observed_since_validation = true;
         workspace.changed_since_validation |=

@@ -238,6 +238,8 @@ pub struct AgentState {
     pub last_error: Option<LastError>,
     /// Consecutive refusals by the provider.
     pub deferrals: u32,
+    /// The last session did something of which the run knows: it called a tool, or the work was another one after it.
+    pub has_worked: bool,
     /// The model that was used last, if the agent reports it.
     pub model: Option<String>,
     /// How full the context of the last iteration is, if the agent reports it.
@@ -398,13 +400,17 @@ impl State {
         self.validation.rejection.as_ref().map_or(0, |rejection| rejection.times)
     }
 
-    /// Whether the last iteration is begun again: the provider refused requests, another agent took over, or
-    /// it was cancelled for a pause.
+    /// Whether the last iteration is begun again: it was cancelled for a pause, or it ended before its agent did
+    /// anything, because the provider refused requests or another agent took over. A session that worked has used its
+    /// iteration, whatever its agent says of its end: else an agent could have any number of them.
     #[must_use]
     pub const fn repeats_iteration(&self) -> bool {
-        self.agent.retrying
-            || self.was_cancelled_by_pause()
-            || matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. }))
+        self.was_cancelled_by_pause() || (!self.agent.has_worked && self.could_not_work())
+    }
+
+    /// Whether the agent of the last iteration says, or showed, that it could not work.
+    const fn could_not_work(&self) -> bool {
+        self.agent.retrying || matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. }))
     }
 
     /// Whether a claim is pending, or was rejected and has to be made again: only evidence and

@@ -195,6 +195,7 @@ impl World {
             assert_eq!(expected, self.state, "a preview changed more than the time");
         }
         assert!(self.state.notes.len() <= 16, "more notes than an iteration is given");
+        self.check_sessions();
         let taken_over = |state: &State| state.agent.fallback.len();
         let resumed = new.iter().any(|record| matches!(record, Record::RunResumed { .. }));
         assert!(
@@ -203,6 +204,26 @@ impl World {
         );
         if matches!(before.latch, Latch::Claimed { .. }) {
             assert_ne!(self.state.latch, Latch::Open, "a pending claim was lost");
+        }
+    }
+
+    /// A session that called a tool has used its iteration, unless a person cancelled it for a pause.
+    fn check_sessions(&self) {
+        let mut last_that_worked = None;
+        let mut current = 0;
+        for record in &self.journal {
+            match record {
+                Record::IterationStarted { iteration, .. } => {
+                    assert_ne!(Some(*iteration), last_that_worked, "two sessions in one iteration");
+                    current = *iteration;
+                }
+                Record::IterationEnded { outcome, tool_calls: Some(1..), .. }
+                    if outcome.cancel_reason() != Some(CancelReason::Pause) =>
+                {
+                    last_that_worked = Some(current);
+                }
+                _ => {}
+            }
         }
     }
 

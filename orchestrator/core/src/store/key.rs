@@ -65,12 +65,9 @@ impl Key {
         blake3::keyed_hash(&self.0, text)
     }
 
-    /// Masks bytes, or takes the mask off: without the key they cannot be read. A nonce serves once.
-    pub(super) fn mask(&self, nonce: &[u8], bytes: &mut [u8]) {
-        let mut stream = vec![0; bytes.len()];
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(b"mask\0").update(nonce).finalize_xof().fill(&mut stream);
-        bytes.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
+    /// Returns another key for one purpose.
+    pub(super) fn derive(&self, context: &str) -> [u8; BYTES] {
+        blake3::derive_key(context, &self.0)
     }
 
     /// Returns the file with this key, to be kept as it is.

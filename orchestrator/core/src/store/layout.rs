@@ -11,6 +11,8 @@ pub struct Layout {
 impl Layout {
     /// The name of a run's resolved configuration.
     pub const CONFIG: &str = "config.toml";
+    /// The name of a run's resolved configuration with its secrets, sealed; missing if it has none.
+    pub const SEALED_CONFIG: &str = "config.sealed";
     /// The name of the file with what protected paths were when the run began.
     pub const BASELINE: &str = "baseline.json";
     /// The name of the file with what the files that agents read were when the run first needed them.
@@ -109,7 +111,8 @@ impl Layout {
         self.run(run).join("log.jsonl")
     }
 
-    /// Returns a run's resolved configuration.
+    /// Returns a run's resolved configuration, for people: its secrets are masked. Programs take
+    /// [`read_run_config`](super::read_run_config).
     #[must_use]
     pub fn config(&self, run: &str) -> PathBuf {
         self.run(run).join(Self::CONFIG)

@@ -10,7 +10,7 @@
 //! latch                the run in question and how far its completion has come
 //! runs/<run>/journal.jsonl
 //! runs/<run>/heartbeat the runtime between two records, for a start that is killed
-//! runs/<run>/config.toml
+//! runs/<run>/config.toml, config.sealed (with its secrets)
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
 //! memory/{state.json,before-…,archive-…}  what iterations left in words
@@ -40,8 +40,10 @@ mod mirror;
 mod orphans;
 mod owner;
 mod prune;
+mod run_config;
 mod run_reader;
 mod runs;
+mod sealed;
 mod series;
 mod signed_line;
 mod state_store;
@@ -67,6 +69,7 @@ pub use memory_files::MemoryFiles;
 pub use orphans::OrphanReport;
 pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use prune::{EndedRun, ended_runs, remove_ended_runs};
+pub use run_config::read_run_config;
 pub use run_reader::RunReader;
 pub use runs::{LoadedRun, list_runs, read_run};
 pub use series::{Series, SeriesFiles, SeriesLock, read_series};

@@ -150,6 +150,10 @@ impl Store {
         signed_line::verify(&self.key, line)
     }
 
+    pub(crate) const fn key(&self) -> &Key {
+        &self.key
+    }
+
     /// Returns a digest keyed by this state's key, in hexadecimal.
     #[must_use]
     pub fn keyed_digest(&self, bytes: &[u8]) -> String {
@@ -195,8 +199,8 @@ impl Store {
         let mut found = fold.into_stored_run(&latch.run, torn);
         Heartbeat::new(&self.layout, &latch.run, &self.key).charge(&mut found);
         let folder = self.layout.run(&latch.run);
-        let files =
-            [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
+        let files = [Layout::CONFIG, Layout::SEALED_CONFIG, Layout::BASELINE, Layout::INPUTS]
+            .map(|name| folder.join(name));
         let files: Vec<Option<GuardedFile>> = files
             .into_iter()
             .map(|path| GuardedFile::read(&self.disk, path))

@@ -86,7 +86,6 @@ struct FileRecord {
 #[derive(Serialize, Deserialize)]
 struct SealedVersion {
     digest: String,
-    nonce: String,
     text: String,
 }
 
@@ -140,7 +139,7 @@ impl TrustStore {
             let known = store.read::<FileRecord>(key, &path)?;
             let mut versions = known.map(|record| record.versions).unwrap_or_default();
             versions.retain(|version| version.digest != digest);
-            versions.push(seal(key, digest, text, &path)?);
+            versions.push(seal(key, digest, text)?);
             let excess = versions.len().saturating_sub(MOST_VERSIONS);
             versions.drain(..excess);
             store.write(key, &path, &FileRecord { path: escape(file), order, versions })
@@ -294,20 +293,13 @@ fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn seal(key: &Key, digest: &str, text: &str, path: &Path) -> Result<SealedVersion, StateError> {
-    let mut nonce = [0; 16];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| std::io::Error::other(error.to_string()))
-        .map_err(StateError::io("write", path))?;
-    let mut bytes = text.as_bytes().to_vec();
-    key.mask(&nonce, &mut bytes);
-    Ok(SealedVersion { digest: digest.to_owned(), nonce: to_hex(&nonce), text: to_hex(&bytes) })
+fn seal(key: &Key, digest: &str, text: &str) -> Result<SealedVersion, StateError> {
+    Ok(SealedVersion { digest: digest.to_owned(), text: to_hex(&key.seal(text.as_bytes())?) })
 }
 
 fn unseal(key: &Key, version: &SealedVersion) -> Option<String> {
-    let mut bytes = from_hex(&version.text)?;
-    key.mask(&from_hex(&version.nonce)?, &mut bytes);
-    String::from_utf8(bytes).ok()
+    let sealed = from_hex(&version.text)?;
+    String::from_utf8(key.unseal(&sealed)?.into_owned()).ok()
 }
 
 fn to_hex(bytes: &[u8]) -> String {

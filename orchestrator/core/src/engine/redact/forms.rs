@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use super::canonical::Canonical;
+use ralph_orchestrator_config::SHORTEST_SECRET as SHORTEST;
 
-/// Shorter values would be found in text that has nothing to do with them.
-const SHORTEST: usize = 6;
 /// What escapes leave of a value must have so many bytes at least.
 const SHORTEST_CANONICAL: usize = 4;
 /// What a cut leaves of a secret is found if it has so many bytes at least, or a quarter of them.

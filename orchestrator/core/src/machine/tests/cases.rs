@@ -174,6 +174,72 @@ fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
     }
 }
 
+/// An agent could say of each of its sessions that the provider refuses further requests.
+#[test]
+fn a_session_that_worked_before_it_was_refused_has_used_its_iteration() {
+    for (tool_calls, tree, iteration) in [(Some(0), "t0", 1), (Some(1), "t0", 2), (None, "t1", 2)] {
+        for max_iterations in [1, 2] {
+            let mut options = fresh();
+            options.limits.max_iterations = Some(max_iterations);
+            let mut world = World::default();
+            world.feed(Input::Started(StartOptions { fresh: options }));
+            world.observe(vec![], "t0");
+            world.prepare();
+            let until = Some(world.now.unix_ms + 1_000);
+            let end = IterationEnd { tool_calls, ..ended(deferred(until)) };
+            world.end(end, vec![], observation(tree));
+            if iteration > max_iterations {
+                assert_eq!(world.finished(), Some(StopReason::MaxIterations));
+                continue;
+            }
+            assert!(world.last.iter().any(|effect| matches!(effect, Effect::WaitUntil(_))));
+            world.feed(Input::WaitFinished);
+            world.prepare();
+            assert_eq!(world.state.iterations, iteration, "{tool_calls:?} {tree}");
+        }
+    }
+}
+
+#[test]
+fn what_people_change_after_a_refused_session_is_no_work_of_its_agent() {
+    let mut world = World::started();
+    world.observe(vec![], "t0");
+    world.iterate(deferred(Some(100_000)), vec![], "t0");
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.now.unix_ms = 200_000;
+    world.observe(vec![], "t1");
+    world.prepare();
+    assert_eq!((world.state.iterations, world.state.attempt), (1, 2));
+}
+
+#[test]
+fn an_agent_that_took_over_from_one_that_worked_begins_the_next_iteration() {
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
+    world.observe(vec![], "t0");
+    world.iterate(failed(ErrorClass::Unavailable), vec![], "t1");
+    world.feed(Input::WaitFinished);
+    world.prepare();
+    assert_eq!((world.state.iterations, world.state.attempt), (2, 1));
+}
+
+#[test]
+fn refusals_that_never_end_are_tried_again_later_each_time_whatever_the_provider_says() {
+    let mut world = World::started();
+    world.observe(vec![], "t0");
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        world.iterate(deferred(Some(world.now.unix_ms + 1_000)), vec![], "t0");
+        let wait = world.last.iter().find_map(|effect| match effect {
+            Effect::WaitUntil(until) => Some(until.saturating_sub(world.now.unix_ms) / 1_000),
+            _ => None,
+        });
+        waits.push(wait.unwrap());
+        world.now.unix_ms += 3_600_000;
+    }
+    assert_eq!(waits, [0, 0, 0, 0, 0, 30, 60, 120]);
+}
+
 #[test]
 fn a_wait_that_is_too_long_needs_a_human() {
     let mut world = World::started();

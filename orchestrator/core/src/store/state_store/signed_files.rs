@@ -1,9 +1,18 @@
 //! Files of a run that are signed like lines of its journal.
 
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
 use super::Store;
 use crate::store::error::StateError;
 use crate::store::guarded_file::GuardedFile;
 use crate::store::signed_line;
+
+/// A JSON object that no search finds anything in, in base64.
+#[derive(Serialize, Deserialize)]
+struct SealedObject {
+    sealed: String,
+}
 
 impl Store {
     /// Reads the JSON object that the open run stores under this name; `None` if there is none.
@@ -18,7 +27,24 @@ impl Store {
         let text = String::from_utf8(bytes).map_err(|_| broken())?;
         let line = text.strip_suffix('\n').ok_or_else(broken)?;
         signed_line::verify(&self.key, line).ok_or_else(broken)?;
-        Ok(Some(line.to_owned()))
+        let Ok(SealedObject { sealed }) = serde_json::from_str(line) else {
+            return Ok(Some(line.to_owned()));
+        };
+        let sealed = BASE64.decode(sealed.as_bytes()).map_err(|_| broken())?;
+        let object = self.key.unseal(&sealed).ok_or_else(broken)?;
+        Ok(Some(String::from_utf8(object.into_owned()).map_err(|_| broken())?))
+    }
+
+    /// Stores this JSON object as [`write_signed_file`](Self::write_signed_file) does, sealed: it has secrets in it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write_sealed_file(&mut self, name: &str, object: &str) -> Result<(), StateError> {
+        let sealed = SealedObject { sealed: BASE64.encode(&self.key.seal(object.as_bytes())?) };
+        let object = serde_json::to_string(&sealed).map_err(|error| {
+            StateError::damaged(&self.layout.root().join(name), error.to_string())
+        })?;
+        self.write_signed_file(name, &object)
     }
 
     /// Stores this JSON object durably, in place of the previous one; in a run that has no record yet, from
