@@ -164,7 +164,7 @@ impl<'a> Sender<'a> {
         loop {
             // Between two items nobody holds the run, and the next one must find it free.
             if SeriesLock::holder(self.layout()).is_none() {
-                match Store::open(self.layout().clone()) {
+                match Store::open_for_control(self.layout().clone()) {
                     Err(StateError::Busy { .. }) => {}
                     opened => return self.store(opened?),
                 }

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use ralph_orchestrator_backlog::BacklogError;
 use ralph_orchestrator_bench::job::JobError;
@@ -14,6 +16,7 @@ use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_git::GitError;
 use rustix::io::Errno;
 
+use crate::context::shell_word;
 use crate::render::config_errors;
 use crate::render::terminal::fold;
 use crate::render::text::escape;
@@ -206,9 +209,34 @@ impl From<StateError> for CommandError {
                 ErrorKind::Damaged,
                 "nothing was started; `ralph-orchestrator reset` deletes the run state",
             ),
-            StateError::Io { source, .. } => (ErrorKind::Internal, io_hint(source)),
+            StateError::Io { path, source, .. } => {
+                let hint = match source.kind() {
+                    io::ErrorKind::PermissionDenied => mode_to_restore(path),
+                    _ => io_hint(source).to_owned(),
+                };
+                return Self::new(ErrorKind::Internal, error).hinted(hint);
+            }
         };
         Self::new(kind, error).hinted(hint)
+    }
+}
+
+/// Names the mode that gives the user access to a path of the state again.
+fn mode_to_restore(path: &Path) -> String {
+    let ways: Vec<&Path> = path.ancestors().collect();
+    let closed = ways.into_iter().rev().find_map(|part| {
+        let found = std::fs::symlink_metadata(part).ok()?;
+        let mode = if found.is_dir() { 0o700 } else { 0o600 };
+        (!found.is_symlink() && found.mode() & mode != mode).then_some((mode, part))
+    });
+    match closed {
+        Some((mode, part)) => format!(
+            "`chmod {mode:o} {}` restores its mode; then try again: nothing that was recorded is lost",
+            shell_word(part)
+        ),
+        None => "make it and the folders above it yours again (`chown`), then try again: nothing that was recorded \
+                 is lost"
+            .to_owned(),
     }
 }
 
@@ -224,8 +252,8 @@ fn io_hint(error: &io::Error) -> &'static str {
         Some(Errno::MFILE | Errno::NFILE) => {
             "raise the number of files that may be open (`ulimit -n`), then run again: nothing that was recorded is lost"
         }
-        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
-            "fix its permissions, then run again: nothing that was recorded is lost"
+        Some(Errno::ROFS) => {
+            "make its file system writable, then run again: nothing that was recorded is lost"
         }
         _ => {
             "free disk space or fix permissions, then run again: nothing that was recorded is lost"
@@ -341,7 +369,8 @@ mod tests {
             (Errno::NOSPC, "free disk space, "),
             (Errno::FBIG, "`ulimit -f`"),
             (Errno::MFILE, "`ulimit -n`"),
-            (Errno::ROFS, "fix its permissions"),
+            (Errno::ROFS, "make its file system writable"),
+            (Errno::ACCESS, "(`chown`)"),
             (Errno::IO, "free disk space or fix permissions"),
         ] {
             let source = io::Error::from(errno);
@@ -351,6 +380,32 @@ mod tests {
             let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
             assert!(hint.contains(asks) && hint.contains("nothing that was recorded is lost"));
         }
+    }
+
+    #[test]
+    fn what_may_not_be_entered_is_answered_by_the_mode_to_restore() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("a state");
+        std::fs::create_dir(&state).unwrap();
+        let key = state.join("key");
+        std::fs::write(&key, "x").unwrap();
+        let close = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let hint = |path: &Path| {
+            let source = io::ErrorKind::PermissionDenied.into();
+            let error = StateError::Io { action: "read", path: path.to_owned(), source };
+            CommandError::from(error).hints.join(" ")
+        };
+        close(&key, 0o400);
+        assert!(hint(&key).starts_with(&format!("`chmod 600 '{}'`", key.display())));
+        close(&state, 0o500);
+        for path in [&key, &state.join("runs/gone"), &state] {
+            let expected = format!("`chmod 700 '{}'` restores its mode;", state.display());
+            assert!(hint(path).starts_with(&expected), "{}", hint(path));
+        }
+        close(&state, 0o700);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod next_step;
 mod notices;
 mod orphans;
 mod output;
+mod output_place;
 mod own_locks;
 mod plugins;
 mod presets;

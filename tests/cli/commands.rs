@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::environment::TestEnvironment;
+use ralph_orchestrator_core::store::{Disk, Layout, Lock, Work};
+use rustix::process::Signal;
+
+use crate::environment::{TestEnvironment, eventually};
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 
@@ -202,6 +205,81 @@ fn reset_asks_first_and_forgets_only_the_runs() {
     assert!(env.path("done").exists());
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_reset_that_is_killed_leaves_no_damaged_state() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(0);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    let large = env.state().join("runs").join(run).join("iterations/large");
+    fs::create_dir(&large).unwrap();
+    (0..20_000).for_each(|file| fs::write(large.join(file.to_string()), "").unwrap());
+    let mut running = env.start(&["reset", "--yes"]);
+    let begun = env.state().join("deletion.json");
+    eventually("it has begun", || begun.exists() || running.child.try_wait().unwrap().is_some());
+    running.signal(Signal::KILL);
+    drop(running.wait());
+    env.ralph(&["status"]).expect(0).says("no run");
+    assert!(!env.state().join("key").exists() && !begun.exists());
+    env.run().expect(0);
+}
+
+#[test]
+fn stop_ends_runs_and_nothing_else_that_holds_a_state() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(0);
+    // This process holds it: a signal would end the test.
+    for (work, name) in
+        [(Work::Reset, "`reset`"), (Work::Prune, "`runs prune`"), (Work::Rollback, "`rollback`")]
+    {
+        let held = Lock::take(&Disk::default(), &Layout::new(env.state()), work).unwrap();
+        env.ralph(&["stop"]).expect(0).says("no run is active").says(name);
+        env.ralph(&["run", "--restart"]).expect(75).says(name);
+        drop(held);
+    }
+}
+
+/// What an agent leaves in the workspace to have a command write elsewhere.
+#[test]
+fn no_command_writes_through_a_link_of_the_agent() {
+    let env = TestEnvironment::new();
+    let outside = env.root().join("outside");
+    fs::create_dir(&outside).unwrap();
+    for name in ["0001.json", "page.html"] {
+        fs::write(outside.join(name), "mine").unwrap();
+    }
+    let kept = || {
+        let entries = fs::read_dir(&outside).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| fs::read_to_string(path).unwrap()).collect::<Vec<_>>()
+            == ["mine", "mine"]
+    };
+    env.agent.default_call().script(&format!("ln -s '{}' out; touch done\n", outside.display()));
+    env.agent.default_call().out(DONE);
+    env.run().expect(0);
+    for args in [
+        &["export", "out"][..],
+        &["export", "out/deep"],
+        &["export", "--otlp", "out/trace.json"],
+        &["report", "--html", "out/page.html"],
+        &["man", "out"],
+        &["plugin", "new", "mine", "--kind", "detector", "--path", "out/mine"],
+        &["prompts", "eject", "coder", "--set", "prompts.paths=[\"out/{name}.md\"]"],
+        &["-c", "out/ralph.toml", "init", "--no-run", "--goal", "x", "--", "true"],
+    ] {
+        env.ralph(args).expect(64).says("is a link, and an agent could have made it");
+        assert!(kept(), "{args:?}");
+    }
+    // A file with its name gives way.
+    std::os::unix::fs::symlink(outside.join("page.html"), env.path("page.html")).unwrap();
+    env.ralph(&["report", "--html", "page.html"]).expect(0);
+    fs::create_dir(env.path("transcripts")).unwrap();
+    std::os::unix::fs::symlink(outside.join("0001.json"), env.path("transcripts/0001.json"))
+        .unwrap();
+    env.ralph(&["export", "transcripts"]).expect(0);
+    assert!(kept() && env.path("transcripts/0001.json").symlink_metadata().unwrap().is_file());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::environment::{Ended, Running, TestEnvironment};
@@ -124,16 +125,51 @@ fn a_file_that_may_not_be_read() {
     open(env.workspace());
     env.write_mode("ralph.toml", 0);
     let is_root = rustix::process::geteuid().is_root();
-    let ended = if is_root { as_nobody(&env) } else { env.run() };
+    let ended = if is_root { as_nobody(&env, "run") } else { env.run() };
     insta::assert_snapshot!("permission_denied", message(&env, &ended));
 }
 
+#[test]
+fn a_state_that_may_not_be_entered() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    env.run().expect(0);
+    let state = env.state();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        // Whom it belongs to is not what nobody lacks.
+        state.ancestors().take_while(|path| path.starts_with(env.root())).for_each(|path| {
+            mode(path, 0o755);
+        });
+    }
+    for (path, to_restore) in
+        [(state.clone(), 700), (state.join("key"), 600), (state.join("owner.json"), 600)]
+    {
+        let before = fs::metadata(&path).unwrap().permissions();
+        mode(&path, 0);
+        for command in ["status", "run"] {
+            let ended = if is_root { as_nobody(&env, command) } else { env.ralph(&[command]) };
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            let hint = format!("`chmod {to_restore} {}` restores its mode", path.display());
+            assert!(said.replace('\n', " ").contains(&hint), "{command}: {hint} in {said}");
+            assert!(!said.contains("reset"), "{command}: {said}");
+        }
+        fs::set_permissions(&path, before).unwrap();
+    }
+}
+
 /// Root may read every file, and nobody may not.
-fn as_nobody(env: &TestEnvironment) -> Ended {
+fn as_nobody(env: &TestEnvironment, subcommand: &str) -> Ended {
     let program = env.root().join("ralph-orchestrator");
     fs::copy(env!("CARGO_BIN_EXE_ralph-orchestrator"), &program).unwrap();
     let mut command: Command = env.program("setpriv".as_ref());
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).arg("run");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .arg(subcommand);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::new(command.spawn().expect("setpriv; install it: apt-get install util-linux")).wait()
 }

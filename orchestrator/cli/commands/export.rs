@@ -8,13 +8,13 @@ use ralph_orchestrator_core::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
 
-use super::report::write_whole;
 use super::{block_on, run_selection};
 use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::output_place::{create_folder, write_whole};
 use crate::render::text::{count, len};
 use crate::telemetry::{Collector, read_transcript};
 
@@ -47,7 +47,7 @@ pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, Command
     let (layout, run) = (&selected.layout, &selected.found.run);
     let last = selected.found.state.iterations;
     if let Some(folder) = &args.folder {
-        write_trajectories(layout, run, &entries, last, folder)?;
+        write_trajectories(layout, run, &entries, last, &create_folder(folder)?)?;
         let folder = folder.display();
         output::result(&match last {
             1 => format!("wrote 1 trajectory to {folder} (run {run})"),
@@ -95,7 +95,7 @@ fn is_url(target: &str) -> bool {
 fn write(trace: &Trace, path: &Path) -> Result<(), CommandError> {
     let mut requests = trace.requests(env!("CARGO_PKG_VERSION"), RequestSize::UNLIMITED);
     let whole = requests.next().unwrap_or_default();
-    write_whole(path, format!("{whole}\n").as_bytes())
+    write_whole(path, format!("{whole}\n").as_bytes(), 0o600)
 }
 
 fn send(context: &Context, trace: &Trace, target: &str) -> Result<(), CommandError> {

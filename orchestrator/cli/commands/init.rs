@@ -22,6 +22,7 @@ pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
 use crate::output;
+use crate::output_place::write_whole;
 use check::ProposedChecks;
 use preset::PresetFolder;
 use ralph_validator_command::find_script;
@@ -219,8 +220,7 @@ fn write_config(
             .replace("@COST@", agent.cost),
     };
     if args.force {
-        let disk = ralph_orchestrator_core::store::Disk::default();
-        disk.write_atomically(file, text.as_bytes(), 0o644)?;
+        write_whole(file, text.as_bytes(), 0o644)?;
     } else if !create_new(file, &text)? {
         let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));

@@ -1,8 +1,10 @@
 //! `man`
 
+use std::fs;
 use std::path::PathBuf;
 
 use crate::error::{CommandError, exit};
+use crate::output_place::{create_folder, write_whole};
 use crate::{help, output};
 
 #[derive(Debug, clap::Args)]
@@ -14,8 +16,14 @@ pub(crate) struct ManArgs {
 pub(crate) fn man(args: &ManArgs) -> Result<u8, CommandError> {
     let folder = &args.folder;
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(help::command(), folder).map_err(failed)?;
+    create_folder(folder)?;
+    let drafts = tempfile::tempdir().map_err(failed)?;
+    clap_mangen::generate_to(help::command(), drafts.path()).map_err(failed)?;
+    for draft in fs::read_dir(drafts.path()).map_err(failed)? {
+        let draft = draft.map_err(failed)?;
+        let page = fs::read(draft.path()).map_err(failed)?;
+        write_whole(&folder.join(draft.file_name()), &page, 0o644)?;
+    }
     output::result(&format!("wrote the manual pages to {}", folder.display()));
     Ok(exit::OK)
 }

@@ -90,11 +90,6 @@ fn eject(prompts: &Prompts, role: Role) -> Result<(), CommandError> {
         let message = "`prompts.paths` names no file, only \"built-in\"";
         return Err(CommandError::config(message).hinted("add a path with `{name}` before it"));
     };
-    if let Some(folder) = path.parent() {
-        let failed =
-            |error| CommandError::user(format!("cannot make {}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
     if !create_new(&path, built_in_prompt(prompts, role))? {
         let message = format!("{} already exists; nothing was written", path.display());
         return Err(CommandError::user(message));

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_core::store::Disk;
-
 use super::run_selection;
 use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::output_place::write_whole;
 use crate::receipts::{self, KeyFiles};
 use crate::render::text::shorten_home;
 use crate::{help, output};
@@ -63,7 +62,7 @@ pub(crate) fn receipt(file: &ConfigFile, args: &ReceiptArgs) -> Result<u8, Comma
     let text = receipts::sign(&statement, &key)?;
     match &args.out {
         Some(out) => {
-            Disk::default().write_atomically(out, text.as_bytes(), 0o644)?;
+            write_whole(out, text.as_bytes(), 0o644)?;
             output::info(&format!("wrote {}", shorten_home(out)));
         }
         None => output::raw(text.as_bytes()),

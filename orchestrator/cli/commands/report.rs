@@ -1,9 +1,6 @@
 //! `report`
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-
-use tempfile::NamedTempFile;
+use std::path::PathBuf;
 
 use super::{block_on, run_selection};
 use crate::args::SetArgs;
@@ -11,6 +8,7 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::output_place::write_whole;
 use crate::render::text::{bytes, len};
 use crate::report::{RunReport, render_page};
 
@@ -36,24 +34,8 @@ pub(crate) fn report(file: &ConfigFile, args: &ReportArgs) -> Result<u8, Command
     let configured = context.loaded.config.run.workspace.clone();
     let page = block_on(report.finish(&selected, configured, &context.vars))?;
     let page = render_page(&page).map_err(CommandError::internal)?;
-    write_whole(&args.html, page.as_bytes())?;
+    write_whole(&args.html, page.as_bytes(), 0o600)?;
     let (path, size) = (args.html.display(), bytes(len(page.as_bytes())));
     output::result(&format!("wrote {path}, {size} (run {})", selected.found.run));
     Ok(exit::OK)
-}
-
-/// Writes a file whole, or not at all.
-pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), CommandError> {
-    let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let message =
-            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
-        return Err(CommandError::user(message));
-    }
-    let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `reset`
 
 use ralph_orchestrator_core::engine::remove_scratch_dirs;
-use ralph_orchestrator_core::store::{self, Layout};
+use ralph_orchestrator_core::store::{self, Disk, Layout};
 
 use super::run_selection::{layouts, list_all};
 use crate::args::SetArgs;
@@ -44,7 +44,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
-    for note in store::reset(&layout, &end_orphans)?.notes {
+    for note in store::reset(&Disk::default(), &layout, &end_orphans)?.notes {
         output::info(&note);
     }
     remove_scratch_dirs(&listed.unwrap_or_default());

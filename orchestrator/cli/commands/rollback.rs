@@ -1,8 +1,10 @@
 //! `rollback`
 
+use std::io;
+
 use jiff::Timestamp;
 use ralph_orchestrator_core::engine::bookkeeping_paths;
-use ralph_orchestrator_core::store::{Disk, Lock};
+use ralph_orchestrator_core::store::{Disk, Lock, PendingRollback, Rollbacks, Work};
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
@@ -62,28 +64,75 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
         print_list(&checkpoints?, args.json);
         return Ok(exit::OK);
     };
+    let outcome = restore(&context, to, args.run.as_deref())?;
+    let run = args.run.as_ref().map(|run| format!(" --run {run}")).unwrap_or_default();
+    print_outcome(&outcome, &context::invocation(file), &run, args.json);
+    Ok(exit::OK)
+}
+
+/// Finishes the rollback that was interrupted, if one was: some files are old, and some are new.
+///
+/// # Errors
+/// It cannot be finished; the message says how it was to be.
+pub(crate) fn finish_interrupted(context: &Context) -> Result<(), CommandError> {
+    let Ok(layout) = context.layout() else { return Ok(()) };
+    let Some(pending) = Rollbacks::read(&Disk::default(), &layout)?.pending else { return Ok(()) };
+    let context = git::enter_existing(context.clone())?;
+    let PendingRollback { run, to } = pending;
+    let to = parse_name(&to).map_err(CommandError::internal)?;
+    let outcome = restore(&context, to, Some(&run))?;
+    let saved = outcome.saved.map(|saved| format!("; what was there is checkpoint {}", saved.name));
+    output::info(&format!(
+        "finished the rollback to checkpoint {to}, which was interrupted{}",
+        saved.unwrap_or_default()
+    ));
+    Ok(())
+}
+
+/// Makes the workspace's files what a checkpoint has. It is recorded before the first file is changed and after the
+/// last, so that an interrupted one can be finished.
+fn restore(
+    context: &Context,
+    to: CheckpointName,
+    run: Option<&str>,
+) -> Result<RollbackOutcome, CommandError> {
     let layout = context.layout()?;
+    let disk = Disk::default();
     // Held until the end: no run begins meanwhile.
-    let _state = Lock::take(&Disk::default(), &layout)?;
+    let _state = Lock::take(&disk, &layout, Work::Rollback)?;
     let _workspace = context.lock_workspace()?;
     // What the work on a backlog has led to is not undone with the files.
     let kept = bookkeeping_paths(&context.loaded.config)
         .map_err(|error| CommandError::config(format!("run.bookkeeping: {error}")))?;
     let outcome = block_on(async {
-        let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
+        let stored = StoredRepository::open(context, run).await?;
+        let (disk, layout) = (disk.clone(), layout.clone());
         blocking(move || {
             let is_kept = |path: &RepoPath| kept.contains(path.as_path());
             let StoredRepository { repository, run, .. } = &stored;
+            let begin = |saved: Option<&Checkpoint>| {
+                let mut rollbacks = Rollbacks::read(&disk, &layout).map_err(io::Error::other)?;
+                let id = String::from(run.clone());
+                if let Some(Checkpoint { name, commit, .. }) = saved
+                    && let CheckpointName::BeforeRollback(number) = name
+                {
+                    rollbacks.add_saved(&id, *number, commit.to_string());
+                }
+                rollbacks.pending = Some(PendingRollback { run: id, to: to.to_string() });
+                rollbacks.write(&disk, &layout).map_err(io::Error::other)
+            };
             let guard = RollbackGuard::SaveFirst;
-            let mut outcome = repository.rollback_except(run, to, guard, &is_kept)?;
+            let mut outcome = repository.rollback_except(run, to, guard, &is_kept, &begin)?;
             outcome.files.iter_mut().for_each(|file| file.path = stored.mask_path(&file.path));
             Ok::<_, CommandError>(outcome)
         })
         .await
     })??;
-    let run = args.run.as_ref().map(|run| format!(" --run {run}")).unwrap_or_default();
-    print_outcome(&outcome, &context::invocation(file), &run, args.json);
-    Ok(exit::OK)
+    let mut rollbacks = Rollbacks::read(&disk, &layout)?;
+    if rollbacks.pending.take().is_some() {
+        rollbacks.write(&disk, &layout)?;
+    }
+    Ok(outcome)
 }
 
 fn print_list(checkpoints: &[Checkpoint], is_json: bool) {

@@ -16,7 +16,7 @@ use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
 use crate::args::SetArgs;
-use crate::commands::{block_on, init};
+use crate::commands::{block_on, init, rollback};
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
@@ -147,6 +147,9 @@ pub(crate) fn run(
     };
     let context = protect(context, file, &args)?;
     tasks::require(&context)?;
+    if !args.dry_run {
+        rollback::finish_interrupted(&context)?;
+    }
     // Concurrently with the other preparations.
     if context.loaded.config.backlog.is_none() {
         Supervisor::this_binary().prepare();

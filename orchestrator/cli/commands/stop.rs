@@ -33,6 +33,10 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let own = context.layout()?;
+    if let Some(holder) = holder_of(&own).filter(|holder| !holder.work.is_run()) {
+        output::result(&other_work(&holder));
+        return Ok(exit::OK);
+    }
     let (layout, holder, program) = match holder_of(&own) {
         Some(holder) => (own, holder, Some(context::invocation(file))),
         None => match active_run(&context)? {
@@ -105,8 +109,16 @@ fn request(
 /// The process that holds the run cannot be reached.
 pub(crate) fn request_stop(layout: &Layout, origin: ControlOrigin) -> Result<String, CommandError> {
     let Some(holder) = holder_of(layout) else { return Ok("no run is active".to_owned()) };
+    if !holder.work.is_run() {
+        return Ok(other_work(&holder));
+    }
     request(layout, &holder, origin)?;
     Ok(format!("stop requested: {holder}"))
+}
+
+/// Says that a state is held for something else than a run, which is left to finish.
+fn other_work(holder: &Holder) -> String {
+    format!("no run is active; its state is held by {holder}, which is not stopped")
 }
 
 /// Lets the run record who stops it. That is not needed to stop it, so whatever keeps it from that is no
@@ -132,7 +144,10 @@ fn holder_of(layout: &Layout) -> Option<Holder> {
 fn active_run(
     context: &Context,
 ) -> Result<Option<(Layout, Holder, Option<ConfigFile>)>, CommandError> {
-    let held = |layout: Layout| holder_of(&layout).map(|holder| (layout, holder));
+    let held = |layout: Layout| {
+        let holder = holder_of(&layout).filter(|holder| holder.work.is_run())?;
+        Some((layout, holder))
+    };
     let Some((layout, holder)) = layouts(context)?.into_iter().find_map(held) else {
         return Ok(None);
     };

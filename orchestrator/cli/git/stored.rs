@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ralph_orchestrator_core::engine::{Redactor, redactor_of_run};
-use ralph_orchestrator_core::store::{Layout, StoredRun};
-use ralph_orchestrator_git::{RepoPath, Repository, RunRef};
+use ralph_orchestrator_core::store::{Disk, Layout, Rollbacks, StoredRun};
+use ralph_orchestrator_git::{CheckpointName, RepoPath, Repository, RunRef};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
@@ -14,8 +14,11 @@ use super::{SupervisedGit, blocking, environment};
 use crate::commands::run_selection::{self, no_run_error};
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::output;
+use crate::render::text::short_object_id;
 
-/// A stored run and the repository that has its checkpoints.
+/// A stored run and the repository that has its checkpoints: those that its journal and the record of rollbacks name,
+/// whatever the refs say.
 pub(crate) struct StoredRepository {
     pub(crate) repository: Repository,
     pub(crate) run: RunRef,
@@ -31,7 +34,22 @@ impl StoredRepository {
     ) -> Result<Self, CommandError> {
         let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
         let configured = context.loaded.config.run.workspace.clone();
-        Self::of_run(&selected.layout, selected.found, configured, &context.vars).await
+        let stored =
+            Self::of_run(&selected.layout, selected.found, configured, &context.vars).await?;
+        let moved = {
+            let (repository, run) = (stored.repository.clone(), stored.run.clone());
+            blocking(move || repository.list_moved_refs(&run)).await??
+        };
+        for (name, now) in moved {
+            let now = now.map_or_else(
+                || "is gone".to_owned(),
+                |now| format!("was set to {}", short_object_id(now.as_str())),
+            );
+            output::info(&format!(
+                "warning: {name} {now} from outside; the checkpoint that the run recorded is used"
+            ));
+        }
+        Ok(stored)
     }
 
     /// Opens the repository of a run whose workspace is the configured one if none was recorded.
@@ -46,6 +64,15 @@ impl StoredRepository {
             return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
                 .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
         }
+        let rollbacks = Rollbacks::read(&Disk::default(), layout)?.saved_of(&found.run);
+        let rollbacks = rollbacks
+            .into_iter()
+            .map(|(number, commit)| (CheckpointName::BeforeRollback(number), commit));
+        let iterations = found.state.saves.checkpoints.into_iter();
+        let checkpoints: Vec<_> = iterations
+            .map(|(number, commit)| (CheckpointName::Iteration(number), commit))
+            .chain(rollbacks)
+            .collect();
         let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
         let workspace = recorded.unwrap_or(configured);
         let redactor = redactor_of_run(layout, &found.run, vars);
@@ -54,7 +81,8 @@ impl StoredRepository {
             .map_err(CommandError::unavailable)?;
         let (vars, run) = (environment(vars), RunRef::new(found.run)?);
         let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
-        Ok(Self { repository: blocking(open).await??, run, redactor })
+        let repository = blocking(open).await??.with_recorded_checkpoints(checkpoints);
+        Ok(Self { repository, run, redactor })
     }
 
     /// Returns a path as it is shown: a file's name can be made of a secret.

@@ -1,12 +1,15 @@
 //! Checkpoints: the workspace under refs of the orchestrator's own, and nothing else touched.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::command::GitCommand;
-use crate::error::{GitError, Result};
+use crate::error::{GitError, Result, to_message};
+use crate::private::remove_if_there;
 use crate::repository::{ObjectId, Repository};
+use crate::run_git::GitExit;
 use crate::snapshot::{SkippedFile, Snapshot};
 
 /// The id of a run, as part of a ref's name.
@@ -134,12 +137,108 @@ impl Repository {
         self.store_checkpoint(run, CheckpointName::Iteration(iteration), snapshot, message)
     }
 
+    /// Takes the checkpoints of a run from a record of their commits, not from refs: an agent can set those.
+    /// What is no object's id is left out.
+    #[must_use]
+    pub fn with_recorded_checkpoints(
+        mut self,
+        recorded: impl IntoIterator<Item = (CheckpointName, String)>,
+    ) -> Self {
+        let parse = |(name, id): (_, String)| Some((name, ObjectId::parse(&id, "record").ok()?));
+        self.recorded = Some(recorded.into_iter().filter_map(parse).collect());
+        self
+    }
+
+    /// Returns the recorded checkpoints whose ref names another commit now, with that commit, or none if the ref is
+    /// gone.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does.
+    pub fn list_moved_refs(&self, run: &RunRef) -> Result<Vec<(String, Option<ObjectId>)>> {
+        let Some(recorded) = &self.recorded else { return Ok(Vec::new()) };
+        let refs = self.list_refs(run)?;
+        let named = |name| refs.iter().find(|entry| entry.name == name).map(|entry| &entry.commit);
+        let moved = recorded.iter().filter(|(name, commit)| named(**name) != Some(*commit));
+        Ok(moved.map(|(name, _)| (name.reference(run), named(*name).cloned())).collect())
+    }
+
     /// Returns a run's checkpoints: iterations in order, then those before rollbacks.
     ///
     /// # Errors
     ///
     /// Fails if git does.
     pub fn list_checkpoints(&self, run: &RunRef) -> Result<Vec<Checkpoint>> {
+        match &self.recorded {
+            Some(recorded) => self.read_recorded(recorded),
+            None => self.list_refs(run),
+        }
+    }
+
+    /// Reads the recorded commits that exist.
+    fn read_recorded(
+        &self,
+        recorded: &BTreeMap<CheckpointName, ObjectId>,
+    ) -> Result<Vec<Checkpoint>> {
+        let mut checkpoints = Vec::new();
+        for (name, commit) in recorded {
+            let content = self.private_git().args(["cat-file", "commit", commit.as_str()]);
+            let Ok(content) = content.read_if(&*self.git)? else { continue };
+            if let Some(checkpoint) = parse_commit(*name, commit, &content) {
+                checkpoints.push(checkpoint);
+            }
+        }
+        Ok(checkpoints)
+    }
+
+    /// Makes sure that the objects of a recorded checkpoint are those that were stored: git does not compare an object
+    /// with its id when it reads one. Of contents those are compared that the tree `but` does not have.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`GitError::ForgedObjects`] if they are not, or if git fails.
+    pub fn verify_checkpoint(&self, checkpoint: &Checkpoint, but: Option<&ObjectId>) -> Result<()> {
+        let Checkpoint { commit, tree, .. } = checkpoint;
+        let forged = |message: String| GitError::ForgedObjects {
+            checkpoint: checkpoint.name.to_string(),
+            message,
+        };
+        let content = self.private_git().args(["cat-file", "commit", commit.as_str()]);
+        let content = content.read(&*self.git)?;
+        let hash = self.private_git().args(["hash-object", "-t", "commit", "--stdin"]);
+        if hash.stdin(content).read_text(&*self.git)? != commit.as_str() {
+            return Err(forged(format!("commit {commit}")));
+        }
+        if self.rebuild_tree(tree)? != *tree {
+            return Err(forged(format!("a folder of tree {tree}")));
+        }
+        let verify = self.private_git().args(["rev-list", "--objects", "--verify-objects"]);
+        let verify = verify.arg("--no-object-names").arg(tree.as_str());
+        let verify = but.iter().fold(verify, |git, but| git.arg(format!("^{but}")));
+        // It reports such an object, and succeeds.
+        let output = verify.output(&*self.git)?;
+        match output.exit == GitExit::Status(0) && output.stderr.is_empty() {
+            true => Ok(()),
+            false => Err(forged(to_message(&output.stderr))),
+        }
+    }
+
+    /// Computes the id of a tree anew from the files that it lists.
+    fn rebuild_tree(&self, tree: &ObjectId) -> Result<ObjectId> {
+        let index = self.private.rollback_index();
+        remove_if_there(&index)?;
+        let listed = self.private_git().args(["ls-tree", "-r", "-z", "--full-tree", tree.as_str()]);
+        let listed = listed.read(&*self.git)?;
+        let git = || self.private_git().env("GIT_INDEX_FILE", &index);
+        let add = git().args(["update-index", "--add", "-z", "--index-info"]);
+        add.stdin(listed).read(&*self.git)?;
+        let rebuilt = git().args(["write-tree", "--missing-ok"]).read_text(&*self.git)?;
+        remove_if_there(&index)?;
+        ObjectId::parse(&rebuilt, "write-tree")
+    }
+
+    /// Returns the checkpoints that the run's refs name.
+    pub(crate) fn list_refs(&self, run: &RunRef) -> Result<Vec<Checkpoint>> {
         let fields = "%(refname)%00%(objectname)%00%(tree)%00%(committerdate:unix)%00%(subject)";
         let command = self.user_git().arg("for-each-ref").arg(format!("--format={fields}"));
         let output = command.arg(run.folder()).read(&*self.git)?;
@@ -168,7 +267,7 @@ impl Repository {
         snapshot: Snapshot,
         message: &str,
     ) -> Result<CheckpointOutcome> {
-        let existing = self.list_checkpoints(run)?;
+        let existing = self.list_refs(run)?;
         let same = existing.iter().find(|entry| entry.name == name);
         if let Some(same) = same
             && same.tree == snapshot.tree
@@ -187,7 +286,8 @@ impl Repository {
         let commit = self.write_commit(&snapshot.tree, &parents, message)?;
         let old = same.map(|entry| &entry.commit);
         self.set_ref(&name.reference(run), &commit, old)?;
-        let checkpoint = self.find_checkpoint(run, name)?;
+        let found = self.list_refs(run)?.into_iter().find(|entry| entry.name == name);
+        let checkpoint = found.ok_or_else(|| GitError::NoCheckpoint(name.reference(run)))?;
         Ok(CheckpointOutcome { checkpoint, is_new: true, skipped: snapshot.skipped })
     }
 
@@ -258,6 +358,17 @@ impl Repository {
         hooks.dedup();
         Ok(hooks)
     }
+}
+
+/// Reads the content of a commit.
+fn parse_commit(name: CheckpointName, commit: &ObjectId, content: &[u8]) -> Option<Checkpoint> {
+    let text = String::from_utf8_lossy(content);
+    let (head, message) = text.split_once("\n\n")?;
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+    let tree = ObjectId::parse(field("tree ")?, "cat-file").ok()?;
+    let time = field("committer ")?.rsplit(' ').nth(1)?.parse().ok()?;
+    let subject = message.lines().next().unwrap_or_default().to_owned();
+    Some(Checkpoint { name, commit: commit.clone(), tree, time, subject })
 }
 
 fn parse_checkpoint(line: &str, run: &RunRef) -> Option<Checkpoint> {

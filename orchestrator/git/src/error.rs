@@ -108,6 +108,17 @@ pub enum GitError {
     /// There is no such checkpoint.
     #[error("{0}: no such checkpoint; `rollback --list` shows those that exist")]
     NoCheckpoint(String),
+    /// Objects of a checkpoint have another content than when it was made.
+    #[error(
+        "checkpoint {checkpoint}: its objects in the repository were changed since it was made: {message}; \
+         `git fsck` names all; nothing was restored"
+    )]
+    ForgedObjects {
+        /// The checkpoint.
+        checkpoint: String,
+        /// Which.
+        message: String,
+    },
     /// A rebase, merge or the like is not finished.
     #[error("{0} is in progress; finish or abort it first")]
     InProgress(Operation),

@@ -27,8 +27,9 @@
 //! implementation of [`RunGit`] can confine the commands that run hooks and filters, as it confines the agent
 //! ([`GitRequest::confined_to`]); a signature is made afterwards, where the user's keys are.
 //!
-//! Functions block until git has exited. An agent that may write to the repository can delete or forge
-//! checkpoints; what a rollback writes stays inside the workspace all the same. A `git` that is killed
+//! Functions block until git has exited. An agent that may write to the repository can delete checkpoints, and forge
+//! refs: whoever has recorded the commits gives them to [`Repository::with_recorded_checkpoints`]. What a rollback
+//! writes stays inside the workspace. A `git` that is killed
 //! while it writes the user's index leaves `index.lock` there, which is reported and never removed; the lock of a ref of
 //! the run's own is removed by the next start.
 

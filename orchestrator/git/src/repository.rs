@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::CheckpointName;
 use crate::command::GitCommand;
 use crate::error::{GitError, Result, to_message};
 use crate::path::{RepoPath, split_nul};
@@ -30,6 +31,8 @@ pub struct Repository {
     pub(crate) objects: PathBuf,
     pub(crate) private: PrivateFolder,
     pub(crate) file_policy: FilePolicy,
+    /// The checkpoints of the run that is read, where somebody else has recorded them.
+    pub(crate) recorded: Option<BTreeMap<CheckpointName, ObjectId>>,
     is_shallow: bool,
 }
 
@@ -217,6 +220,7 @@ impl Repository {
             objects,
             private,
             file_policy: FilePolicy::default(),
+            recorded: None,
             is_shallow,
         };
         repository.prepare_private(&format)?;

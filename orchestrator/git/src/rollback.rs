@@ -1,6 +1,7 @@
 //! Rollback: the workspace's files as a checkpoint has them, with nothing lost.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use rustix::fs::{Dir, FileType, Mode, fchmod};
 use serde::Serialize;
@@ -52,10 +53,11 @@ impl Repository {
         to: CheckpointName,
         guard: RollbackGuard,
     ) -> Result<RollbackOutcome> {
-        self.rollback_except(run, to, guard, &|_| false)
+        self.rollback_except(run, to, guard, &|_| false, &|_| Ok(()))
     }
 
-    /// Does the same, but leaves the files as they are of which `is_kept` says so.
+    /// Does the same, but leaves the files as they are of which `is_kept` says so. Calls `begin` with the checkpoint that
+    /// has what was there before, if it is one, when everything is prepared: no file is changed if that fails.
     ///
     /// # Errors
     ///
@@ -66,6 +68,7 @@ impl Repository {
         to: CheckpointName,
         guard: RollbackGuard,
         is_kept: &dyn Fn(&RepoPath) -> bool,
+        begin: &dyn Fn(Option<&Checkpoint>) -> io::Result<()>,
     ) -> Result<RollbackOutcome> {
         let _lock = self.lock()?;
         if let Some(operation) = self.operation() {
@@ -73,6 +76,9 @@ impl Repository {
         }
         let target = self.find_checkpoint(run, to)?;
         let current = self.take_snapshot()?;
+        if self.recorded.is_some() {
+            self.verify_checkpoint(&target, Some(&current.tree))?;
+        }
         let files = self.list_changes(&current.tree, &target.tree)?;
         let (kept, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| is_kept(&file.path));
@@ -93,6 +99,10 @@ impl Repository {
                     .rfind(|checkpoint| checkpoint.tree == before)
             }
         };
+        begin(saved.as_ref()).map_err(|error| GitError::io(&self.workspace, error))?;
+        // A file that was written again with the same content is as the index has it, but for its times.
+        let refresh = self.private_git().args(["update-index", "-q", "--refresh"]);
+        refresh.read(&*self.git)?;
         self.private_git()
             .args(["read-tree", "-m", "-u", before.as_str(), tree.as_str()])
             .read(&*self.git)?;
@@ -144,10 +154,14 @@ impl Repository {
         {
             return Ok(existing.swap_remove(same));
         }
-        let last = existing.iter().rev().find_map(|checkpoint| match checkpoint.name {
+        let refs = self.list_refs(run)?;
+        // A ref that nobody recorded keeps its name.
+        let all = existing.iter().chain(&refs);
+        let last = all.filter_map(|checkpoint| match checkpoint.name {
             CheckpointName::BeforeRollback(number) => Some(number),
             CheckpointName::Iteration(_) => None,
         });
+        let last = last.max();
         let name = CheckpointName::BeforeRollback(last.unwrap_or(0).saturating_add(1));
         let message = format!("Save the workspace before the rollback to {to}\n");
         self.store_checkpoint(run, name, current, &message).map(|outcome| outcome.checkpoint)

@@ -160,7 +160,9 @@ fn only_what_was_recorded_becomes_a_task() {
     let tree = git(&env, &["write-tree"]);
     let commit = git(&env, &["commit-tree", &tree, "-m", "other"]);
     git(&env, &["update-ref", last, &commit]);
-    env.ralph(&["bench", "import"]).expect(64).says("the repository was changed");
+    env.ralph(&["bench", "import", "--name", "mine"]).expect(0).says("was set to");
+    let files = names(&env.path("tasks/mine/solution/files"));
+    assert!(files.contains(&"done".to_owned()) && !files.contains(&"evil".to_owned()), "{files:?}");
 
     // Weaker validators in the stored configuration.
     let env = completed();

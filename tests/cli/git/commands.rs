@@ -1,5 +1,10 @@
 //! `diff` and `rollback`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{checkpoints, committed, git, two_iterations};
@@ -115,13 +120,78 @@ fn rollback_of_an_earlier_run_says_how_to_undo_it_and_leaves_bookkeeping() {
 }
 
 #[test]
+fn checkpoints_are_those_that_the_run_recorded_whatever_the_agent_makes_of_their_refs() {
+    let env = committed("checkpoint");
+    env.write("a.txt", "not committed\n");
+    env.agent.call(1).script(
+        "echo evil > a.txt; echo work > work.txt; git add a.txt; \
+         c=$(git commit-tree -m x $(git write-tree)); git reset -q; \
+         for r in $(git for-each-ref --format='%(refname)' refs/ralph); do git update-ref $r $c; done\n",
+    );
+    env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    env.run().expect(0);
+    env.ralph(&["diff", "1", "--stat"]).expect(0).says("was set to").says("a.txt");
+    env.ralph(&["rollback", "--to", "0"]).expect(0).says("was set to");
+    assert_eq!(env.read("a.txt"), "not committed\n");
+    // What was there before a rollback is recorded too.
+    env.write("a.txt", "by hand\n");
+    env.ralph(&["rollback", "--to", "0"]).expect(0);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    git(&env, &["update-ref", &format!("refs/ralph/{run}/rollback/1"), "HEAD"]);
+    env.ralph(&["rollback", "--to", "rollback/1"]).expect(0).says("was set to");
+    assert_eq!(env.read("a.txt"), "by hand\n");
+    git(&env, &["update-ref", &format!("refs/ralph/{run}/rollback/2"), "HEAD"]);
+    env.ralph(&["rollback", "--to", "rollback/2"]).expect(64).says("no such checkpoint");
+}
+
+#[test]
+fn a_rollback_that_is_killed_is_finished_by_the_next_run_and_the_next_rollback() {
+    for next in [&["run"][..], &["rollback", "--to", "1"]] {
+        let mut env = finished();
+        // A git that waits before it changes the first file.
+        let (at, go) = (env.fifo("at"), env.fifo("go"));
+        let found = env.program(Path::new("sh")).args(["-c", "command -v git"]).output().unwrap();
+        let real = String::from_utf8(found.stdout).unwrap();
+        let folder = env.root().join("bin");
+        fs::create_dir(&folder).unwrap();
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *'read-tree -m -u'*) echo at > '{}'; cat '{}';; esac\nexec '{}' \"$@\"\n",
+            at.display(),
+            go.display(),
+            real.trim()
+        );
+        fs::write(folder.join("git"), script).unwrap();
+        fs::set_permissions(folder.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        env.var("PATH", &format!("{}:{path}", folder.display()));
+        env.write("a.txt", "by hand\n");
+        let mut running = env.start(&["rollback", "--to", "1"]);
+        assert_eq!(fs::read_to_string(&at).unwrap(), "at\n");
+        running.signal(Signal::KILL);
+        drop(running.wait());
+        // One file was written by half, another is as it was.
+        env.write("work.txt", "");
+        env.var("PATH", &path);
+        env.ralph(&["status"]).expect(0);
+        let ended = env.ralph(next).expect(0);
+        if next == ["run"] {
+            ended.says("finished the rollback to checkpoint 1, which was interrupted");
+        }
+        assert_eq!((env.read("work.txt").as_str(), env.read("a.txt").as_str()), ("1\n", "one\n"));
+        assert!(!env.run().expect(0).stderr.contains("rollback"), "it is finished once");
+        env.ralph(&["rollback", "--to", "rollback/1"]).expect(0);
+        assert_eq!(env.read("a.txt"), "by hand\n");
+    }
+}
+
+#[test]
 fn rollback_refuses_while_a_run_is_active() {
     let env = committed("checkpoint");
     let gate = env.fifo("gate");
     env.agent.call(1).script(&format!("cat '{}'; touch done\n", gate.display()));
     env.agent.call(1).out("<promise>COMPLETE: made it</promise>\n");
     let mut running = env.start(&["run"]);
-    let open = std::fs::OpenOptions::new().write(true).open(&gate).unwrap();
+    let open = fs::OpenOptions::new().write(true).open(&gate).unwrap();
     env.ralph(&["rollback", "--to", "0"]).expect(75);
     env.ralph(&["rollback", "--list"]).expect(0).says("before the first");
     drop(open);

@@ -18,6 +18,7 @@ use crate::bench::trial_config::agent_key;
 use crate::bench::{JobSetup, absolute};
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::output_place::create_folder;
 
 /// Files of an attempt that become part of an exported trial.
 const LOGS: [(&str, TrialFolder); 2] =
@@ -45,7 +46,8 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, CommandError> {
         let name = contents.plan.trial_name(&record.key);
         find_files(&attempt, &scratch.join(name))
     };
-    let written = write_job(&args.out, &facts, &summary(&contents), &contents.records, &files)
+    let out = create_folder(&args.out)?;
+    let written = write_job(&out, &facts, &summary(&contents), &contents.records, &files)
         .map_err(|error| CommandError::user(error.to_string()))?;
     drop(fs::remove_dir_all(&scratch));
     output::result(&written.display().to_string());

@@ -23,12 +23,13 @@ use crate::bench::imported_task::{
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_tasks, plan_job};
 use crate::bench::trial_config::{NOP, ORACLE};
-use crate::bench::{JobSetup, Runner, absolute, lock};
+use crate::bench::{JobSetup, Runner, lock};
 use crate::commands::{block_on, run_selection};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
+use crate::output_place::create_folder;
 use crate::plugins::Plugins;
 use crate::{output, registry, signals};
 
@@ -101,7 +102,7 @@ async fn draft(context: &Context, args: &ImportArgs) -> Result<Drafted, CommandE
     if Path::new(&name).components().count() != 1 || name.starts_with('.') {
         return Err(CommandError::user(format!("--name: {name:?} is no name of a folder")));
     }
-    let to = absolute(&args.to)?;
+    let to = create_folder(&args.to)?;
     let place = to.join(&name);
     if place.symlink_metadata().is_ok() {
         return Err(CommandError::user(format!("{} is there already", place.display()))
@@ -126,10 +127,8 @@ async fn draft(context: &Context, args: &ImportArgs) -> Result<Drafted, CommandE
 async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, CommandError> {
     let mut saved = BTreeMap::new();
     let selected = run_selection::read(context, prefix, |entry| {
-        if let Record::Saved { iteration, checkpoint: Some(checkpoint), skipped, .. } =
-            &entry.record
-        {
-            saved.insert(*iteration, (checkpoint.clone(), skipped.clone()));
+        if let Record::Saved { iteration, checkpoint: Some(_), skipped, .. } = &entry.record {
+            saved.insert(*iteration, skipped.clone());
         }
     })?
     .ok_or_else(run_selection::no_run_error)?;
@@ -146,7 +145,11 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
     let (repository, found) = blocking(move || {
         let find = |number| {
             let name = CheckpointName::Iteration(number);
-            repository.repository.find_checkpoint(&repository.run, name)
+            let StoredRepository { repository, run } = &repository;
+            let found = repository.find_checkpoint(run, name)?;
+            // What an agent has put in its place was not validated.
+            repository.verify_checkpoint(&found, None)?;
+            Ok::<_, ralph_orchestrator_git::GitError>(found)
         };
         let found = find(0).and_then(|first| Ok((first, find(last)?)));
         (repository, found)
@@ -157,8 +160,8 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
             "`[git] commit = \"checkpoint\"` keeps the workspace from before the run and after",
         )
     })?;
-    for (iteration, checkpoint) in [(0, &first), (last, &accepted)] {
-        require_recorded(&run, checkpoint, saved.remove(&iteration))?;
+    for skipped in [0, last].iter().filter_map(|iteration| saved.remove(iteration)) {
+        skipped.iter().for_each(|file| output::info(&format!("warning: not in the task: {file}")));
     }
     let resolved = read_run_config(&selected.layout, &run.run).map_err(|error| {
         CommandError::user(format!(
@@ -175,23 +178,6 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
     let config = ImportedConfig::new(&resolved, workspace, &head)?;
     require_same_task(context, &run, &selected.layout, &config).await?;
     Ok(Source { run, repository, first, accepted, config })
-}
-
-/// Refuses a checkpoint that is not the one of the journal: what an agent has put in its place was not validated.
-fn require_recorded(
-    run: &StoredRun,
-    checkpoint: &Checkpoint,
-    recorded: Option<(String, Vec<String>)>,
-) -> Result<(), CommandError> {
-    let is_recorded = |(id, _): &(String, Vec<String>)| id == checkpoint.commit.as_str();
-    let Some((_, skipped)) = recorded.filter(is_recorded) else {
-        return Err(CommandError::user(format!(
-            "checkpoint {} of run {} is not the one that was recorded; the repository was changed",
-            checkpoint.name, run.run
-        )));
-    };
-    skipped.iter().for_each(|file| output::info(&format!("warning: not in the task: {file}")));
-    Ok(())
 }
 
 /// Refuses a stored configuration or a prompt file that are not those of the completion.
@@ -340,8 +326,7 @@ fn report(args: &ImportArgs, place: &Path, run: &str, problems: &[String], left_
 impl Draft {
     /// Takes the hidden folder of a task. What a killed import has left there is removed.
     fn begin(to: &Path, name: &str) -> Result<Self, CommandError> {
-        let folder = to.join(format!(".{name}.import"));
-        fs::create_dir_all(&folder)?;
+        let folder = create_folder(&to.join(format!(".{name}.import")))?;
         let lock = File::open(&folder)?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -15,6 +15,7 @@ use crate::bench::adversary::{find_cheatable, find_deceived};
 use crate::bench::observer::planned_job;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::output_place::write_whole;
 use crate::render::terminal::stdout_width;
 use crate::render::text::one_line;
 
@@ -51,9 +52,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, CommandError> {
         args.cheats.iter().map(|folder| absolute(folder)).collect::<Result<Vec<_>, _>>()?;
     let summary = summary_with(&contents, find_cheatable(&contents.plan, &cheats)?);
     if let Some(file) = &args.html {
-        fs::write(file, page(&contents, &summary)?).map_err(|error| {
-            CommandError::user(format!("cannot write {}: {error}", file.display()))
-        })?;
+        write_whole(file, page(&contents, &summary)?.as_bytes(), 0o644)?;
     } else if args.markdown {
         output::raw(report::markdown::render_markdown(&summary).as_bytes());
     } else if args.json {

@@ -24,6 +24,7 @@ use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::output_place::find_file;
 use crate::render::text::{count, short_usd};
 use crate::{output, signals};
 
@@ -118,6 +119,7 @@ fn begin(
         Some(out) => absolute(out)?,
         None => new_folder(&setup.loaded.config.bench.out),
     };
+    let folder = find_file(&folder)?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default(), lock, goal)?;
     if goal == Goal::Cheat {

@@ -2,7 +2,6 @@
 
 mod demo;
 
-use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
@@ -201,11 +200,6 @@ fn has_old_list(folder: &Path) -> bool {
 /// Writes a file that is not there, with its folders, and says so.
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
     let path = folder.join(name);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|error| {
-            CommandError::user(format!("cannot make {}: {error}", parent.display()))
-        })?;
-    }
     let verb = if create_new(&path, text)? { "wrote" } else { "kept" };
     output::result(&format!("{verb} {}", path.display()));
     Ok(())

@@ -4,12 +4,13 @@ mod files;
 mod template;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use self::files::NewPlugin;
 use crate::compiled_in::of_program;
 use crate::error::{CommandError, exit};
+use crate::new_file::create_new;
+use crate::output_place::create_folder;
 use crate::plugins::Plugins;
 use crate::{output, registry};
 
@@ -188,20 +189,15 @@ fn make(folder: &Path) -> Result<(), CommandError> {
         let message = format!("{} already exists", folder.display());
         return Err(CommandError::user(message).hinted("`--path DIR` creates another folder"));
     }
-    fs::create_dir_all(folder).map_err(|error| {
-        CommandError::user(format!("cannot create the folder {}: {error}", folder.display()))
-    })
+    create_folder(folder).map(drop)
 }
 
 /// Writes a file with the folder above it; never over another one.
 fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-        file.write_all(text.as_bytes())
-    });
-    written.map_err(|error| {
-        CommandError::internal(format!("{} cannot be written: {error}", path.display()))
-    })
+    match create_new(path, text)? {
+        true => Ok(()),
+        false => Err(CommandError::user(format!("{} already exists", path.display()))),
+    }
 }
 
 fn say(folder: &Path, plugin: &NewPlugin<'_>) {

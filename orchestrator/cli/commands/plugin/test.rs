@@ -19,6 +19,7 @@ use crate::commands::block_on;
 use crate::context::{Context, Overrides, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::output_place::write_whole;
 use crate::render::text;
 use crate::{output, trust};
 
@@ -88,8 +89,7 @@ pub(crate) fn test(file: &ConfigFile, args: &TestPluginArgs) -> Result<u8, Comma
 
 fn finish(report: &TestReport, args: &TestPluginArgs) -> Result<u8, CommandError> {
     if let Some(path) = &args.junit {
-        std::fs::write(path, report.junit())
-            .map_err(|error| CommandError::user(format!("--junit {}: {error}", path.display())))?;
+        write_whole(path, report.junit().as_bytes(), 0o644)?;
     }
     if args.json {
         output::json(&report.json());

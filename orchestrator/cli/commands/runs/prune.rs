@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_core::store::{
-    EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
+    Disk, EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
 };
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ pub(crate) fn prune(file: &ConfigFile, args: &PruneArgs) -> Result<u8, CommandEr
         let chosen = choose(ended_runs(layout)?, args, Timestamp::now());
         let gone = match args.dry_run {
             true => chosen,
-            false => remove_ended_runs(layout, chosen)?,
+            false => remove_ended_runs(&Disk::default(), layout, chosen)?,
         };
         removed.extend(gone.into_iter().map(|run| (layout.clone(), run)));
     }

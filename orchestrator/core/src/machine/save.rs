@@ -1,5 +1,7 @@
 //! Saving: the work of each iteration is stored in git, once, after it was observed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::between_iterations;
@@ -80,6 +82,8 @@ pub struct SaveState {
     pub iteration: Option<u64>,
     /// The id of the last checkpoint.
     pub checkpoint: Option<String>,
+    /// The id of each iteration's checkpoint; 0 is the start of the run.
+    pub checkpoints: BTreeMap<u64, String>,
     /// The id of the last commit.
     pub commit: Option<String>,
     /// What went wrong the last time.
@@ -99,8 +103,9 @@ impl State {
         let Record::Saved { iteration, checkpoint, commit, problems, .. } = record else { return };
         let saves = &mut self.saves;
         saves.iteration = Some(*iteration);
-        if checkpoint.is_some() {
-            saves.checkpoint.clone_from(checkpoint);
+        if let Some(id) = checkpoint {
+            saves.checkpoint = Some(id.clone());
+            saves.checkpoints.insert(*iteration, id.clone());
         }
         saves.committed = commit.is_some();
         if commit.is_some() {

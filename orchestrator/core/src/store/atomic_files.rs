@@ -15,14 +15,16 @@ const COPY_BUFFER: usize = 64 * 1024;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 /// What lies in a state directory.
-const OWN: [&str; 13] = [
+const OWN: [&str; 15] = [
     "agents.lock",
+    "deletion.json",
     "inbox",
     "key",
     "latch",
     "lock",
     "memory",
     "owner.json",
+    "rollbacks.json",
     "runs",
     "series",
     "template.json",

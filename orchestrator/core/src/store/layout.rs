@@ -57,6 +57,18 @@ impl Layout {
         self.root.join("template.json")
     }
 
+    /// Returns the file that says what is being deleted.
+    #[must_use]
+    pub fn deletion(&self) -> PathBuf {
+        self.root.join("deletion.json")
+    }
+
+    /// Returns the record of rollbacks.
+    #[must_use]
+    pub fn rollbacks(&self) -> PathBuf {
+        self.root.join("rollbacks.json")
+    }
+
     /// Returns the key.
     #[must_use]
     pub fn key(&self) -> PathBuf {

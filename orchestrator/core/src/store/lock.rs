@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use super::deletion::finish_deletion;
 use super::disk::{Disk, File, private_open_flags};
 use super::error::StateError;
 use super::layout::Layout;
@@ -29,6 +30,42 @@ const UNNAMED: Duration = Duration::from_secs(1);
 const EXITING: u64 = 4;
 const KILL: u64 = 1 << 8;
 
+/// What a process holds a state directory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// To work on its run.
+    #[default]
+    Run,
+    /// To record a control.
+    Control,
+    /// To delete its runs.
+    Reset,
+    /// To delete runs that have ended.
+    Prune,
+    /// To restore the files of the workspace.
+    Rollback,
+}
+
+impl Work {
+    /// Whether it is that on a run, which `stop` ends.
+    #[must_use]
+    pub const fn is_run(&self) -> bool {
+        matches!(self, Self::Run)
+    }
+
+    /// Returns what is held for anything but a run, for messages.
+    const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Run => None,
+            Self::Control => Some("a control"),
+            Self::Reset => Some("`reset`"),
+            Self::Prune => Some("`runs prune`"),
+            Self::Rollback => Some("`rollback`"),
+        }
+    }
+}
+
 /// Returns who holds the lock, as it wrote itself into the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
@@ -36,17 +73,23 @@ pub struct Holder {
     pub pid: u32,
     /// When it took the lock.
     pub started: Option<Timestamp>,
+    /// What for.
+    #[serde(default, skip_serializing_if = "Work::is_run")]
+    pub work: Work,
 }
 
 impl Holder {
     /// Returns this process, which takes the lock now.
-    pub(super) fn this_process() -> Self {
-        Self { pid: std::process::id(), started: Some(Timestamp::now()) }
+    pub(super) fn this_process(work: Work) -> Self {
+        Self { pid: std::process::id(), started: Some(Timestamp::now()), work }
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(work) = self.work.name() {
+            write!(f, "{work}, ")?;
+        }
         match (self.pid, self.started) {
             (0, _) => f.write_str("it has just started"),
             (pid, None) => write!(f, "pid {pid}"),
@@ -86,16 +129,17 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes the lock at once, then waits until no agent of an earlier, killed orchestrator is left.
+    /// Takes the lock at once, then waits until no agent of an earlier, killed orchestrator is left, and finishes
+    /// the deletion that a killed process has left.
     ///
     /// # Errors
     /// [`StateError::Busy`] if another process has it.
-    pub fn take(disk: &Disk, layout: &Layout) -> Result<Self, StateError> {
+    pub fn take(disk: &Disk, layout: &Layout, work: Work) -> Result<Self, StateError> {
         let path = layout.lock();
         let file = open(disk, &path)?;
         lock_unless_held(file.inner(), &path)?;
         let was_killed = file.inner().metadata().is_ok_and(|file| file.len() > 0);
-        let holder = Holder::this_process();
+        let holder = Holder::this_process(work);
         let agents = take_agents(disk, &layout.agents_lock())?;
         let agents = Arc::new(agents);
         let is_clean = !was_killed;
@@ -103,6 +147,10 @@ impl Lock {
         let disk = disk.clone();
         let lock = Self { disk, path, file, id, holder, agents, was_killed, is_clean };
         lock.write_holder()?;
+        // One that is to be deleted may be damaged in any way.
+        if work != Work::Reset {
+            finish_deletion(&lock.disk, layout)?;
+        }
         Ok(lock)
     }
 
@@ -303,7 +351,7 @@ mod tests {
         let disk = Disk::default();
         let held = open(&disk, &path).unwrap();
         try_lock(held.inner(), &path).unwrap();
-        write_to(&held, &Holder::this_process()).unwrap();
+        write_to(&held, &Holder::this_process(Work::Run)).unwrap();
         let file = open(&disk, &path).unwrap();
         let error = lock_unless_held(file.inner(), &path).unwrap_err();
         let StateError::Busy { holder } = error else { panic!("{error}") };

@@ -6,8 +6,10 @@
 //! owner.json           the workspace and the configuration that it belongs to
 //! template.json        the workspace that was made from a template, if one was
 //! inbox/<id>.json      controls on their way to whoever holds the run
+//! deletion.json        what is being deleted, until it is
 //! key                  32 random bytes, 0600; keys the chain of the journal and the latch
 //! latch                the run in question and how far its completion has come
+//! rollbacks.json       commits with what was there before rollbacks, and a rollback that goes on
 //! runs/<run>/journal.jsonl
 //! runs/<run>/heartbeat the runtime between two records, for a start that is killed
 //! runs/<run>/config.toml, config.sealed (with its secrets)
@@ -24,6 +26,7 @@
 mod atomic_files;
 mod background_sync;
 mod bundle;
+mod deletion;
 mod disk;
 mod error;
 mod guarded_file;
@@ -40,6 +43,7 @@ mod mirror;
 mod orphans;
 mod owner;
 mod prune;
+mod rollbacks;
 mod run_config;
 mod run_reader;
 mod runs;
@@ -64,12 +68,13 @@ pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine
 pub use key::Key;
 pub use latch::LatchFile;
 pub use layout::Layout;
-pub use lock::{Holder, Lock};
+pub use lock::{Holder, Lock, Work};
 pub use memory_files::MemoryFiles;
 pub use orphans::OrphanReport;
 pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use prune::{EndedRun, ended_runs, remove_ended_runs};
 pub use run_config::read_run_config;
+pub use rollbacks::{PendingRollback, Rollbacks};
 pub use run_reader::RunReader;
 pub use runs::{LoadedRun, list_runs, read_run};
 pub use series::{Series, SeriesFiles, SeriesLock, read_series};

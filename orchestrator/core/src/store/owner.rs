@@ -2,10 +2,12 @@
 //! person names beside the usual one.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::deletion::is_being_deleted;
 use super::disk::Disk;
 use super::error::StateError;
 use super::latch::LatchFile;
@@ -13,7 +15,7 @@ use super::layout::Layout;
 use super::{Key, guarded_file::GuardedFile};
 use crate::machine::{FileIdentity, Latch};
 use ralph_orchestrator_config::FILE_NAME;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
+use ralph_orchestrator_safe_fs::{ReadError, SymlinkPolicy, escape, read_file, unescape};
 
 const VERSION: u32 = 1;
 /// In the place that a state directory would have by default: where it is instead.
@@ -141,6 +143,9 @@ impl Owner {
         let bytes = match read_file(&path, LARGEST, SymlinkPolicy::Follow) {
             Ok(bytes) => bytes,
             Err(error) if error.is_not_found() => return Ok(None),
+            Err(ReadError::Io(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                return Err(StateError::io("read", &path)(error));
+            }
             // A folder or a pipe in its place, or something much larger, is none of ours.
             Err(error) => return Err(StateError::damaged(&path, error.to_string())),
         };
@@ -227,6 +232,9 @@ impl StateDir {
     }
 
     fn latch(&self) -> Option<LatchFile> {
+        if is_being_deleted(&self.layout) {
+            return None;
+        }
         let disk = &Disk::default();
         let key = Key::read(disk, &self.layout.key()).ok()??;
         LatchFile::read(disk, &key, &self.layout.latch()).ok()?

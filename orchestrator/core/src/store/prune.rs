@@ -6,12 +6,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::deletion::Deletion;
 use super::disk::Disk;
 use super::error::StateError;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::lock::Lock;
+use super::lock::{Lock, Work};
 use super::runs::{list_runs, read_run};
 
 /// A run that has ended and is not the one of its state directory.
@@ -55,25 +56,20 @@ pub fn ended_runs(layout: &Layout) -> Result<Vec<EndedRun>, StateError> {
 /// # Errors
 /// Another process holds the state, it is damaged, or something cannot be removed.
 pub fn remove_ended_runs(
+    disk: &Disk,
     layout: &Layout,
-    chosen: Vec<EndedRun>,
+    mut chosen: Vec<EndedRun>,
 ) -> Result<Vec<EndedRun>, StateError> {
     if chosen.is_empty() {
         return Ok(chosen);
     }
-    let disk = &Disk::default();
-    let _lock = Lock::take(disk, layout)?;
+    let _lock = Lock::take(disk, layout, Work::Prune)?;
     let removable: BTreeSet<String> =
         ended_runs(layout)?.into_iter().map(|ended| ended.run).collect();
-    let mut gone = Vec::new();
-    for ended in chosen.into_iter().filter(|ended| removable.contains(&ended.run)) {
-        // Without its journal it is no run any more, whatever becomes of the rest.
-        disk.remove_private(&layout.journal(&ended.run))?;
-        let folder = layout.run(&ended.run);
-        disk.remove_dir_all(&folder).map_err(StateError::io("remove", &folder))?;
-        gone.push(ended);
-    }
-    Ok(gone)
+    chosen.retain(|ended| removable.contains(&ended.run));
+    let runs = chosen.iter().map(|ended| ended.run.clone()).collect();
+    Deletion::Runs(runs).perform(disk, layout)?;
+    Ok(chosen)
 }
 
 /// Returns the run that the latch names. A state without a latch that has runs is damaged.

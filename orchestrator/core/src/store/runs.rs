@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::deletion::is_being_deleted;
 use super::disk::Disk;
 use super::error::StateError;
 use super::heartbeat::Heartbeat;
@@ -28,6 +29,9 @@ pub struct LoadedRun {
 /// # Errors
 /// The state directory cannot be read.
 pub fn list_runs(layout: &Layout) -> Result<Vec<String>, StateError> {
+    if is_being_deleted(layout) {
+        return Ok(Vec::new());
+    }
     let path = layout.runs();
     let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -16,7 +16,7 @@ use super::error::StateError;
 use super::journal::{self, Journal, JournalEntry, JournalRecord};
 use super::key::Key;
 use super::layout::Layout;
-use super::lock::{self, Holder};
+use super::lock::{self, Holder, Work};
 use super::signed_line;
 
 const JOURNAL: &str = "journal.jsonl";
@@ -38,7 +38,8 @@ impl SeriesLock {
         let path = lock_path(layout);
         let file = lock::open(disk, &path)?;
         lock::try_lock(file.inner(), &path)?;
-        lock::write_to(&file, &Holder::this_process()).map_err(StateError::io("write", &path))?;
+        let holder = Holder::this_process(Work::Run);
+        lock::write_to(&file, &holder).map_err(StateError::io("write", &path))?;
         Ok(Self { _file: file })
     }
 

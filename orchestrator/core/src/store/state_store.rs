@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::background_sync::PendingSync;
 use super::bundle::bundle;
+use super::deletion::is_being_deleted;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
@@ -21,7 +22,7 @@ use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::lock::Lock;
+use super::lock::{Lock, Work};
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use super::signed_line;
@@ -67,7 +68,15 @@ impl Store {
     /// # Errors
     /// It is held by another process, damaged, or cannot be written.
     pub fn open(layout: Layout) -> Result<Self, StateError> {
-        Self::open_with_disk(Disk::default(), layout)
+        Self::open_for(Disk::default(), layout, Work::Run)
+    }
+
+    /// Does the same to record a control in a run that nobody works on.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or cannot be written.
+    pub fn open_for_control(layout: Layout) -> Result<Self, StateError> {
+        Self::open_for(Disk::default(), layout, Work::Control)
     }
 
     /// Does the same as [`open`](Self::open), with file operations going to `disk`.
@@ -75,8 +84,12 @@ impl Store {
     /// # Errors
     /// It is held by another process, damaged, or cannot be written.
     pub fn open_with_disk(disk: Disk, layout: Layout) -> Result<Self, StateError> {
+        Self::open_for(disk, layout, Work::Run)
+    }
+
+    fn open_for(disk: Disk, layout: Layout, work: Work) -> Result<Self, StateError> {
         disk.open_root(layout.root())?;
-        let lock = Lock::take(&disk, &layout)?;
+        let lock = Lock::take(&disk, &layout, work)?;
         let key = match Key::read(&disk, &layout.key())? {
             Some(key) => key,
             None if is_empty(&disk, &layout)? => Key::create(&disk, &layout.key())?,
@@ -356,7 +369,8 @@ impl Store {
     }
 }
 
-/// Returns the run of a state directory as it is now, without taking the lock or changing anything.
+/// Returns the run of a state directory as it is now, without waiting for the lock or changing anything, unless a
+/// killed process has left a deletion to be finished.
 ///
 /// # Errors
 /// It is damaged or cannot be read.
@@ -364,6 +378,9 @@ pub fn read_current_run(
     layout: &Layout,
     mut each: impl FnMut(&JournalEntry),
 ) -> Result<Option<StoredRun>, StateError> {
+    if is_being_deleted(layout) {
+        return Ok(None);
+    }
     let disk = &Disk::default();
     let Some(key) = Key::read(disk, &layout.key())? else {
         return if is_empty(disk, layout)? {
@@ -391,6 +408,9 @@ pub fn read_current_run(
 /// # Errors
 /// It is damaged or cannot be read.
 pub fn read_completed_run(layout: &Layout) -> Result<Option<StoredRun>, StateError> {
+    if is_being_deleted(layout) {
+        return Ok(None);
+    }
     let disk = &Disk::default();
     let Some(key) = Key::read(disk, &layout.key())? else { return Ok(None) };
     let latch = LatchFile::read(disk, &key, &layout.latch())?;

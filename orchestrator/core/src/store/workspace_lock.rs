@@ -68,7 +68,7 @@ fn lock(file: &File, inode: u64, patience: Duration) -> Result<(), LockFailure> 
                 std::thread::sleep(UNSEEN);
             }
             Some(Locker::Orchestrator(pid)) => {
-                let holder = Holder { pid, started: None };
+                let holder = Holder { pid, ..Holder::default() };
                 return Err(LockFailure::Held(StateError::Busy { holder }));
             }
             Some(Locker::Unknown) if Instant::now() < deadline => {

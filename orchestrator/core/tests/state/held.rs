@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ralph_orchestrator_core::machine::{Latch, Record, State};
 use ralph_orchestrator_core::store::{
-    StateError, Store, list_runs, read_current_run, read_run, reset,
+    Disk, StateError, Store, list_runs, read_current_run, read_run, reset,
 };
 use tempfile::TempDir;
 
@@ -142,11 +142,14 @@ fn reset_forgets_even_what_is_damaged() {
     let layout = layout(&folder);
     write(&layout, &records());
     fs::write(layout.latch(), "damaged").unwrap();
-    reset(&layout, &nothing_left).unwrap();
+    reset(&Disk::default(), &layout, &nothing_left).unwrap();
     assert!(resumed(&layout).unwrap().is_none());
-    reset(&layout, &nothing_left).expect("nothing to forget is no trouble");
+    reset(&Disk::default(), &layout, &nothing_left).expect("nothing to forget is no trouble");
     fs::create_dir_all(layout.latch().join("x")).unwrap();
-    assert!(matches!(reset(&layout, &nothing_left), Err(StateError::Io { action: "remove", .. })));
+    assert!(matches!(
+        reset(&Disk::default(), &layout, &nothing_left),
+        Err(StateError::Io { action: "remove", .. })
+    ));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod damage;
+mod deletion;
 mod held;
 mod orphans;
 mod run_reader;

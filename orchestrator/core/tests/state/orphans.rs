@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_orchestrator_core::store::{OrphanReport, StateError, Store, reset};
+use ralph_orchestrator_core::store::{Disk, OrphanReport, StateError, Store, reset};
 use tempfile::TempDir;
 
 use crate::support::{RUN, layout, nothing_left, records, write};
@@ -39,7 +39,7 @@ fn a_killed_run_has_a_name_before_it_is_opened() {
     assert_eq!(named().as_deref(), Some(RUN), "the latch is enough");
     fs::write(layout.latch(), "damaged").unwrap();
     assert_eq!(named(), None);
-    reset(&layout, &nothing_left).unwrap();
+    reset(&Disk::default(), &layout, &nothing_left).unwrap();
     write(&layout, &records());
     assert_eq!(named(), None, "a complete one");
 }
@@ -58,9 +58,9 @@ fn the_sign_of_a_killed_start_stays_until_nothing_is_left_of_it() {
     assert_eq!(ended_by(&mut open(), &[]), None);
     fs::write(layout.lock(), "{\"pid\":1}").unwrap();
     let survives = |_: &str| OrphanReport { survived: vec!["deaf".into()], ..Default::default() };
-    let refused = reset(&layout, &survives);
+    let refused = reset(&Disk::default(), &layout, &survives);
     assert!(matches!(refused, Err(StateError::OrphansLeft { .. })), "{refused:?}");
     assert_eq!(ended_by(&mut open(), &[]).as_deref(), Some(RUN), "nothing was forgotten");
-    reset(&layout, &nothing_left).unwrap();
+    reset(&Disk::default(), &layout, &nothing_left).unwrap();
     assert!(!layout.runs().exists());
 }

@@ -221,7 +221,7 @@ fn a_rollback_that_keeps_a_file_survives_every_fault() {
         |repository, _| {
             let (to, guard) = (CheckpointName::Iteration(1), RollbackGuard::SaveFirst);
             let is_kept = |path: &RepoPath| path.as_bytes() == b"list.json";
-            repository.rollback_except(&run(), to, guard, &is_kept).map(drop)
+            repository.rollback_except(&run(), to, guard, &is_kept, &|_| Ok(())).map(drop)
         },
         |fixture, fault| assert_eq!(fixture.read("list.json"), b"completed", "{fault:?}"),
         |fixture| fixture.user_state().files,

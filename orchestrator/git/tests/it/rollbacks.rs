@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
-use ralph_orchestrator_git::{CheckpointName, GitError, RepoPath, RollbackGuard};
+use ralph_orchestrator_git::{Checkpoint, CheckpointName, GitError, RepoPath, RollbackGuard};
 
 use crate::fixture::{Fixture, run};
 
@@ -91,18 +91,18 @@ fn leaves_files_that_are_kept_as_they_are() {
     fixture.write("notes/deep", "a folder now");
     let is_kept = |path: &RepoPath| !path.as_bytes().starts_with(b"a");
     let guard = RollbackGuard::SaveFirst;
-    let outcome = repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    let outcome = repository.rollback_except(&run(), TO_ONE, guard, &is_kept, &|_| Ok(())).unwrap();
     assert_eq!(outcome.files.len(), 1);
     assert_eq!(fixture.read("a.txt"), b"one\n");
     assert_eq!(fixture.read("list.json"), b"two");
     assert_eq!(fixture.read("notes.new"), b"new");
     assert_eq!(fixture.read("notes/deep"), b"a folder now");
-    let again = repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    let again = repository.rollback_except(&run(), TO_ONE, guard, &is_kept, &|_| Ok(())).unwrap();
     assert!(again.files.is_empty(), "{again:?}");
     // A file that is gone stays gone.
     fs::remove_file(fixture.path("list.json")).unwrap();
     fixture.write("a.txt", "three");
-    repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    repository.rollback_except(&run(), TO_ONE, guard, &is_kept, &|_| Ok(())).unwrap();
     assert!(!fixture.path("list.json").exists());
 }
 
@@ -244,4 +244,92 @@ proptest! {
             prop_assert_eq!(fixture.user_state(), two);
         }
     }
+}
+
+#[test]
+fn a_file_that_was_written_again_with_the_same_content_is_no_obstacle() {
+    let fixture = Fixture::committed();
+    fixture.write("other", "1");
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "two");
+    fixture.write("other", "2");
+    repository.checkpoint(&run(), 2, "m").unwrap();
+    // Another inode, other times, other permissions.
+    fs::remove_file(fixture.path("a.txt")).unwrap();
+    fixture.write("a.txt", "two");
+    fs::set_permissions(fixture.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    let file = fs::OpenOptions::new().write(true).open(fixture.path("other")).unwrap();
+    file.set_modified(long_ago).unwrap();
+    repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert_eq!(fixture.read("other"), b"1");
+}
+
+/// A repository whose first checkpoint is recorded, and what an agent may do to it then.
+fn recorded() -> (Fixture, String) {
+    let fixture = Fixture::committed();
+    let stored = fixture.open().checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "two");
+    fixture.write("src/lib.rs", "evil");
+    (fixture, stored.checkpoint.commit.to_string())
+}
+
+#[test]
+fn a_checkpoint_is_what_was_recorded_whatever_its_ref_says() {
+    let (fixture, commit) = recorded();
+    let repository = fixture.open().with_recorded_checkpoints([(TO_ONE, commit)]);
+    assert!(repository.list_moved_refs(&run()).unwrap().is_empty());
+    fixture.git(&["commit", "-qam", "evil"]);
+    fixture.git(&["update-ref", "refs/ralph/0198-run/1", "HEAD"]);
+    fixture.git(&["update-ref", "refs/ralph/0198-run/rollback/7", "HEAD"]);
+    let head = fixture.git(&["rev-parse", "HEAD"]);
+    let moved = repository.list_moved_refs(&run()).unwrap();
+    let [(name, Some(now))] = moved.as_slice() else { panic!("{moved:?}") };
+    assert_eq!((name.as_str(), now.as_str()), ("refs/ralph/0198-run/1", head.as_str()));
+    let listed = repository.list_checkpoints(&run()).unwrap();
+    assert_eq!(listed.len(), 1, "what nobody recorded is none");
+    assert_eq!(listed[0].subject, "m");
+    let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert_eq!(outcome.saved.unwrap().name, CheckpointName::BeforeRollback(8));
+    fixture.git(&["update-ref", "-d", "refs/ralph/0198-run/1"]);
+    assert_eq!(repository.list_moved_refs(&run()).unwrap()[0].1, None);
+    repository.find_checkpoint(&run(), TO_ONE).unwrap();
+}
+
+#[test]
+fn an_object_that_was_replaced_in_the_store_restores_nothing() {
+    let place = |fixture: &Fixture, id: &str| {
+        fixture.path(&format!(".git/objects/{}/{}", &id[..2], &id[2..]))
+    };
+    let (fixture, commit) = recorded();
+    let repository = fixture.open().with_recorded_checkpoints([(TO_ONE, commit.clone())]);
+    fixture.git(&["commit", "-qam", "evil"]);
+    for object in ["", "^{tree}", ":src", ":src/lib.rs"] {
+        let [good, evil] =
+            [&*commit, "HEAD"].map(|from| fixture.git(&["rev-parse", &format!("{from}{object}")]));
+        let (good, evil) = (place(&fixture, &good), place(&fixture, &evil));
+        let kept = fs::read(&good).unwrap();
+        fs::set_permissions(&good, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(&good, fs::read(&evil).unwrap()).unwrap();
+        let error = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap_err();
+        assert!(matches!(error, GitError::ForgedObjects { .. }), "{object:?}: {error}");
+        assert_eq!(fixture.read("src/lib.rs"), b"evil", "{object:?}");
+        fs::write(&good, kept).unwrap();
+    }
+    repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fixture.read("src/lib.rs"), b"fn main() {}\n");
+}
+
+#[test]
+fn no_file_is_changed_before_the_beginning_is_recorded() {
+    let (fixture, commit) = recorded();
+    let repository = fixture.open().with_recorded_checkpoints([(TO_ONE, commit)]);
+    let refuse = |_: Option<&Checkpoint>| Err(std::io::Error::other("full"));
+    let guard = RollbackGuard::SaveFirst;
+    let error = repository.rollback_except(&run(), TO_ONE, guard, &|_| false, &refuse);
+    assert!(error.unwrap_err().to_string().ends_with("full"));
+    assert_eq!(fixture.read("a.txt"), b"two");
 }

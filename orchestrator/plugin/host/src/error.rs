@@ -37,6 +37,9 @@ pub enum LibraryErrorKind {
     /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[source] io::Error),
+    /// It was changed while it was checked and copied.
+    #[error("it was changed while it was read; wait until its build has ended, then try again")]
+    ChangedMeanwhile,
     /// It is too large.
     #[error("it has {found} bytes, at most {most} are allowed; strip its debug information")]
     TooLarge {

@@ -3,9 +3,15 @@
 //! The dynamic linker trusts the file: a truncated one kills the process, and any library runs its
 //! constructors before it can be rejected. So the file's bytes are checked first, as far as possible.
 
-use object::elf::{self, FileHeader64};
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Sym as _};
-use object::{LittleEndian, Object as _};
+use std::cell::Cell;
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use object::elf::{self, FileHeader64, ProgramHeader64};
+use object::read::elf::{
+    FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable,
+};
+use object::{LittleEndian, ReadCache, ReadRef};
 use ralph_orchestrator_plugin_abi::{
     ABI_MAJOR, ABI_MINOR, DECL_SIZE, DECL_SYMBOL, DeclPrefix, MAGIC, MANIFEST_SYMBOL,
 };
@@ -13,6 +19,8 @@ use ralph_orchestrator_plugin_abi::{
 use crate::library_defect::{LibraryDefect, LibraryDefects};
 use crate::manifest::{self, Manifest, escaped};
 
+/// The bytes at the beginning of a file that say what it is.
+const HEAD_SIZE: u64 = 64;
 /// The size of the fixed part of the declaration.
 const PREFIX_SIZE: u64 = 16;
 /// The offsets of the functions in the declaration.
@@ -29,15 +37,65 @@ pub struct LibraryHeader {
     pub manifest: Manifest,
 }
 
-/// Inspects the bytes of a file. None of its code runs.
+/// The bytes that the inspection of a file may read: headers, symbols, their names and the manifest.
+const MAX_READ: u64 = 32 * 1024 * 1024;
+/// What the cache of a piece takes beside the piece.
+const PIECE_OVERHEAD: u64 = 64;
+
+/// Inspects a file. None of its code runs, and only what is needed of it is read, whatever its size.
 ///
 /// # Errors
 /// All defects, as far as the file can be read.
-pub fn inspect(data: &[u8]) -> Result<LibraryHeader, LibraryDefects> {
+pub fn inspect(file: impl Read + Seek) -> Result<LibraryHeader, LibraryDefects> {
+    let cache = ReadCache::new(file);
+    let left = Cell::new(MAX_READ);
+    let found = inspect_content(BoundedContent { content: &cache, left: &left });
+    match found {
+        Err(_) if left.get() == 0 => Err(LibraryDefect::TablesTooLarge { most: MAX_READ }.into()),
+        found => found,
+    }
+}
+
+/// Reads pieces of a file, up to [`MAX_READ`] bytes in all.
+#[derive(Clone, Copy)]
+struct BoundedContent<'data, R> {
+    content: R,
+    left: &'data Cell<u64>,
+}
+
+impl<R> BoundedContent<'_, R> {
+    fn charge(self, size: u64) -> Result<(), ()> {
+        let left = self.left.get().checked_sub(size.saturating_add(PIECE_OVERHEAD));
+        self.left.set(left.unwrap_or(0));
+        left.map(drop).ok_or(())
+    }
+}
+
+impl<'data, R: ReadRef<'data>> ReadRef<'data> for BoundedContent<'data, R> {
+    fn len(self) -> Result<u64, ()> {
+        self.content.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        // What lies outside of the file is no large table, but a wrong one.
+        if offset.checked_add(size).is_none_or(|end| self.len().is_ok_and(|len| end > len)) {
+            return Err(());
+        }
+        self.charge(size)?;
+        self.content.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        let bytes = self.content.read_bytes_at_until(range, delimiter)?;
+        self.charge(len(bytes))?;
+        Ok(bytes)
+    }
+}
+
+fn inspect_content<'data>(data: impl ReadRef<'data>) -> Result<LibraryHeader, LibraryDefects> {
     check_format(data)?;
-    let file = ElfFile64::<LittleEndian>::parse(data)
+    let library = LibraryFile::parse(data)
         .map_err(|error| LibraryDefect::Corrupt { reason: error.to_string() })?;
-    let library = LibraryFile { file, data };
     let decl = library.symbol(DECL_SYMBOL)?;
     let prefix = library.prefix(&decl)?;
     if prefix.abi_major != ABI_MAJOR {
@@ -65,13 +123,14 @@ pub fn inspect(data: &[u8]) -> Result<LibraryHeader, LibraryDefects> {
 }
 
 /// Checks that it is a complete shared library for this processor.
-fn check_format(data: &[u8]) -> Result<(), LibraryDefect> {
-    let Some(rest) = data.strip_prefix(b"\x7fELF") else { return Err(not_elf(data)) };
+fn check_format<'data>(data: impl ReadRef<'data>) -> Result<(), LibraryDefect> {
+    let found = data.len().map_err(|()| unreadable())?;
+    let head = data.read_bytes_at(0, found.min(HEAD_SIZE)).map_err(|()| unreadable())?;
+    let Some(rest) = head.strip_prefix(b"\x7fELF") else { return Err(not_elf(head)) };
     let here = std::env::consts::ARCH;
     if rest.first() == Some(&elf::ELFCLASS32.0) {
         return Err(LibraryDefect::Bits32 { here });
     }
-    let found = len(data);
     let header = FileHeader64::<LittleEndian>::parse(data);
     let smallest = len_of::<FileHeader64<LittleEndian>>();
     if found < smallest {
@@ -88,7 +147,7 @@ fn check_format(data: &[u8]) -> Result<(), LibraryDefect> {
         return Err(LibraryDefect::Processor { found, here });
     }
     match header.e_type(endian) {
-        elf::ET_DYN => check_complete(header, data),
+        elf::ET_DYN => check_complete(header, data, found),
         elf::ET_EXEC => Err(LibraryDefect::NotShared { what: "a program" }),
         elf::ET_REL => Err(LibraryDefect::NotShared { what: "an object file" }),
         elf::ET_CORE => Err(LibraryDefect::NotShared { what: "a core dump" }),
@@ -96,6 +155,11 @@ fn check_format(data: &[u8]) -> Result<(), LibraryDefect> {
     }
 }
 
+fn unreadable() -> LibraryDefect {
+    LibraryDefect::Corrupt { reason: "it cannot be read".to_owned() }
+}
+
+/// Says what a file is by its first bytes.
 fn not_elf(data: &[u8]) -> LibraryDefect {
     const FOREIGN: [(&[u8], &str); 8] = [
         (b"MZ", "for Windows"),
@@ -136,12 +200,15 @@ const fn arch_name(machine: u16) -> Option<&'static str> {
 
 /// Checks that the file is not truncated: such a file can be mapped, but accessing the missing part kills
 /// the process.
-fn check_complete(header: &FileHeader64<LittleEndian>, data: &[u8]) -> Result<(), LibraryDefect> {
+fn check_complete<'data>(
+    header: &FileHeader64<LittleEndian>,
+    data: impl ReadRef<'data>,
+    found: u64,
+) -> Result<(), LibraryDefect> {
     let endian = LittleEndian;
     let table = |at: u64, count: u16, each: u16| {
         at.saturating_add(u64::from(count).saturating_mul(u64::from(each)))
     };
-    let found = len(data);
     let tables = table(header.e_phoff.get(endian), header.e_phnum.get(endian), 56).max(table(
         header.e_shoff.get(endian),
         header.e_shnum.get(endian),
@@ -172,17 +239,27 @@ struct Symbol {
     size: u64,
 }
 
-struct LibraryFile<'data> {
-    file: ElfFile64<'data, LittleEndian>,
-    data: &'data [u8],
+struct LibraryFile<'data, R: ReadRef<'data>> {
+    data: R,
+    segments: &'data [ProgramHeader64<LittleEndian>],
+    sections: SectionTable<'data, FileHeader64<LittleEndian>, R>,
+    symbols: SymbolTable<'data, FileHeader64<LittleEndian>, R>,
 }
 
-impl<'data> LibraryFile<'data> {
+impl<'data, R: ReadRef<'data>> LibraryFile<'data, R> {
+    fn parse(data: R) -> object::Result<Self> {
+        let header = FileHeader64::<LittleEndian>::parse(data)?;
+        let segments = header.program_headers(LittleEndian, data)?;
+        let sections = header.sections(LittleEndian, data)?;
+        let symbols = sections.symbols(LittleEndian, data, elf::SHT_DYNSYM)?;
+        Ok(Self { data, segments, sections, symbols })
+    }
+
     /// Finds a data symbol.
     fn symbol(&self, name: &'static str) -> Result<Symbol, LibraryDefect> {
-        let table = self.file.elf_dynamic_symbol_table();
-        let mut named = table.iter().filter(|symbol| {
-            table.symbol_name(LittleEndian, symbol).is_ok_and(|found| found == name.as_bytes())
+        let mut named = self.symbols.iter().filter(|symbol| {
+            let found = self.symbols.symbol_name(LittleEndian, symbol);
+            found.is_ok_and(|found| found == name.as_bytes())
         });
         let Some(symbol) = named.next() else {
             return Err(LibraryDefect::MissingSymbol { symbol: name });
@@ -199,14 +276,18 @@ impl<'data> LibraryFile<'data> {
 
     /// Returns the bytes of a symbol, before relocation.
     fn bytes(&self, symbol: &Symbol, offset: u64, size: u64) -> Result<&'data [u8], LibraryDefect> {
-        self.file
-            .elf_program_headers()
-            .iter()
-            .filter(|segment| segment.p_type(LittleEndian) == elf::PT_LOAD)
-            .find_map(|segment| {
-                let address = symbol.address.checked_add(offset)?;
-                segment.data_range(LittleEndian, self.data, address, size).ok().flatten()
+        let address = symbol.address.saturating_add(offset);
+        let loaded =
+            self.segments.iter().filter(|segment| segment.p_type(LittleEndian) == elf::PT_LOAD);
+        loaded
+            .filter_map(|segment| {
+                // Of a segment only this is read: it may be as large as the file.
+                let into = address.checked_sub(segment.p_vaddr(LittleEndian))?;
+                let rest = segment.p_filesz(LittleEndian).checked_sub(into)?;
+                let at = segment.p_offset(LittleEndian).checked_add(into)?;
+                if size > rest { None } else { self.data.read_bytes_at(at, size).ok() }
             })
+            .next()
             .ok_or(LibraryDefect::SymbolWithoutContent { symbol: symbol.name })
     }
 
@@ -260,9 +341,18 @@ impl<'data> LibraryFile<'data> {
     }
 
     fn is_relocated(&self, address: u64) -> bool {
-        self.file
-            .dynamic_relocations()
-            .is_some_and(|mut relocations| relocations.any(|(at, _)| at == address))
+        let of_symbols = |link| link == self.symbols.section();
+        self.sections.iter().any(|section| {
+            if let Ok(Some((entries, link))) = section.rela(LittleEndian, self.data) {
+                return of_symbols(link)
+                    && entries.iter().any(|entry| entry.r_offset.get(LittleEndian) == address);
+            }
+            if let Ok(Some((entries, link))) = section.rel(LittleEndian, self.data) {
+                return of_symbols(link)
+                    && entries.iter().any(|entry| entry.r_offset.get(LittleEndian) == address);
+            }
+            false
+        })
     }
 
     /// Returns the manifest's text.

@@ -2,12 +2,12 @@
 //!
 //! A library is never loaded from its build folder: rebuilding it while it is mapped would crash the
 //! process, the dynamic linker identifies libraries by path, and nothing may change between check and
-//! use. So the checked bytes are written to a folder that only this user may write to, and loaded from
-//! there. The folder is a cache: when it is emptied, by an agent for instance, copies in use are written
-//! again.
+//! use. So a copy of the checked bytes is written to a folder that only this user may write to, and loaded
+//! from there. The folder is a cache: when it is emptied, by an agent for instance, copies in use are
+//! written again. No whole file is held in memory: with debug information, a library is large.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
     PermissionsExt as _,
@@ -36,7 +36,7 @@ pub struct CheckedLibrary {
     path: PathBuf,
     digest: String,
     header: LibraryHeader,
-    content: Vec<u8>,
+    file: File,
 }
 
 /// A private copy of a library.
@@ -57,15 +57,15 @@ pub struct PrivateCopy {
 pub fn check(path: &Path, pinned: Option<&str>) -> Result<CheckedLibrary, LibraryError> {
     let failed = |kind| LibraryError::new(path, kind);
     let pinned = pinned.map(parse_digest).transpose().map_err(failed)?;
-    let (_, content) = read(path, true).map_err(failed)?;
-    let digest = digest_of(&content);
+    let file = open(path, true).map_err(failed)?;
+    let digest = digest_of(&file).map_err(failed)?;
     if let Some(pinned) = pinned
         && pinned != digest
     {
         return Err(failed(LibraryErrorKind::DigestMismatch { found: digest, pinned }));
     }
-    let header = inspect(&content).map_err(|defects| failed(defects.into()))?;
-    Ok(CheckedLibrary { path: path.to_owned(), digest, header, content })
+    let header = inspect(PositionedFile::new(&file)).map_err(|defects| failed(defects.into()))?;
+    Ok(CheckedLibrary { path: path.to_owned(), digest, header, file })
 }
 
 impl CheckedLibrary {
@@ -87,11 +87,12 @@ impl CheckedLibrary {
         &self.header
     }
 
-    /// Writes the checked bytes to `folder`, which is created if needed, unless a copy exists. A modified
+    /// Copies the checked file to `folder`, which is created if needed, unless a copy exists. A modified
     /// copy is replaced; other copies that were not used for 30 days are removed.
     ///
     /// # Errors
-    /// The folder cannot be created or written, or others may write to it.
+    /// The folder cannot be created or written, or others may write to it; or the file was changed since it
+    /// was checked.
     pub fn copy_to(&self, folder: &Path) -> Result<PrivateCopy, LibraryError> {
         let error_of = |kind| LibraryError::new(&self.path, kind);
         let failed =
@@ -105,18 +106,23 @@ impl CheckedLibrary {
             }));
         }
         let path = folder.join(format!("{}.so", self.digest));
-        let file = match read_verified(&path, &self.digest) {
-            Ok((file, _)) => file,
+        let file = match open_verified(&path, &self.digest) {
+            Ok(file) => file,
             Err(_) => {
-                write_atomically(&self.content, &self.digest, &path).map_err(failed)?;
-                read_verified(&path, &self.digest).map_err(error_of)?.0
+                let copied = copy_atomically(&self.file, &self.digest, &path).map_err(failed)?;
+                if !copied {
+                    return Err(error_of(LibraryErrorKind::ChangedMeanwhile));
+                }
+                open_verified(&path, &self.digest).map_err(error_of)?
             }
         };
+        // Of the copy: the file may have been another one between its digest and its inspection.
+        let header =
+            inspect(PositionedFile::new(&file)).map_err(|defects| error_of(defects.into()))?;
         // Failures only keep an unused file, or remove one that is created again.
         drop(file.set_modified(SystemTime::now()));
         drop(remove_unused(&folder));
-        let (digest, header) = (self.digest.clone(), self.header.clone());
-        Ok(PrivateCopy { path, digest, header, file: Arc::new(file) })
+        Ok(PrivateCopy { path, digest: self.digest.clone(), header, file: Arc::new(file) })
     }
 }
 
@@ -126,20 +132,74 @@ fn create_private_folder(folder: &Path) -> io::Result<PathBuf> {
     folder.canonicalize()
 }
 
-/// Writes a copy atomically: other processes may do the same.
-fn write_atomically(content: &[u8], digest: &str, path: &Path) -> io::Result<()> {
+/// Copies a file atomically: other processes may do the same. Returns false, and leaves nothing, if it does
+/// not have this digest.
+fn copy_atomically(from: &File, digest: &str, path: &Path) -> io::Result<bool> {
     let written = path.with_file_name(format!(".{digest}.{}", unique_suffix()));
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(&written)?;
-    let done = file
-        .write_all(content)
-        .and_then(|()| file.set_permissions(Permissions::from_mode(0o500)))
-        .and_then(|()| fs::rename(&written, path));
-    if done.is_err() {
+    let file = options.write(true).create_new(true).mode(0o600).open(&written)?;
+    let mut copy = HashingWriter { file, hasher: blake3::Hasher::new() };
+    let done = io::copy(&mut PositionedFile::new(from).take(MAX_SIZE + 1), &mut copy)
+        .and_then(|_| copy.file.set_permissions(Permissions::from_mode(0o500)))
+        .and_then(|()| {
+            let is_same = copy.hasher.finalize().to_hex().as_str() == digest;
+            if is_same { fs::rename(&written, path).map(|()| true) } else { Ok(false) }
+        });
+    if !matches!(done, Ok(true)) {
         // A left-over temporary file is never read; the first error matters.
         let _ = fs::remove_file(&written);
     }
     done
+}
+
+/// Writes to a file, and computes the digest of what was written.
+struct HashingWriter {
+    file: File,
+    hasher: blake3::Hasher,
+}
+
+impl Write for HashingWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Reads a file by a position of its own: other threads may read from the same open file.
+struct PositionedFile<'file> {
+    file: &'file File,
+    at: u64,
+}
+
+impl<'file> PositionedFile<'file> {
+    const fn new(file: &'file File) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl Read for PositionedFile<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(bytes, self.at)?;
+        self.at = self.at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        Ok(read)
+    }
+}
+
+impl Seek for PositionedFile<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.file.metadata()?.len().checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
 }
 
 /// Removes copies and temporary files that were not used for long.
@@ -190,8 +250,9 @@ impl PrivateCopy {
             .ok_or_else(|| error_of(LibraryErrorKind::NotAPrivateCopy))?;
         let path = std::path::absolute(path)
             .map_err(|error| error_of(LibraryErrorKind::Unreadable(error)))?;
-        let (file, content) = read_verified(&path, &digest).map_err(error_of)?;
-        let header = inspect(&content).map_err(|defects| error_of(defects.into()))?;
+        let file = open_verified(&path, &digest).map_err(error_of)?;
+        let header =
+            inspect(PositionedFile::new(&file)).map_err(|defects| error_of(defects.into()))?;
         Ok(Self { path, digest, header, file: Arc::new(file) })
     }
 
@@ -204,39 +265,32 @@ impl PrivateCopy {
         if fs::symlink_metadata(&self.path).is_ok() {
             return Ok(());
         }
-        let size = self
-            .file
-            .metadata()
-            .map_err(|error| error_of(LibraryErrorKind::Unreadable(error)))?
-            .len();
-        let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
-        // Positioned: other threads may read from the same file.
-        let read = self.file.read_exact_at(&mut content, 0);
-        read.map_err(|error| error_of(LibraryErrorKind::Unreadable(error)))?;
-        check_digest(&content, &self.digest).map_err(error_of)?;
+        check_digest(&self.file, &self.digest).map_err(error_of)?;
         let folder = self.path.parent().unwrap_or(&self.path);
-        let written = create_private_folder(folder)
-            .and_then(|_| write_atomically(&content, &self.digest, &self.path));
-        written.map_err(|error| {
-            error_of(LibraryErrorKind::CopyFailed { folder: folder.to_owned(), error })
-        })
+        let failed =
+            |error| error_of(LibraryErrorKind::CopyFailed { folder: folder.to_owned(), error });
+        create_private_folder(folder).map_err(failed)?;
+        match copy_atomically(&self.file, &self.digest, &self.path).map_err(failed)? {
+            true => Ok(()),
+            false => Err(error_of(LibraryErrorKind::ChangedMeanwhile)),
+        }
     }
 }
 
-/// Reads the copy at `path`, and checks its digest.
-fn read_verified(path: &Path, digest: &str) -> Result<(File, Vec<u8>), LibraryErrorKind> {
-    let (file, content) = read(path, false)?;
-    check_digest(&content, digest)?;
-    Ok((file, content))
+/// Opens the copy at `path`, and checks its digest.
+fn open_verified(path: &Path, digest: &str) -> Result<File, LibraryErrorKind> {
+    let file = open(path, false)?;
+    check_digest(&file, digest)?;
+    Ok(file)
 }
 
-fn check_digest(content: &[u8], digest: &str) -> Result<(), LibraryErrorKind> {
-    let found = digest_of(content);
+fn check_digest(file: &File, digest: &str) -> Result<(), LibraryErrorKind> {
+    let found = digest_of(file)?;
     if found == digest { Ok(()) } else { Err(LibraryErrorKind::CopyModified { found }) }
 }
 
-/// Opens and reads a file that is not world-writable.
-fn read(path: &Path, check_folder: bool) -> Result<(File, Vec<u8>), LibraryErrorKind> {
+/// Opens a file that is not world-writable.
+fn open(path: &Path, check_folder: bool) -> Result<File, LibraryErrorKind> {
     // Non-blocking: opening a named pipe would wait for a writer.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
@@ -258,8 +312,7 @@ fn read(path: &Path, check_folder: bool) -> Result<(File, Vec<u8>), LibraryError
     if found > MAX_SIZE {
         return Err(LibraryErrorKind::TooLarge { found, most: MAX_SIZE });
     }
-    let content = read_bounded(&file, found)?;
-    Ok((file, content))
+    Ok(file)
 }
 
 /// Checks the folder's permissions: who may write to it can replace the file.
@@ -271,17 +324,6 @@ fn check_folder_of(path: &Path) -> Result<(), LibraryErrorKind> {
         return Err(LibraryErrorKind::WorldWritable { what: "its folder", mode: mode & 0o7777 });
     }
     Ok(())
-}
-
-/// Reads the content, bounded even if the file grows meanwhile.
-fn read_bounded(file: &File, size: u64) -> Result<Vec<u8>, LibraryErrorKind> {
-    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    file.take(MAX_SIZE + 1).read_to_end(&mut content).map_err(LibraryErrorKind::Unreadable)?;
-    let found = u64::try_from(content.len()).unwrap_or(u64::MAX);
-    if found > MAX_SIZE {
-        return Err(LibraryErrorKind::TooLarge { found, most: MAX_SIZE });
-    }
-    Ok(content)
 }
 
 /// Returns an error if the path is not a regular file. A socket, for instance, cannot be opened.
@@ -304,8 +346,15 @@ fn special_file_name(kind: fs::FileType) -> Option<&'static str> {
     }
 }
 
-fn digest_of(content: &[u8]) -> String {
-    blake3::hash(content).to_hex().to_string()
+/// Computes the digest of a file's content, bounded even if the file grows meanwhile.
+fn digest_of(file: &File) -> Result<String, LibraryErrorKind> {
+    let mut hasher = blake3::Hasher::new();
+    let found = io::copy(&mut PositionedFile::new(file).take(MAX_SIZE + 1), &mut hasher)
+        .map_err(LibraryErrorKind::Unreadable)?;
+    if found > MAX_SIZE {
+        return Err(LibraryErrorKind::TooLarge { found, most: MAX_SIZE });
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 fn parse_digest(text: &str) -> Result<String, LibraryErrorKind> {

@@ -60,6 +60,15 @@ pub enum LibraryDefect {
         /// The parse error.
         reason: String,
     },
+    /// Its tables are larger than those of any plugin.
+    #[error(
+        "its headers, symbols and relocations take more than {most} bytes; export less, with a version \
+         script for instance"
+    )]
+    TablesTooLarge {
+        /// The most that is read.
+        most: u64,
+    },
     /// It is an object file, but not a shared library.
     #[error(
         "it is {what}, not a shared library; one is made by `crate-type = [\"cdylib\"]` in its Cargo.toml, \

@@ -1,30 +1,30 @@
 //! Deleting the runs of a state directory.
 
 use std::fs;
-use std::path::Path;
 
+use crate::store::deletion::Deletion;
 use crate::store::disk::Disk;
 use crate::store::error::StateError;
 use crate::store::layout::Layout;
-use crate::store::lock::Lock;
-use crate::store::memory_files::MemoryFiles;
+use crate::store::lock::{Lock, Work};
 use crate::store::orphans::OrphanReport;
 
 /// Most runs that are looked at for what a killed start has left.
 const MOST_RUNS: usize = 8;
 
 /// Deletes all runs of a state directory, damaged or not, once `end` has ended what a killed start of
-/// each of them has left. Returns what there is to say about that.
+/// each of them has left. Returns what there is to say about that. Whatever interrupts it, the runs are all
+/// there, or the next that uses the state deletes the rest.
 ///
 /// # Errors
 /// Another process holds it, something that was left cannot be ended, or something cannot be removed.
 pub fn reset(
+    disk: &Disk,
     layout: &Layout,
     end: &dyn Fn(&str) -> OrphanReport,
 ) -> Result<OrphanReport, StateError> {
-    let disk = &Disk::default();
     disk.open_root(layout.root())?;
-    let mut lock = Lock::take(disk, layout)?;
+    let mut lock = Lock::take(disk, layout, Work::Reset)?;
     let mut report = OrphanReport::default();
     // Afterwards nobody would know the runs that processes belong to.
     for run in run_names(layout) {
@@ -36,17 +36,7 @@ pub fn reset(
         return Err(StateError::OrphansLeft { names: report.survived });
     }
     lock.set_clean();
-    // First the latch: without it the rest would be refused as damaged, never taken as a run.
-    for path in [layout.latch(), layout.key(), layout.owner()] {
-        remove(&path, |path| disk.remove_file(path))?;
-    }
-    // Archives and files for people stay: nobody else has them.
-    remove(&layout.memory().join(MemoryFiles::STATE), |path| disk.remove_file(path))?;
-    remove(&layout.inbox(), |path| disk.remove_dir_all(path))?;
-    remove(&layout.series(), |path| disk.remove_dir_all(path))?;
-    // Only what is recorded of them: they hold work.
-    remove(&layout.worktrees(), |path| disk.remove_dir_all(path))?;
-    remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
+    Deletion::State.perform(disk, layout)?;
     Ok(report)
 }
 
@@ -57,13 +47,4 @@ fn run_names(layout: &Layout) -> impl Iterator<Item = String> {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable_by(|one, other| other.cmp(one));
     names.into_iter().take(MOST_RUNS)
-}
-
-fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
-    match how(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StateError::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,7 +1,7 @@
 //! What is loaded is what was checked, whatever becomes of the file.
 
 use std::fs::{self, Permissions};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use ralph_orchestrator_plugin_host::{Inbound, PrivateCopy, Transport as _, check
 use tempfile::TempDir;
 
 use crate::c;
-use crate::common::{HostProcess, error_of};
+use crate::common::{HostProcess, command, error_of};
 
 /// Far more than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,9 +59,62 @@ async fn what_was_checked_is_loaded_although_it_was_replaced_since() {
     let place = Place::new();
     let library = place.build("1.0.0");
     let checked = check(&library, None).unwrap();
+    // As linkers and installers do: a new file takes its name.
+    fs::remove_file(&library).unwrap();
     fs::write(&library, "replaced").unwrap();
     let copy = checked.copy_to(&place.copies).unwrap();
     assert_eq!(version(&copy).await, "1.0.0");
+}
+
+#[test]
+fn what_is_overwritten_since_it_was_checked_is_not_loaded() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let checked = check(&library, None).unwrap();
+    fs::write(&library, "replaced").unwrap();
+    let message = checked.copy_to(&place.copies).unwrap_err().to_string();
+    assert!(message.contains("it was changed while it was read"), "{message}");
+    assert_eq!(fs::read_dir(&place.copies).unwrap().count(), 0, "something was left");
+}
+
+/// The most memory that a process ever had, in kibibytes.
+fn peak_of(process: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// The most memory that a host process has had once it has loaded this library.
+fn peak_when_loaded(copy: &PrivateCopy) -> u64 {
+    let mut process = command(copy.path()).spawn().unwrap();
+    process.stdin.as_mut().unwrap().write_all(b"{}\n").unwrap();
+    let mut hello = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut hello).unwrap();
+    assert!(hello.contains("version"), "{hello}");
+    let peak = peak_of(&process.id().to_string());
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    peak
+}
+
+#[test]
+fn a_library_with_much_debug_information_takes_no_more_memory() {
+    const DEBUG_INFORMATION: u64 = 64 * 1024 * 1024;
+    let place = Place::new();
+    let small = place.copy(&place.build("1.0.0"));
+    let large = place.build("2.0.0");
+    let file = fs::OpenOptions::new().write(true).open(&large).unwrap();
+    file.set_len(file.metadata().unwrap().len() + DEBUG_INFORMATION).unwrap();
+    let before = peak_of("self");
+    let large = place.copy(&large);
+    fs::remove_file(large.path()).unwrap();
+    large.restore().unwrap();
+    // Other tests of this process run beside it.
+    let most = DEBUG_INFORMATION / 1024 / 4;
+    let grown = peak_of("self") - before;
+    assert!(grown < most, "{grown} KiB more to check and copy it");
+    let [small, large] = [&small, &large].map(peak_when_loaded);
+    assert!(large < small + most, "{large} KiB to load it, {small} KiB to load a small one");
 }
 
 #[tokio::test]

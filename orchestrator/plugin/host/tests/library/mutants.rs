@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Cursor;
 use std::mem::discriminant;
 use std::panic::catch_unwind;
 
@@ -82,7 +83,7 @@ fn no_mutant_of_a_good_library_upsets_it() {
     let (mut fine, mut kinds) = (0, BTreeSet::new());
     for number in 0..MUTANTS {
         let bytes = mutant(&good, &places, &mut random);
-        match catch_unwind(|| inspect(&bytes)) {
+        match catch_unwind(|| inspect(Cursor::new(&bytes))) {
             Ok(Ok(header)) => {
                 fine += 1;
                 let found = (header.prefix.magic, header.prefix.abi_major);
