@@ -203,7 +203,9 @@ fn sandbox(context: &Context, vars: &BTreeMap<String, String>) -> Result<Sandbox
     let folders = repositories(&config.run.workspace).into_iter();
     let folders =
         folders.chain([context.loaded.dir().to_owned()]).filter(|folder| !is_private(folder));
-    let files = config.run.prompt.iter().cloned().chain([context.file.clone()]);
+    // Agents start this program as the server of the orchestrator's own tools.
+    let own_program = std::env::current_exe().ok();
+    let files = config.run.prompt.iter().cloned().chain(own_program).chain([context.file.clone()]);
     let found: Vec<PathBuf> = folders.chain(files).chain(named_files(context)).collect();
     sandbox.read.extend(found);
     // An agent that can put a link there must not open by it what it likes.

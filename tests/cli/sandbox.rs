@@ -1,6 +1,7 @@
 //! What an agent in a sandbox can and cannot do, asked of the kernel by a real agent.
 #![allow(unsafe_code)]
 
+mod agents;
 mod home;
 
 use std::fs;

@@ -468,7 +468,7 @@ async fn check_agent(
     env: &BTreeMap<String, String>,
 ) -> Result<String, String> {
     let redactor = Redactor::new(&context.loaded.config.env, env);
-    let found = driver.agent().check(env).await;
+    let found = driver.check(env).await;
     let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
     let found = redactor.text(&found);
     let can = capability_names(&driver.agent().describe().capabilities);

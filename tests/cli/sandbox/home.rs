@@ -35,11 +35,11 @@ const HOME: [(&str, bool); 26] = [
     ("notes/private.txt", false),
 ];
 
-fn fill_home(env: &TestEnvironment) {
+pub(super) fn fill_home(env: &TestEnvironment) {
     for (name, _) in HOME {
         let path = env.root().join("home").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("contents of {name}\n")).unwrap();
+        fs::write(path, if name.ends_with(".json") { "{}\n" } else { "" }).unwrap();
     }
 }
 
@@ -114,16 +114,18 @@ fn links_that_an_agent_makes_open_nothing_in_the_next_iteration() {
     }
     fill_home(&s.env);
     let home = s.env.root().join("home").display().to_string();
-    s.ralph(&["run", "--once", "--set", "agent.inputs=['notes.md']"]);
-    s.env.agent.call(2).script(&format!(
-        "ln -sf {home}/.ssh/id_ed25519 notes.md\nmkdir -p a/worktrees/b\n\
-         printf '{home}/w/.git' >a/worktrees/b/gitdir\nprintf 'gitdir: {home}/w/a/worktrees/b' >.git\n"
+    s.env.agent.call(1).script(&format!(
+        "ln -s {home}/.ssh/id_ed25519 notes.md\nmkdir -p a/worktrees/b\necho {home}/w/.git >a/worktrees/b/gitdir\n\
+         echo 'gitdir: a/worktrees/b' >.git\nln -s {home}/notes a/worktrees/notes\n"
     ));
-    s.env.agent.call(3).script(&format!("{TRY}try key 'cat {home}/.ssh/id_ed25519'\n"));
+    s.env.agent.call(2).script(&format!("{TRY}try key 'cat {home}/.ssh/id_ed25519 notes.md'\n"));
+    let agent = s.env.agent.program().display().to_string();
+    let program = format!("agent.config.program=['{agent}','notes.md']");
     for _ in 0..2 {
-        s.ralph(&["run", "--once", "--set", "agent.inputs=['notes.md']"]);
+        s.ralph(&["run", "--once", "--set", "sandbox.workspace=open", "--set", &program]).expect(0);
     }
     assert_eq!(s.tries(), ["key no"]);
+    assert!(s.env.path("notes.md").is_symlink());
 }
 
 #[test]
@@ -132,15 +134,15 @@ fn a_workspace_that_has_the_home_directory_in_it_is_refused_unless_that_is_liste
     if kernel_level() < 3 {
         return assert!(!s.completes());
     }
-    let home = s.env.root().join("home").display().to_string();
-    for workspace in [home.clone(), s.env.root().display().to_string()] {
-        let set = format!("run.workspace={workspace}");
-        s.ralph(&["run", "--set", &set])
-            .expect(78)
-            .says("the home directory")
-            .says("sandbox.write");
-    }
+    let root = s.env.root().display().to_string();
+    let workspace = format!("run.workspace={root}/home");
+    let state = format!("state.dir={root}/state");
+    let run = ["run", "--once", "--set", &workspace, "--set", &state];
+    s.ralph(&run).expect(78).says("the home directory").says("sandbox.write");
     assert_eq!(s.env.agent.calls(), 0);
+    let write = format!("sandbox.write=['{root}/agent','{root}/home']");
+    s.ralph(&[&run[..], &["--set", &write]].concat()).expect(0);
+    assert_eq!(s.env.agent.calls(), 1);
 }
 
 #[test]
