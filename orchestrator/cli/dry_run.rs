@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::git::RunPlace;
 use crate::output;
 use crate::render::text::{EVIDENCE_ONLY, count, escape, one_line};
+use crate::sandbox::SandboxPolicy;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {
@@ -72,6 +73,7 @@ pub(crate) fn show(
     session: &Session,
     place: &RunPlace,
     backlog: Option<&PlannedBacklog<'_>>,
+    policy: Option<&SandboxPolicy>,
     json: bool,
 ) {
     let (plan, loaded) = (session.plan(), &place.context.loaded);
@@ -82,6 +84,7 @@ pub(crate) fn show(
             object.insert("git".to_owned(), json!({"commit": loaded.config.git.commit}));
             object.extend(roles.map(|roles| ("roles".to_owned(), roles.object())));
             object.extend(backlog.map(|backlog| ("backlog".to_owned(), backlog.object())));
+            object.extend(policy.map(|policy| ("sandbox".to_owned(), policy.home_object())));
             if loaded.config.git.worktree {
                 object.insert("worktree".to_owned(), place.object());
             }
@@ -114,6 +117,9 @@ pub(crate) fn show(
     show(&format!("  limits      {}", limits(loaded)));
     show(&format!("  git         {}", stored_in_git(loaded.config.git.commit)));
     show(&format!("  environment {}", plan.env.join(" ")));
+    if let Some(policy) = policy {
+        show(&format!("  sandbox     on: {}", policy.describe_home()));
+    }
     show(&format!("  state       {}", plan.state_dir.display()));
     if let Some(instructions) = &plan.instructions {
         show(&format!("  after prompt {}", instructions.trim()));

@@ -1,21 +1,46 @@
 //! The sandbox of agents: `[sandbox]` of the configuration, and the paths that every sandbox grants or hides.
 
+mod home;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{Config, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::workspace::{Baseline, ProtectedPaths};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
+use serde_json::{Value, json};
 
-use crate::context::{Context, user_file};
+use crate::context::{Context, config_home, user_file};
 use crate::error::CommandError;
+use home::Home;
 
 /// What every agent may read and execute: the system's own folders, as far as they are there.
-const SYSTEM: [&str; 17] = [
-    "/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc",
-    "/run", "/sbin", "/snap", "/sys", "/usr", "/var",
+const SYSTEM: [&str; 18] = [
+    "/bin",
+    "/dev",
+    "/etc",
+    "/gnu",
+    "/home/linuxbrew",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/usr",
+    "/var",
 ];
+/// What is closed in it: sockets and files of what users run, such as agents of keys.
+const SESSIONS: &str = "/run/user";
 /// What every agent may write: devices that keep nothing.
 const DEVICES: [&str; 8] = [
     "/dev/full",
@@ -35,6 +60,7 @@ pub(crate) struct SandboxPolicy {
     /// What lies in the workspace can be written, whatever it is.
     is_open: bool,
     config_file: PathBuf,
+    home: Option<PathBuf>,
     sandbox: Sandbox,
 }
 
@@ -52,13 +78,14 @@ impl SandboxPolicy {
             CommandError::unavailable(format!("`[sandbox] mode = \"landlock\"`: {error}"))
                 .hinted("nothing was started; `mode = \"off\"` runs agents without a sandbox")
         })?;
-        let sandbox = sandbox(context, hidden(context)?);
-        check(config, &sandbox.hide)?;
+        check(context)?;
+        let vars = agent_vars(context);
         Ok(Some(Self {
+            sandbox: sandbox(context, &vars)?,
+            home: Home::new(&vars).map(|home| home.folder().to_owned()),
             workspace: config.run.workspace.clone(),
             is_open: config.sandbox.workspace == SandboxWorkspace::Open,
             config_file: context.file.clone(),
-            sandbox,
         }))
     }
 
@@ -97,86 +124,209 @@ impl SandboxPolicy {
     }
 
     fn is_inside(&self, path: &Path) -> bool {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        real(path).starts_with(real(&self.workspace))
+        real_path(path).starts_with(real_path(&self.workspace))
     }
 
-    /// Returns a warning of folders in which nothing can be created, or of a writable configuration.
-    pub(crate) fn warning(&self, globs: &[String]) -> Option<String> {
-        if self.is_open {
-            let file = &self.config_file;
-            return self.is_inside(file).then(|| {
-                format!(
-                    "sandbox: the agent can write {}, which lies in the workspace; a change takes effect \
-                     only in a new run, and is reported (docs/user/sandbox.md)",
-                    file.display()
-                )
-            });
+    /// Returns warnings of a writable configuration, and of folders in which nothing can be created.
+    pub(crate) fn warnings(&self, globs: &[String]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.is_open && self.is_inside(&self.config_file) {
+            warnings.push(format!(
+                "sandbox: the agent can write {}, which lies in the workspace; a change takes effect \
+                 only in a new run, and is reported (docs/user/sandbox.md)",
+                self.config_file.display()
+            ));
         }
-        let closed = self.resolve(globs).and_then(|sandbox| sandbox.closed_folders()).ok()?;
-        let workspace = self.workspace.canonicalize().ok()?;
-        let mut inside = closed.iter().filter(|folder| folder.starts_with(&workspace));
-        let first = inside.next()?.display();
-        let more = inside.count();
-        let others = if more == 0 { String::new() } else { format!(" and {more} others") };
-        Some(format!(
-            "sandbox: the agent cannot create, remove or rename anything directly in {first}{others}, \
-             because something protected lies there: `sandbox.workspace = \"open\"` allows it \
-             (docs/user/sandbox.md)"
-        ))
+        let closed = self.resolve(globs).and_then(|sandbox| sandbox.closed_folders());
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            closed.unwrap_or_default().into_iter().partition(|folder| self.is_inside(folder));
+        let advice = if self.is_open {
+            "something that is kept from agents lies there"
+        } else {
+            "something protected lies there: `sandbox.workspace = \"open\"` allows it"
+        };
+        warnings.extend(closed_warning(&inside, advice));
+        warnings.extend(closed_warning(&outside, "something that is kept from agents lies there"));
+        warnings
+    }
+
+    /// Returns what agents may read and write of the home directory, for people.
+    pub(crate) fn describe_home(&self) -> String {
+        let list = |paths: &[PathBuf]| {
+            let names = self.names_in_home(paths).join(", ");
+            if names.is_empty() { "nothing".to_owned() } else { names }
+        };
+        let (read, write) = (list(&self.sandbox.read), list(&self.sandbox.write));
+        format!("of the home directory it reads {read}, and writes {write}")
+    }
+
+    /// Returns the same for JSON.
+    pub(crate) fn home_object(&self) -> Value {
+        let (read, write) = (&self.sandbox.read, &self.sandbox.write);
+        json!({"home": {"read": self.names_in_home(read), "write": self.names_in_home(write)}})
+    }
+
+    fn names_in_home(&self, paths: &[PathBuf]) -> Vec<String> {
+        let below =
+            |path: &PathBuf| path.strip_prefix(self.home.as_ref()?).ok().map(Path::to_owned);
+        let names = paths.iter().filter_map(below).map(|path| path.display().to_string());
+        Vec::from_iter(names.collect::<BTreeSet<_>>())
     }
 }
 
-fn sandbox(context: &Context, hide: Vec<PathBuf>) -> Sandbox {
+/// Returns a warning of folders in which nothing can be created, and why.
+fn closed_warning(folders: &[PathBuf], why: &str) -> Option<String> {
+    let (first, more) = folders.split_first()?;
+    let others =
+        if more.is_empty() { String::new() } else { format!(" and {} others", more.len()) };
+    Some(format!(
+        "sandbox: the agent cannot create, remove or rename anything directly in {}{others}, because {why} \
+         (docs/user/sandbox.md)",
+        first.display()
+    ))
+}
+
+fn sandbox(context: &Context, vars: &BTreeMap<String, String>) -> Result<Sandbox, CommandError> {
     let config = &context.loaded.config;
-    let home = context.vars.get("HOME").map(PathBuf::from);
-    let listed = &config.sandbox;
-    let read = SYSTEM.map(PathBuf::from).into_iter();
-    let read = read.chain(home.filter(|home| home.is_absolute()));
-    let read = read.chain([context.loaded.dir().to_owned()]).chain(listed.read.clone());
-    let write = DEVICES.map(PathBuf::from).into_iter();
-    let write = write.chain([config.run.workspace.clone()]).chain(listed.write.clone());
+    let home = Home::new(vars);
+    let listed = [&config.sandbox.read[..], &config.sandbox.write].concat();
+    let mut private = vec![PathBuf::from(SESSIONS)];
+    let mut hide = hidden(context, home.as_ref())?;
     let mut keep = vec![context.file.clone()];
+    let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
+    if let Some(home) = &home {
+        private.extend(home.private());
+        read.extend(home.open());
+        hide.extend(home.closed(&listed));
+        keep.extend(home.own(".cache"));
+    }
     keep.extend(user_file(&context.vars));
     if !config.run.prompt_editable {
         keep.extend(config.run.prompt.clone());
     }
-    Sandbox { read: read.collect(), write: write.collect(), keep, hide }
+    let write = DEVICES.map(PathBuf::from).into_iter().chain([config.run.workspace.clone()]);
+    let write = write.chain(config.sandbox.write.clone()).collect();
+    let mut sandbox = Sandbox { read, write, keep, hide, private, ports: BTreeSet::new() };
+    let is_private =
+        |folder: &PathBuf| sandbox.private.iter().any(|own| real_path(own) == real_path(folder));
+    let folders = repositories(&config.run.workspace).into_iter();
+    let folders =
+        folders.chain([context.loaded.dir().to_owned()]).filter(|folder| !is_private(folder));
+    // Agents start this program as the server of the orchestrator's own tools.
+    let own_program = std::env::current_exe().ok();
+    let files = config.run.prompt.iter().cloned().chain(own_program).chain([context.file.clone()]);
+    let found: Vec<PathBuf> = folders.chain(files).chain(named_files(context)).collect();
+    sandbox.read.extend(found);
+    // An agent that can put a link there must not open by it what it likes.
+    sandbox.read = sandbox.read.iter().filter(|path| !sandbox.can_replace(path)).cloned().collect();
+    sandbox.read.extend(config.sandbox.read.clone());
+    Ok(sandbox)
 }
 
-/// Returns what no agent in a sandbox sees: the state of all runs.
-fn hidden(context: &Context) -> Result<Vec<PathBuf>, CommandError> {
-    Ok(vec![context.layout()?.root().to_owned(), states_dir(&context.state_home())])
+/// Returns the variables of the agent, as far as they say where its folders are.
+fn agent_vars(context: &Context) -> BTreeMap<String, String> {
+    let set = &context.loaded.config.env.set;
+    let all = context.vars.iter().chain(set);
+    all.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns the files that the tables of agents name: programs, scripts, settings.
+fn named_files(context: &Context) -> Vec<PathBuf> {
+    let config = &context.loaded.config;
+    let mut files = Vec::new();
+    for agent in std::iter::once(&config.agent).chain(config.agents.values()) {
+        files.extend(agent.inputs.clone());
+        let mut values = vec![&agent.config];
+        while let Some(value) = values.pop() {
+            match value {
+                Value::String(text) => files.push(context.loaded.dir().join(text)),
+                Value::Array(list) => values.extend(list),
+                Value::Object(table) => values.extend(table.values()),
+                _ => {}
+            }
+        }
+    }
+    files.retain(|file| file.is_file());
+    files
+}
+
+/// Returns the repositories that the workspace is part of, and that of a worktree of git.
+fn repositories(workspace: &Path) -> Vec<PathBuf> {
+    let Ok(workspace) = workspace.canonicalize() else { return Vec::new() };
+    let mut found = Vec::new();
+    for top in workspace.ancestors().filter(|folder| folder.join(".git").exists()) {
+        found.push(top.to_owned());
+        found.extend(repository_of_worktree(top));
+    }
+    found
+}
+
+/// Returns the folder of the repository that a worktree belongs to, if that knows of it: what an agent writes into `.git`
+/// opens nothing.
+fn repository_of_worktree(top: &Path) -> Option<PathBuf> {
+    let link = top.join(".git");
+    let text = fs::read_to_string(&link).ok()?;
+    let folder = Path::new(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let worktrees = folder.parent().filter(|worktrees| worktrees.ends_with("worktrees"))?;
+    let knows_it = Path::new(back.trim()).canonicalize().is_ok_and(|back| back == link);
+    worktrees.parent().filter(|_| knows_it).map(Path::to_owned)
+}
+
+/// Returns what no agent in a sandbox sees: the state of all runs, and the orchestrator's own settings and keys.
+fn hidden(context: &Context, home: Option<&Home<'_>>) -> Result<Vec<PathBuf>, CommandError> {
+    let mut hidden = vec![context.layout()?.root().to_owned(), states_dir(&context.state_home())];
+    hidden.push(config_home(&context.vars).join(home::OWN));
+    hidden.extend(
+        home.into_iter().flat_map(|home| home.own(home::STATES.0).chain(home.own(".config"))),
+    );
+    Ok(hidden)
 }
 
 /// Refuses paths that make no sense, whatever the kernel of this machine can do.
 pub(crate) fn check_paths(context: &Context) -> Result<(), CommandError> {
     match context.loaded.config.sandbox.mode {
         SandboxMode::Off => Ok(()),
-        SandboxMode::Landlock => check(&context.loaded.config, &hidden(context)?),
+        SandboxMode::Landlock => check(context),
     }
 }
 
-/// Refuses what would be granted nothing: what is not there, and what lies in the state.
-fn check(config: &Config, hide: &[PathBuf]) -> Result<(), CommandError> {
+/// Refuses what would be granted nothing: what is not there, and what is hidden. Refuses a workspace that has the home
+/// directory in it as well.
+fn check(context: &Context) -> Result<(), CommandError> {
+    let (config, vars) = (&context.loaded.config, agent_vars(context));
+    let home = Home::new(&vars);
+    let hide = hidden(context, home.as_ref())?;
     let listed = [("read", &config.sandbox.read), ("write", &config.sandbox.write)];
     for (key, path) in listed.iter().flat_map(|(key, list)| list.iter().map(move |p| (*key, p))) {
         let real = path.canonicalize().map_err(|error| {
             let message = format!("sandbox.{key}: {}: {error}", path.display());
             CommandError::config(message).hinted("create it, or remove it from the list")
         })?;
-        not_hidden(&format!("sandbox.{key}"), &real, hide)?;
+        not_hidden(&format!("sandbox.{key}"), &real, &hide)?;
     }
-    let workspace = &config.run.workspace;
-    let real = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
-    not_hidden("run.workspace", &real, hide)
+    let workspace = real_path(&config.run.workspace);
+    not_hidden("run.workspace", &workspace, &hide)?;
+    let Some(home) = home.map(|home| real_path(home.folder())) else { return Ok(()) };
+    let is_listed = config.sandbox.write.iter().any(|path| home.starts_with(real_path(path)));
+    if home.starts_with(&workspace) && !is_listed {
+        let message = format!(
+            "run.workspace: the home directory {} lies in {}, and a sandbox closes it",
+            home.display(),
+            workspace.display()
+        );
+        return Err(CommandError::config(message).hinted(
+            "use a folder in it as the workspace, or list the home directory in `sandbox.write`, which opens all of it",
+        ));
+    }
+    Ok(())
 }
 
 fn not_hidden(key: &str, path: &Path, hide: &[PathBuf]) -> Result<(), CommandError> {
-    let real = |hidden: &PathBuf| hidden.canonicalize().unwrap_or_else(|_| hidden.clone());
-    match hide.iter().map(real).find(|hidden| path.starts_with(hidden)) {
+    match hide.iter().map(|hidden| real_path(hidden)).find(|hidden| path.starts_with(hidden)) {
         Some(hidden) => Err(CommandError::config(format!(
-            "{key}: {} lies in the state directory {}, which no agent in a sandbox can reach",
+            "{key}: {} lies in {}, a state directory or the folder of the orchestrator's own settings and keys, which \
+             no agent in a sandbox can reach",
             path.display(),
             hidden.display()
         ))),
@@ -193,8 +343,9 @@ pub(crate) fn report(context: &Context) -> Result<String, String> {
             Err(error) => format!("off; {error}"),
         });
     }
-    SandboxPolicy::from_context(context).map_err(|error| error.render(false, None))?;
-    kernel.map(|level| format!("on, by {}", text(level))).map_err(|error| error.to_string())
+    let policy = SandboxPolicy::from_context(context).map_err(|error| error.render(false, None))?;
+    let home = policy.map(|policy| format!("; {}", policy.describe_home())).unwrap_or_default();
+    kernel.map(|level| format!("on, by {}{home}", text(level))).map_err(|error| error.to_string())
 }
 
 fn text(level: LandlockLevel) -> String {

@@ -1,6 +1,9 @@
 //! What an agent in a sandbox can and cannot do, asked of the kernel by a real agent.
 #![allow(unsafe_code)]
 
+mod agents;
+mod home;
+
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

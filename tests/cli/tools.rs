@@ -15,7 +15,7 @@ const CHECK: &str = "tools = true\n[[validator]]\nkind = \"command\"\nname = \"t
 const MOST_REQUESTS: u32 = 12;
 
 /// The name under which the agent offers a tool to its model.
-fn offered(request: &Request, tool: &str) -> Option<String> {
+pub(crate) fn offered(request: &Request, tool: &str) -> Option<String> {
     let names = |tools: &Value| -> Vec<String> {
         let tools = tools.as_array().cloned().unwrap_or_default();
         let one = |tool: &Value| {

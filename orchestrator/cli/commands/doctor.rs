@@ -188,8 +188,8 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(check_surroundings(context));
     findings.extend(receivers::check(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
-    let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
-    findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));
+    let warnings = policy.as_ref().map(|policy| policy.warnings(&judges.protects())).into_iter();
+    findings.extend(warnings.flatten().map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(check_git(context).await);
     findings.extend(check_worktree(context).await);
     findings.extend(check_limits(context, &first));
@@ -473,7 +473,7 @@ async fn check_agent(
     env: &BTreeMap<String, String>,
 ) -> Result<String, String> {
     let redactor = Redactor::new(&context.loaded.config.env, env);
-    let found = driver.agent().check(env).await;
+    let found = driver.check(env).await;
     let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
     let found = redactor.text(&found);
     let can = capability_names(&driver.agent().describe().capabilities);

@@ -259,7 +259,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run::show(&session, &place, None, args.json);
+        dry_run::show(&session, &place, None, policy.as_ref(), args.json);
         return Ok(exit::OK);
     }
     if let Some(status) = withheld(&mut session, &args, program)? {
@@ -294,8 +294,8 @@ fn withheld(
 
 /// Says what the sandbox leaves open.
 fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
-    let warning = policy.and_then(|policy| policy.warning(&session.protects()));
-    warning.iter().for_each(|warning| output::info(warning));
+    let warnings = policy.map(|policy| policy.warnings(&session.protects())).into_iter().flatten();
+    warnings.for_each(|warning| output::info(&warning));
     if policy.is_some() && session.commits() {
         output::info("sandbox: hooks and filters that commits run are confined as the agent is");
     }

@@ -6,6 +6,7 @@
 //! starts.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::ops::Bound;
@@ -13,8 +14,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
-    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
+    PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
 use rustix::fs::{FileType, Mode, OFlags};
 
@@ -22,6 +23,8 @@ use crate::shim::landlock_level;
 
 /// The lowest usable level: below 3 (Linux 6.2), read-only files could be truncated.
 const MIN_LEVEL: u32 = 3;
+/// The level that also restricts TCP connections.
+const NETWORK_LEVEL: u32 = 4;
 /// The level that also restricts signals.
 const SIGNAL_LEVEL: u32 = 6;
 /// The number of rules that can be added at every start in acceptable time.
@@ -40,6 +43,10 @@ pub struct Sandbox {
     pub keep: Vec<PathBuf>,
     /// Paths that can neither be read nor written, wherever they are.
     pub hide: Vec<PathBuf>,
+    /// Folders that a listed folder above them does not open: only they themselves, or what lies in them, can.
+    pub private: Vec<PathBuf>,
+    /// TCP ports, of whatever host, that cannot be connected to where the kernel can restrict it.
+    pub ports: BTreeSet<u16>,
 }
 
 /// The kernel's Landlock level.
@@ -81,6 +88,12 @@ impl LandlockLevel {
         self.0
     }
 
+    /// Whether ports can be closed to confined processes.
+    #[must_use]
+    pub const fn confines_connections(self) -> bool {
+        self.0 >= NETWORK_LEVEL
+    }
+
     /// Whether confined processes can send signals to confined ones only.
     #[must_use]
     pub const fn confines_signals(self) -> bool {
@@ -95,11 +108,22 @@ impl Sandbox {
     /// # Errors
     /// A folder that leads to what is left out cannot be listed, or there are too many grants.
     pub fn closed_folders(&self) -> io::Result<Vec<PathBuf>> {
-        let mut cover = Cover::new(self.keep.iter().chain(&self.hide));
+        let mut cover = Cover::new(self.keep.iter().chain(&self.hide), &self.private);
         for tree in &self.write {
             cover.add(tree)?;
         }
         Ok(cover.closed.into_iter().collect())
+    }
+
+    /// Returns whether a confined process can put something else in the place of the path, or of a folder that leads to
+    /// it, such as a link.
+    #[must_use]
+    pub fn can_replace(&self, path: &Path) -> bool {
+        let writable: Vec<PathBuf> = self.write.iter().map(|tree| real(tree)).collect();
+        path.ancestors().any(|above| {
+            let name = real_name(above);
+            writable.iter().any(|tree| name.starts_with(tree))
+        })
     }
 
     /// Returns the readable and the writable paths, which contain nothing excluded.
@@ -107,11 +131,11 @@ impl Sandbox {
     /// # Errors
     /// A folder that leads to what is left out cannot be listed, or there are too many grants.
     fn grants(&self) -> io::Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>)> {
-        let mut readable = Cover::new(&self.hide);
+        let mut readable = Cover::new(&self.hide, &self.private);
         for tree in self.read.iter().chain(&self.write) {
             readable.add(tree)?;
         }
-        let mut writable = Cover::new(self.keep.iter().chain(&self.hide));
+        let mut writable = Cover::new(self.keep.iter().chain(&self.hide), &self.private);
         for tree in &self.write {
             writable.add(tree)?;
         }
@@ -122,7 +146,8 @@ impl Sandbox {
     pub(crate) fn ruleset(&self) -> io::Result<OwnedFd> {
         let level = LandlockLevel::from_kernel().map_err(io::Error::other)?;
         let (readable, writable) = self.grants()?;
-        let mut ruleset = empty(level).map_err(io::Error::other)?;
+        let ports = level.confines_connections().then_some(&self.ports);
+        let mut ruleset = empty(level, ports).map_err(io::Error::other)?;
         let all = AccessFs::from_all(ABI::V3) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
         for (paths, access) in [(readable, AccessFs::from_read(ABI::V3)), (writable, all)] {
             for path in paths {
@@ -134,12 +159,24 @@ impl Sandbox {
     }
 }
 
-fn empty(level: LandlockLevel) -> Result<RulesetCreated, landlock::RulesetError> {
-    let ruleset = Ruleset::default()
+/// Creates a ruleset that grants no path, and connections to all ports but these.
+fn empty(
+    level: LandlockLevel,
+    ports: Option<&BTreeSet<u16>>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V3))?;
-    let ruleset = if level.confines_signals() { ruleset.scope(Scope::Signal)? } else { ruleset };
-    ruleset.create()
+    if level.confines_signals() {
+        ruleset = ruleset.scope(Scope::Signal)?;
+    }
+    let Some(closed) = ports.filter(|ports| !ports.is_empty()) else { return ruleset.create() };
+    let mut created = ruleset.handle_access(AccessNet::ConnectTcp)?.create()?;
+    // The kernel knows no other way to close a port than to open the others.
+    for port in (0..=u16::MAX).filter(|port| !closed.contains(port)) {
+        created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
+    Ok(created)
 }
 
 fn grant(
@@ -167,6 +204,8 @@ fn grant(
 struct Cover {
     /// Excluded real paths.
     holes: BTreeSet<PathBuf>,
+    /// Real paths that a tree above them does not cover.
+    private: BTreeSet<PathBuf>,
     /// Paths without holes that cover the rest.
     found: BTreeSet<PathBuf>,
     /// Folders that contain a hole.
@@ -174,11 +213,12 @@ struct Cover {
 }
 
 impl Cover {
-    fn new<'a>(holes: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    fn new<'a>(holes: impl IntoIterator<Item = &'a PathBuf>, private: &[PathBuf]) -> Self {
         // A link that is to be left out is so under its own name and with what it leads to.
         let names = |hole: &'a PathBuf| [real(hole), real_name(hole)];
         let holes = holes.into_iter().flat_map(names).collect();
-        Self { holes, found: BTreeSet::new(), closed: BTreeSet::new() }
+        let private = private.iter().map(|folder| real(folder)).collect();
+        Self { holes, private, found: BTreeSet::new(), closed: BTreeSet::new() }
     }
 
     fn add(&mut self, tree: &Path) -> io::Result<()> {
@@ -208,7 +248,7 @@ impl Cover {
             let path = entry.path();
             // What a link leads to has the rights of where it lies.
             let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if !link && !self.holes.contains(&path) {
+            if !link && !self.holes.contains(&path) && !self.private.contains(&path) {
                 self.cover(path)?;
             }
         }
@@ -219,7 +259,10 @@ impl Cover {
     /// Whether a hole lies beneath. Paths sort by their names, so it would be the next one.
     fn has_hole(&self, tree: &Path) -> bool {
         let after = (Bound::Excluded(tree), Bound::Unbounded);
-        self.holes.range::<Path, _>(after).next().is_some_and(|hole| hole.starts_with(tree))
+        let mut next = [&self.holes, &self.private].into_iter();
+        next.any(|paths| {
+            paths.range::<Path, _>(after).next().is_some_and(|path| path.starts_with(tree))
+        })
     }
 }
 
@@ -239,11 +282,33 @@ fn real_name(path: &Path) -> PathBuf {
     }
 }
 
-/// Adds the program and the temporary folder of a process to its sandbox.
+/// Adds the program, with what it is installed with, and the temporary folder of a process to its sandbox.
 pub(crate) fn for_process(mut sandbox: Sandbox, program: &Path, tmp: Option<&str>) -> Sandbox {
-    sandbox.read.push(program.to_owned());
+    // Whoever can exchange the program must not open what it likes by that.
+    if !sandbox.can_replace(program) {
+        sandbox.read.extend(installation(program));
+    }
     sandbox.write.extend(tmp.filter(|tmp| !tmp.is_empty()).map(PathBuf::from));
     sandbox
+}
+
+/// Returns the program and what it needs beside it: all packages of npm that are installed together, or the libraries
+/// of the folder that its `bin` is in.
+fn installation(program: &Path) -> Vec<PathBuf> {
+    let real = real(program);
+    let mut paths = vec![program.to_owned()];
+    let packages = |folder: &&Path| folder.file_name() == Some(OsStr::new("node_modules"));
+    // The outermost: packages use what lies beside them.
+    if let Some(packages) = real.ancestors().filter(packages).last() {
+        paths.push(packages.to_owned());
+        return paths;
+    }
+    let Some(bin) = real.parent().filter(|folder| folder.ends_with("bin")) else { return paths };
+    let beside = bin.parent().into_iter();
+    let libraries = ["lib", "lib64", "libexec", "pyvenv.cfg"];
+    paths.extend(beside.flat_map(|prefix| libraries.map(|name| prefix.join(name))));
+    paths.push(bin.to_owned());
+    paths
 }
 
 #[cfg(test)]
@@ -264,7 +329,7 @@ mod tests {
 
     fn covered(root: &Path, tree: &str, holes: &[&str]) -> Vec<String> {
         let holes: Vec<PathBuf> = holes.iter().map(|hole| root.join(hole)).collect();
-        let mut cover = Cover::new(&holes);
+        let mut cover = Cover::new(&holes, &[]);
         cover.add(&root.join(tree)).unwrap();
         let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
         cover.found.iter().map(name).collect()
@@ -308,6 +373,53 @@ mod tests {
         // The hole is named by a link, and the tree is.
         assert_eq!(covered(&root, "a/up", &["b/way"]), <[&str; 0]>::default());
         assert_eq!(covered(&root, "b", &["b/way"]), ["b/y"]);
+    }
+
+    #[test]
+    fn a_private_folder_is_opened_by_what_lies_in_it_and_not_from_above() {
+        let (_folder, root) = files(&["h/me/.ssh/key", "h/me/.cargo/bin/x", "h/you/y"]);
+        let found = |trees: &[&str]| {
+            let mut cover = Cover::new(&[], &[root.join("h/me")]);
+            trees.iter().for_each(|tree| cover.add(&root.join(tree)).unwrap());
+            let name = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+            cover.found.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&["h"]), ["h/you"]);
+        assert_eq!(found(&["h", "h/me/.cargo"]), ["h/me/.cargo", "h/you"]);
+        assert_eq!(found(&["h/me"]), ["h/me"]);
+    }
+
+    #[test]
+    fn a_program_that_the_agent_can_exchange_opens_nothing() {
+        let (_folder, root) = files(&["w/x", "private/bin/tool", "private/lib/key"]);
+        std::os::unix::fs::symlink(root.join("private/bin"), root.join("w/bin")).unwrap();
+        let sandbox = Sandbox { write: vec![root.join("w")], ..Sandbox::default() };
+        let read = |program: &str| for_process(sandbox.clone(), &root.join(program), None).read;
+        assert_eq!(read("w/bin/tool"), <[PathBuf; 0]>::default());
+        assert!(read("private/bin/tool").contains(&root.join("private/lib")));
+    }
+
+    #[test]
+    fn a_program_comes_with_what_it_is_installed_with() {
+        let (_folder, root) = files(&[
+            "npm/lib/node_modules/@a/agent/node_modules/b/cli.js",
+            "venv/bin/agent",
+            "venv/lib/x",
+            "agent.sh",
+        ]);
+        fs::create_dir(root.join("bin")).unwrap();
+        let link = root.join("bin/agent");
+        let inner = root.join("npm/lib/node_modules/@a/agent/node_modules/b/cli.js");
+        std::os::unix::fs::symlink(&inner, &link).unwrap();
+        let there = |program: &Path| {
+            let paths = installation(program).into_iter().filter(|path| path.exists());
+            paths.collect::<Vec<_>>()
+        };
+        assert_eq!(there(&link), [link.clone(), root.join("npm/lib/node_modules")]);
+        let [program, lib, bin] =
+            ["venv/bin/agent", "venv/lib", "venv/bin"].map(|name| root.join(name));
+        assert_eq!(there(&program), [program.clone(), lib, bin]);
+        assert_eq!(there(&root.join("agent.sh")), [root.join("agent.sh")]);
     }
 
     #[test]

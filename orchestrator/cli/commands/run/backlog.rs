@@ -69,7 +69,13 @@ impl RunOpener for BacklogRuns<'_> {
                 }
                 None => PlannedBacklog::ToBeMade { path: self.list.path() },
             };
-            dry_run::show(session, self.place, Some(&backlog), self.args.json);
+            dry_run::show(
+                session,
+                self.place,
+                Some(&backlog),
+                self.policy.as_ref(),
+                self.args.json,
+            );
             return Ok(Some(exit::OK));
         }
         if !answer_open_question(session, self.args, self.program)? {

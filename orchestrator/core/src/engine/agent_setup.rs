@@ -7,10 +7,15 @@ use super::clock::millis;
 use super::construction::{error_at, make};
 use super::environment;
 use super::prices::{self, Pricing};
+use super::scratch::ScratchDir;
 use crate::machine;
 use crate::registry::Registry;
-use ralph_orchestrator_config::{AgentConfig, ConfigErrors, Handoff, Limits, LoadedConfig};
-use ralph_orchestrator_contract::{Agent, BuildContext, Description, Usage, Usd};
+use ralph_orchestrator_config::{
+    AgentConfig, ConfigErrors, Handoff, Limits, LoadedConfig, SandboxMode,
+};
+use ralph_orchestrator_contract::{
+    Agent, AgentError, BuildContext, Description, ErrorClass, Usage, Usd,
+};
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
 /// it is charged where there is no such limit.
@@ -24,6 +29,7 @@ pub struct ConfiguredAgent {
     pub(super) description: Description,
     pub(super) config: AgentConfig,
     pricing: Pricing,
+    is_confined: bool,
 }
 
 impl ConfiguredAgent {
@@ -55,13 +61,29 @@ impl ConfiguredAgent {
         let agent: Arc<dyn Agent> = Arc::from(agent);
         let description = agent.describe();
         let pricing = Pricing::new(description.model.clone());
-        Ok(Self { description, agent, config: config.clone(), pricing })
+        let is_confined = loaded.config.sandbox.mode != SandboxMode::Off;
+        Ok(Self { description, agent, config: config.clone(), pricing, is_confined })
     }
 
     /// Returns the agent itself.
     #[must_use]
     pub fn agent(&self) -> &dyn Agent {
         &*self.agent
+    }
+
+    /// Returns what was found of the agent, which is started for it as for an iteration.
+    ///
+    /// # Errors
+    /// It is not available.
+    pub async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+        let (mut scratch, mut env) = (ScratchDir::default(), env.clone());
+        if self.is_confined {
+            let folder = scratch.fresh("check").map_err(|error| {
+                AgentError::new(ErrorClass::Unavailable, format!("no temporary folder: {error}"))
+            })?;
+            env.insert("TMPDIR".into(), folder.display().to_string());
+        }
+        self.agent.check(&env).await
     }
 
     /// Returns the environment of the agent, out of the orchestrator's own.

@@ -176,7 +176,7 @@ impl AgentPool {
         redactor: &Redactor,
     ) -> Result<Vec<String>, EngineError> {
         for one in self.roles.values() {
-            let found = one.configured.agent.check(&one.env).await;
+            let found = one.configured.check(&one.env).await;
             let found = found.map_err(|error| EngineError::Agent {
                 agent: one.name.clone(),
                 error: redactor.redact(error),
@@ -186,7 +186,7 @@ impl AgentPool {
         let mut unavailable = Vec::new();
         let mut problem = None;
         for one in std::iter::once(&self.first).chain(&self.rest) {
-            match one.configured.agent.check(&one.env).await {
+            match one.configured.check(&one.env).await {
                 Ok(found) => {
                     let _ = one.version.set(found);
                     return Ok(unavailable);

@@ -182,8 +182,30 @@ pub(crate) fn landlock_level() -> io::Result<u32> {
     u32::try_from(level).map_err(|_| io::Error::last_os_error())
 }
 
+/// The capabilities by which root reads the environment of processes that it may not trace.
+const TRACING: [libc::c_ulong; 3] = [CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON];
+const CAP_SYS_PTRACE: libc::c_ulong = 19;
+const CAP_SYS_ADMIN: libc::c_ulong = 21;
+const CAP_PERFMON: libc::c_ulong = 38;
+/// As the call takes it.
+const PR_CAP_AMBIENT_LOWER: libc::c_ulong = 3;
+
+/// Gives up for good, from the next exec on, what `/proc` shows to root in spite of Landlock.
+fn drop_tracing() {
+    let no: libc::c_ulong = 0;
+    for capability in TRACING {
+        // SAFETY: both calls take numbers only. They fail for whoever has no capabilities, and older kernels do not
+        // know all of them: nothing is left to give up then.
+        unsafe {
+            libc::prctl(libc::PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, capability, no, no);
+            libc::prctl(libc::PR_CAPBSET_DROP, capability, no, no, no);
+        }
+    }
+}
+
 /// Confines this thread and its descendants permanently.
 fn confine(ruleset: RawFd) -> io::Result<()> {
+    drop_tracing();
     // SAFETY: both calls take numbers only; those of the first are all zero but for the flag itself.
     let done = unsafe {
         let (no, yes): (libc::c_ulong, libc::c_ulong) = (0, 1);
