@@ -119,9 +119,22 @@ fn a_file_that_appears_is_no_configuration() {
     let planted = "[completion]\\nbaseline = \"warn\"\\n[env]\\nset = { PATH = \"/nowhere\" }\\n";
     let env = asking();
     fs::remove_file(env.path("ralph.toml")).unwrap();
-    env.agent.default_call().script(&format!("date > x; printf '{planted}' > ralph.toml\n")).out("hm\n");
+    env.agent
+        .default_call()
+        .script(&format!("date > x; printf '{planted}' > ralph.toml\n"))
+        .out("hm\n");
     let agent = env.agent.program().display().to_string();
-    let goal = ["run", "--goal", "make done", "--check", "test -e done", "--max-iterations", "1", "--", &agent];
+    let goal = [
+        "run",
+        "--goal",
+        "make done",
+        "--check",
+        "test -e done",
+        "--max-iterations",
+        "1",
+        "--",
+        &agent,
+    ];
     env.ralph(&goal).expect(1);
     env.ralph(&goal).expect(1).says("is not used").says("max_iterations");
     assert_eq!(env.agent.calls(), 1);
@@ -160,7 +173,9 @@ fn a_planted_configuration_changes_nothing_of_a_task() {
     env.ralph(&["new", "make done", "--test-command", "test -e done"]).expect(0);
     env.agent
         .default_call()
-        .script("printf '[completion]\\ntrust_agent = true\\nbaseline = \"warn\"\\n' > ralph.toml\n")
+        .script(
+            "printf '[completion]\\ntrust_agent = true\\nbaseline = \"warn\"\\n' > ralph.toml\n",
+        )
         .out("hm\n");
     let go = ["go", "1", "--max-iterations", "1", "--", &agent];
     env.ralph(&go).expect(1);
@@ -253,7 +268,8 @@ fn a_file_that_the_sandbox_kept_from_the_agent_is_not_asked_for() {
         }
         env.agent.default_call().out("hm\n");
         let file = root.join(place).join("ralph.toml");
-        let run = |status: i32| env.ralph(&["-c", &file.display().to_string(), "run"]).expect(status);
+        let run =
+            |status: i32| env.ralph(&["-c", &file.display().to_string(), "run"]).expect(status);
         run(1);
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace("max_iterations = 1", "max_iterations = 2")).unwrap();

@@ -6,6 +6,7 @@ use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::RUN_ID;

@@ -145,7 +145,7 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
     let (repository, found) = blocking(move || {
         let find = |number| {
             let name = CheckpointName::Iteration(number);
-            let StoredRepository { repository, run } = &repository;
+            let StoredRepository { repository, run, .. } = &repository;
             let found = repository.find_checkpoint(run, name)?;
             // What an agent has put in its place was not validated.
             repository.verify_checkpoint(&found, None)?;
