@@ -68,7 +68,7 @@ impl CommandPaths {
     /// Adds words in a folder, and returns the folders that they name.
     fn add_words(&mut self, folder: &Path, words: &[String]) -> Vec<PathBuf> {
         let mut folders = Vec::new();
-        for path in words.iter().map(|word| folder.join(word)) {
+        for path in words.iter().map(|word| folder.join(before_pattern(word))) {
             if folders.len() < MAX_FOLDERS && path.is_dir() && !folders.contains(&path) {
                 folders.push(path.clone());
             }
@@ -110,6 +110,12 @@ impl CommandPaths {
         let words: Vec<String> = words.iter().filter_map(behind).collect();
         self.add_words(beside, &words);
     }
+}
+
+/// Returns a word up to the folder in which the shell looks for the names that a pattern in it matches.
+fn before_pattern(word: &str) -> &str {
+    let plain = word.find(['*', '?', '[']).and_then(|end| word.get(..end));
+    plain.map_or(word, |plain| plain.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
 /// Returns the scripts that interpreters are given, wherever they stand among the words and in a word that is a line.
@@ -192,6 +198,7 @@ mod tests {
             (json!(["anything", "--with=../acc/check"]), "ws/../acc/check"),
             (json!(["sh", "ci/check.sh"]), run),
             (json!(["sh", "../acc/run.sh"]), "acc/more.sh"),
+            (json!(["sh", "-c", "for t in ../acc/*.sh; do sh $t; done"]), run),
             (json!(["find", "../acc", "-name", "*.sh", "-exec", "sh", "{}", ";"]), run),
         ] {
             let config = Config::parse(json!({ "program": program })).unwrap();
