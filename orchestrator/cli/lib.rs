@@ -45,6 +45,7 @@ mod report;
 mod sandbox;
 mod schema;
 mod served_agent;
+mod serving;
 mod signals;
 mod suggest;
 mod task;
