@@ -11,7 +11,8 @@ use ralph_orchestrator_core::store::{
     Layout, Lock, SeriesLock, StateError, Store, fits_in_message, is_control_waiting,
     read_current_run, send_control, withdraw_control,
 };
-use ralph_orchestrator_supervisor::ancestors;
+use ralph_orchestrator_supervisor::{PeerSocket, ancestors};
+use ralph_orchestrator_web::Connection;
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
@@ -114,20 +115,44 @@ pub(crate) fn deliver(
 /// Refuses controls of what a run has started: an agent does not give itself more of anything. A request to stop
 /// comes another way, and is nobody's gain.
 fn refuse_from_below(layout: &Layout) -> Result<(), CommandError> {
-    let holders = [SeriesLock::holder(layout), Lock::holder(layout)];
-    let is_held_by =
-        |pid: i32| holders.iter().flatten().any(|holder| i64::from(holder.pid) == i64::from(pid));
-    match ancestors().iter().find(|process| is_held_by(process.id.pid)) {
+    let holders = holders(layout);
+    match ancestors().iter().find(|process| holders.contains(&process.id.pid)) {
         None => Ok(()),
-        Some(run) => {
-            let pid = run.id.pid;
-            let message =
-                format!("a run takes no controls of what it has started (its process is {pid})");
-            Err(CommandError::user(message).hinted(
-                "use another terminal; an agent asks a person by claiming that it needs one",
-            ))
-        }
+        Some(run) => Err(from_below(run.id.pid)),
     }
+}
+
+/// Refuses, in the same way, a control that came by a connection within this machine. A client that has left could be
+/// anybody's.
+pub(crate) fn refuse_client_below(
+    layout: &Layout,
+    connection: Connection,
+) -> Result<(), CommandError> {
+    let Connection { client, server } = connection;
+    if client.ip().to_canonical() != server.ip().to_canonical()
+        && !client.ip().to_canonical().is_loopback()
+    {
+        return Ok(());
+    }
+    let Some(socket) = PeerSocket::find(client, server) else {
+        return Err(CommandError::user("who sent this control has not waited for the answer"));
+    };
+    match holders(layout).into_iter().find(|pid| socket.is_open_below(*pid)) {
+        None => Ok(()),
+        Some(pid) => Err(from_below(pid)),
+    }
+}
+
+/// Returns the processes that hold the run.
+fn holders(layout: &Layout) -> Vec<i32> {
+    let holders = [SeriesLock::holder(layout), Lock::holder(layout)].into_iter().flatten();
+    holders.filter_map(|holder| i32::try_from(holder.pid).ok()).collect()
+}
+
+fn from_below(pid: i32) -> CommandError {
+    let message = format!("a run takes no controls of what it has started (its process is {pid})");
+    CommandError::user(message)
+        .hinted("use another terminal; an agent asks a person by claiming that it needs one")
 }
 
 /// A control on its way.

@@ -46,6 +46,7 @@ mod report;
 mod sandbox;
 mod schema;
 mod served_agent;
+mod serving;
 mod signals;
 mod suggest;
 mod task;

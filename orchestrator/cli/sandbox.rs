@@ -14,8 +14,9 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 use serde_json::{Value, json};
 
-use crate::context::{Context, config_home, user_file};
+use crate::context::{Context, cache_home, config_home, user_file};
 use crate::error::CommandError;
+use crate::serving;
 use home::Home;
 
 /// What every agent may read and execute: the system's own folders, as far as they are there.
@@ -60,6 +61,7 @@ pub(crate) struct SandboxPolicy {
     /// What lies in the workspace can be written, whatever it is.
     is_open: bool,
     config_file: PathBuf,
+    cache_home: PathBuf,
     home: Option<PathBuf>,
     sandbox: Sandbox,
 }
@@ -86,6 +88,7 @@ impl SandboxPolicy {
             workspace: config.run.workspace.clone(),
             is_open: config.sandbox.workspace == SandboxWorkspace::Open,
             config_file: context.file.clone(),
+            cache_home: cache_home(&context.vars),
         }))
     }
 
@@ -107,6 +110,7 @@ impl SandboxPolicy {
     /// Returns the sandbox with what these globs protect in the workspace at present.
     pub(crate) fn resolve(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();
+        sandbox.ports = serving::ports(&self.cache_home);
         if self.is_open {
             // Landlock cannot keep a file from being written in a folder in which files can be created.
             sandbox.keep.retain(|path| !self.is_inside(path));

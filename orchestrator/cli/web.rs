@@ -10,7 +10,9 @@ mod shown_run;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ralph_orchestrator_web::{IterationPart, RecordStream, RunSource, SourceError, StartAt};
+use ralph_orchestrator_web::{
+    Connection, IterationPart, RecordStream, RunSource, SourceError, StartAt,
+};
 use serde_json::Value;
 
 use crate::error::{CommandError, exit};
@@ -101,8 +103,9 @@ impl RunSource for UserRuns {
         control: &str,
         arguments: &Value,
         key: &str,
+        connection: Connection,
     ) -> Result<String, SourceError> {
-        controls::send(&find(run)?, control, arguments, key)
+        controls::send(&find(run)?, control, arguments, key, connection)
     }
 
     fn metrics(&self) -> Result<String, SourceError> {

@@ -11,8 +11,10 @@ use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::block_on;
+use crate::context::{cache_home, variables};
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::serving;
 use crate::web::UserRuns;
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, CommandError> {
             .hinted("`--listen 127.0.0.1:0` takes a free port")
     })?;
     let address = listener.local_addr()?;
+    // Without it the port is open to agents in sandboxes, whose controls are refused all the same.
+    let _recorded = serving::record_port(&cache_home(&variables()), address.port()).ok();
     let announce = move |token: &str| output::result(&format!("http://{address}/#token={token}"));
     let access = match passphrase {
         Some(passphrase) if args.behind_proxy => {

@@ -2,13 +2,13 @@
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{Control, LimitChanges};
-use ralph_orchestrator_web::SourceError;
+use ralph_orchestrator_web::{Connection, SourceError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::refused;
-use crate::control::KeyedOrigin;
+use crate::control::{KeyedOrigin, refuse_client_below};
 use crate::user_runs::LocatedRun;
 
 /// The name of the page in controls.
@@ -59,9 +59,14 @@ pub(super) fn send(
     control: &str,
     arguments: &Value,
     key: &str,
+    connection: Connection,
 ) -> Result<String, SourceError> {
     let control = parse(control, arguments)?;
     located.require_current().map_err(|error| refused(&error))?;
+    if control != Control::Stop {
+        refuse_client_below(&located.state_dir.layout, connection)
+            .map_err(|error| refused(&error))?;
+    }
     let keyed = KeyedOrigin::new(&located.state_dir.layout, PROGRAM, key)
         .map_err(|error| SourceError::Failed(error.to_string()))?;
     if control == Control::Stop && keyed.is_recorded {

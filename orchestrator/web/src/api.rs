@@ -18,7 +18,7 @@ use crate::access::{Access, AccessError, Admission, bearer};
 use crate::answers::{Answer, Answers};
 use crate::events;
 use crate::page::Page;
-use crate::source::{IterationPart, RunSource, SourceError, StartAt};
+use crate::source::{Connection, IterationPart, RunSource, SourceError, StartAt};
 
 /// The largest body of a request, in bytes.
 const LARGEST_BODY: usize = 64 * 1024;
@@ -262,6 +262,7 @@ async fn metrics(State(server): Shared) -> Response {
 async fn control(
     State(server): Shared,
     Extension(sender): Extension<Sender>,
+    Extension(connection): Extension<Connection>,
     Path((run, control)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -287,7 +288,8 @@ async fn control(
         return error(&SourceError::Invalid("the body is no JSON".to_owned()));
     };
     let key = key.to_owned();
-    match blocking(move || send_control(&server, &run, &control, &arguments, &key)).await {
+    let sent = move || send_control(&server, &run, (&control, &arguments), &key, connection);
+    match blocking(sent).await {
         Ok(text) => message(StatusCode::OK, "message", &text),
         Err(problem) => error(&problem),
     }
@@ -297,9 +299,9 @@ async fn control(
 fn send_control(
     server: &Server,
     run: &str,
-    control: &str,
-    arguments: &Value,
+    (control, arguments): (&str, &Value),
     key: &str,
+    connection: Connection,
 ) -> Result<String, SourceError> {
     let request = format!("{control} {arguments}");
     let place = server.answers.place(run, key);
@@ -311,7 +313,7 @@ fn send_control(
             Err(SourceError::Refused(text.to_owned()))
         }
         None => {
-            let text = server.source.control(run, control, arguments, key)?;
+            let text = server.source.control(run, control, arguments, key, connection)?;
             *place = Some(Answer { request, text: text.clone() });
             Ok(text)
         }

@@ -12,4 +12,6 @@ mod source;
 
 pub use access::{Access, AccessError, Secret};
 pub use server::{ServeError, serve};
-pub use source::{IterationPart, RecordEvent, RecordStream, RunSource, SourceError, StartAt};
+pub use source::{
+    Connection, IterationPart, RecordEvent, RecordStream, RunSource, SourceError, StartAt,
+};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::api;
-use crate::source::RunSource;
+use crate::source::{Connection, RunSource};
 
 /// Connections at a time; one more waits until another has ended.
 const MOST_CONNECTIONS: usize = 128;
@@ -47,11 +47,12 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return Ok(()) };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, client)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let router = router.clone();
+        let Ok(server) = stream.local_addr() else { continue };
+        let router = router.clone().layer(Extension(Connection { client, server }));
         tokio::spawn(async move {
             serve_connection(stream, router).await;
             drop(slot);

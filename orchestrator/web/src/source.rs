@@ -1,6 +1,17 @@
 //! What the server shows: implemented by the program.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
+
+/// The two ends of the connection that a request came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Who sent it.
+    pub client: SocketAddr,
+    /// Where the server received it.
+    pub server: SocketAddr,
+}
 
 /// Shows and controls runs. Every function may block.
 pub trait RunSource: Send + Sync + 'static {
@@ -46,6 +57,7 @@ pub trait RunSource: Send + Sync + 'static {
         control: &str,
         arguments: &Value,
         key: &str,
+        connection: Connection,
     ) -> Result<String, SourceError>;
 
     /// Returns the runs' metrics in the text format of Prometheus.
