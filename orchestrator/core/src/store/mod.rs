@@ -13,7 +13,7 @@
 //! runs/<run>/config.toml
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
-//! memory/{state.json,before-…,archive-…}  what iterations left in words
+//! memory/{state.json,before-…,phase-…,archive-…}  what iterations left in words
 //! series/{journal.jsonl,lock,…}  of runs that together make one work
 //! ```
 //!
