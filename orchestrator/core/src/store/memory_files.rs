@@ -3,6 +3,7 @@
 //! ```text
 //! memory/state.json         the session that is open, and what the next agent is given
 //! memory/before-<name>      a file of the workspace as it was before the iteration that runs
+//! memory/phase-<name>       the same before checks, a setup or hooks run
 //! memory/archive-<n>-<name> entries that were moved out of it, the oldest in the lowest number
 //! memory/<name>             the progress file itself, if it is kept from the agent
 //! ```

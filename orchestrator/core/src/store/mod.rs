@@ -15,7 +15,7 @@
 //! runs/<run>/config.toml, config.sealed (with its secrets)
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
-//! memory/{state.json,before-…,archive-…}  what iterations left in words
+//! memory/{state.json,before-…,phase-…,archive-…}  what iterations left in words
 //! series/{journal.jsonl,lock,…}  of runs that together make one work
 //! ```
 //!

@@ -21,6 +21,15 @@ pub(super) enum Found {
     Other(String),
 }
 
+/// Before what a copy was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptCopy {
+    /// The session of an agent.
+    Session,
+    /// A phase outside of it, in which code of the agent runs.
+    Phase,
+}
+
 /// A file that only grows.
 pub(super) struct KeptFile {
     pub(super) format: EntryFormat,
@@ -72,8 +81,12 @@ impl KeptFile {
         self.visible.clone().unwrap_or_else(|| self.files.path(&self.name))
     }
 
-    fn before(&self) -> String {
-        format!("before-{}", self.name)
+    fn copy_name(&self, copy: KeptCopy) -> String {
+        let prefix = match copy {
+            KeptCopy::Session => "before",
+            KeptCopy::Phase => "phase",
+        };
+        format!("{prefix}-{}", self.name)
     }
 
     /// Reads it as it is.
@@ -122,25 +135,25 @@ impl KeptFile {
         self.write(&append_entry(&content, entry.as_bytes()))
     }
 
-    /// Keeps a copy of what is there before an agent works.
-    pub(super) fn keep(&self) -> Result<(), StateError> {
+    /// Keeps a copy of what is there before code of an agent runs.
+    pub(super) fn keep(&self, copy: KeptCopy) -> Result<(), StateError> {
         match &self.visible {
-            Some(_) => self.files.write(&self.before(), &self.content()?),
+            Some(_) => self.files.write(&self.copy_name(copy), &self.content()?),
             None => Ok(()),
         }
     }
 
-    /// Returns what was there before the agent worked.
-    pub(super) fn kept(&self) -> Result<Vec<u8>, StateError> {
-        Ok(self.files.read(&self.before())?.unwrap_or_default())
+    /// Returns what was there before.
+    pub(super) fn kept(&self, copy: KeptCopy) -> Result<Vec<u8>, StateError> {
+        Ok(self.files.read(&self.copy_name(copy))?.unwrap_or_default())
     }
 
     /// Puts back what the agent changed of it. Returns what there is to say about that.
-    pub(super) fn restore(&self) -> Result<Option<String>, StateError> {
+    pub(super) fn restore(&self, copy: KeptCopy) -> Result<Option<String>, StateError> {
         if self.visible.is_none() {
             return Ok(None);
         }
-        let before = self.kept()?;
+        let before = self.kept(copy)?;
         let (content, what) = match self.find()? {
             Found::Content(found) => {
                 let merged = merge(self.format, &before, &found);

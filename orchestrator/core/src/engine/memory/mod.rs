@@ -19,7 +19,7 @@ use super::error::EngineError;
 use super::redact::Redactor;
 use crate::machine::{IterationOutcome, State};
 use crate::store::{Disk, Layout, MemoryFiles, StateError, read_run};
-use kept_file::{Found, KeptFile};
+use kept_file::{Found, KeptCopy, KeptFile};
 use ralph_orchestrator_config::{Memory, MemoryMode, ProgressFormat};
 use ralph_orchestrator_memory::{EntryFormat, highest_session, session_id};
 use summaries::summarize;
@@ -237,7 +237,7 @@ impl RunMemory {
         warnings.extend(self.move_hidden()?);
         self.write_started(&open)?;
         for file in self.kept_files() {
-            file.keep()?;
+            file.keep(KeptCopy::Session)?;
         }
         if let Some(open) = &mut self.state.open {
             open.is_guarded = true;
@@ -252,7 +252,7 @@ impl RunMemory {
             return Ok(());
         }
         for file in self.kept_files() {
-            file.keep()?;
+            file.keep(KeptCopy::Phase)?;
         }
         self.state.is_kept = true;
         self.save()
@@ -263,19 +263,22 @@ impl RunMemory {
         if !self.state.is_kept {
             return Ok(Vec::new());
         }
-        let restored = self.guard()?;
+        let restored = self.restore(KeptCopy::Phase)?;
         self.state.is_kept = false;
         self.save()?;
         Ok(restored)
     }
 
-    /// Puts back what the agent changed of the files. Returns what there is to say about that.
+    /// Puts back what the agent changed of the files in its session. Returns what there is to say about that.
     fn guard(&self) -> Result<Vec<String>, StateError> {
-        let has_copies = self.state.open.as_ref().is_some_and(|open| open.is_guarded);
-        if !has_copies && !self.state.is_kept {
-            return Ok(Vec::new());
+        match &self.state.open {
+            Some(open) if open.is_guarded => self.restore(KeptCopy::Session),
+            _ => Ok(Vec::new()),
         }
-        let restored = self.kept_files().map(KeptFile::restore);
+    }
+
+    fn restore(&self, copy: KeptCopy) -> Result<Vec<String>, StateError> {
+        let restored = self.kept_files().map(|file| file.restore(copy));
         restored.filter_map(Result::transpose).collect()
     }
 

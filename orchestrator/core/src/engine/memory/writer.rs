@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::kept_file::{Found, KeptFile, find};
+use super::kept_file::{Found, KeptCopy, KeptFile, find};
 use super::summaries::{completion_text, failures, handoff_notes, headline, summarize};
 use super::{EntryEffect, MemorySession, PendingEntry, RunMemory};
 use crate::machine::State;
@@ -61,7 +61,7 @@ impl RunMemory {
             let Found::Content(content) = find(hidden) else { return Ok(false) };
             return Ok(has_heading(progress.format, &content));
         }
-        let (content, before) = (progress.content()?, progress.kept()?);
+        let (content, before) = (progress.content()?, progress.kept(KeptCopy::Session)?);
         Ok(content
             .strip_prefix(before.as_slice())
             .is_some_and(|added| has_heading(progress.format, added)))
