@@ -8,7 +8,8 @@ use ralph_orchestrator_config as config;
 
 use crate::args::SetArgs;
 use crate::bench::trial_config::known_agents;
-use crate::context::{self, Context};
+use crate::config_sources;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::plugins::Plugins;
 use crate::tasks;
@@ -88,7 +89,7 @@ fn agents() -> Vec<String> {
 /// The names of all tasks of this folder.
 fn tasks() -> Vec<String> {
     let folder = ConfigFile::find(None)
-        .and_then(|file| context::folder_of_tasks(&file, &SetArgs::default()));
+        .and_then(|file| config_sources::folder_of_tasks(&file, &SetArgs::default()));
     folder.and_then(|folder| tasks::list(&folder)).unwrap_or_default()
 }
 

@@ -15,6 +15,7 @@ mod cli;
 mod commands;
 mod compiled_in;
 mod complete;
+mod config_sources;
 mod context;
 mod control;
 mod detach;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use crate::args::SetArgs;
+use crate::config_sources;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -54,7 +55,7 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
     if file.task().is_some() {
         return Err(CommandError::user("a new task gets its own number; leave out --task"));
     }
-    let workspace = real_path(&context::folder_of_tasks(file, &args.sets)?);
+    let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets)?);
     let id = create(&workspace, args)?;
     let folder = format!("{FOLDER}/{id}");
     if args.json {

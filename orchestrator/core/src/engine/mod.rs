@@ -74,6 +74,7 @@ mod validation_task;
 mod validator_changes;
 mod version_control;
 mod wait;
+mod work_places;
 mod workspace_setup;
 
 pub use agent_setup::ConfiguredAgent;

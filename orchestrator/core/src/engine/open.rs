@@ -25,15 +25,14 @@ use super::session::Session;
 use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
 use super::version_control::VersionControl;
+use super::work_places::record_work;
 use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::store::{
-    Disk, Layout, OrphanReport, StateError, Store, StoredRun, TrustStore, lock_workspace,
-};
+use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
 use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
-use ralph_orchestrator_config::{LoadedConfig, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_safe_fs::real_path;
 
 /// What [`open`] is asked for.
@@ -242,9 +241,6 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
-        if request.is_listed && !request.dry_run {
-            request.record_work(&location)?;
-        }
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
@@ -322,6 +318,7 @@ fn record_owner(
         store.set_owner(&owner)?;
         if request.is_listed {
             beginning.record();
+            record_work(request, location.workspace.path())?;
         }
     }
     Ok(notes)
@@ -340,27 +337,6 @@ impl Request<'_> {
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         states_dir(&self.state_home)
-    }
-
-    /// Records where agents can write from now on, before the first of them is started.
-    fn record_work(&self, location: &Location) -> Result<(), StateError> {
-        let (sandbox, own) = (&self.loaded.config.sandbox, self.loaded.configuration());
-        let mut places = vec![
-            location.workspace.path().to_owned(),
-            real_path(self.loaded.configured_workspace()),
-        ];
-        let mut kept = Vec::new();
-        match (sandbox.mode, sandbox.workspace) {
-            (SandboxMode::Off, _) => places.extend(own),
-            (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
-            (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
-        }
-        if sandbox.mode == SandboxMode::Landlock {
-            places.extend(sandbox.write.iter().map(|path| real_path(path)));
-        }
-        places.sort();
-        places.dedup_by(|inner, outer| inner.starts_with(outer));
-        TrustStore::new(&self.states(), self.disk.clone()).record_work(&places, &kept)
     }
 
     fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {

@@ -1,0 +1,199 @@
+//! Where the configuration of a command is read from: files, as they are or as they were accepted, or what is stored with a
+//! run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::{self as config, Sources, TaskSource};
+use ralph_orchestrator_core::engine::{state_layout, states_dir};
+use ralph_orchestrator_core::store::{StateDir, read_current_run, read_run_config, state_dirs};
+
+use crate::args::SetArgs;
+use crate::context::{Overrides, state_home, user_file, variables};
+use crate::discovery::{ConfigFile, ConfigPlace};
+use crate::error::CommandError;
+use crate::trust::{self, JudgedFiles, Judgement, Trust, UnacceptedFile};
+use crate::{presets, registry, tasks};
+
+/// Which version of a file that was changed where an agent could write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// As it is: nothing is started with it before it is accepted.
+    Current,
+    /// As it was last accepted.
+    Accepted,
+}
+
+/// Where a configuration is read from.
+pub(crate) struct Found {
+    pub(crate) sources: Sources,
+    /// The file that it is, or would be.
+    pub(crate) file: PathBuf,
+    pub(crate) judged: JudgedFiles,
+}
+
+/// Where to read the configuration from.
+pub(crate) fn find_sources(
+    file: &ConfigFile,
+    vars: &BTreeMap<String, String>,
+    overrides: Overrides,
+    open_task: fn(&Path, &str) -> Result<TaskSource, CommandError>,
+    version: Version,
+) -> Result<Found, CommandError> {
+    let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
+    let mut trust = Trust::new(vars, &sets);
+    let mut judged = JudgedFiles::default();
+    let mut sources = Sources {
+        file: std::path::absolute(file.path())?,
+        text: None,
+        user_file: user_file(vars),
+        user_text: None,
+        vars: vars.clone(),
+        sets,
+        flags,
+        implied: Vec::new(),
+        replaced,
+        without_file: None,
+        task: None,
+        defaults: registry::config_defaults(),
+    };
+    if let Some(user_file) = &sources.user_file {
+        sources.user_text = choose_text(&trust, user_file, version, &mut judged)?;
+        if judged.unaccepted.is_empty()
+            && let Some(text) = &sources.user_text
+        {
+            trust.follow_user_file(text);
+        }
+    }
+    let mut path = sources.file.clone();
+    let is_gone = file.is_named() && std::fs::symlink_metadata(&sources.file).is_err();
+    let recorded = is_gone.then(|| recorded_config(&sources.file, file.task(), vars)).flatten();
+    if let Some((config, text)) = recorded {
+        sources.without_file = sources.file.parent().map(Path::to_owned);
+        (sources.file, sources.text) = (config, Some(text));
+    } else if let ConfigPlace::Missing { folders } = &file.place {
+        let here = folders.first().cloned().unwrap_or_default();
+        if let Some(name) = file.task() {
+            let folder = tasks::project(folders);
+            path = folder.join(crate::discovery::NAME);
+            (sources.file, sources.without_file) = (PathBuf::new(), Some(folder.clone()));
+            sources.task = Some(open_task(&workspace(&sources), name)?);
+            match stored_config(&folder, vars, sources.task.clone()) {
+                // So it is resumed with the agent and the limits that it began with.
+                Some((config, text)) => (sources.file, sources.text) = (config, Some(text)),
+                None => implied.extend(implied_without_file),
+            }
+        } else if is_task {
+            implied.extend(implied_without_file);
+            (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
+        } else {
+            let stored = |folder: &PathBuf| {
+                stored_config(folder, vars, None)
+                    .or_else(|| recorded_config(&folder.join(crate::discovery::NAME), None, vars))
+            };
+            let kept = folders.iter().find_map(|folder| Some((stored(folder)?, folder)));
+            let ((config, text), folder) = kept.ok_or_else(|| file.missing())?;
+            path = folder.join(crate::discovery::NAME);
+            (sources.file, sources.without_file) = (config, Some(folder.clone()));
+            sources.text = Some(text);
+        }
+    } else {
+        sources.text = choose_text(&trust, &sources.file, version, &mut judged)?;
+    }
+    if let Some(name) = file.task() {
+        if sources.task.is_none() {
+            sources.task = Some(open_task(&workspace(&sources), name)?);
+        }
+        implied.insert(0, ("preset", presets::PURE_LOOP.to_owned()));
+    }
+    if let Some(task) = sources.task.as_ref().filter(|_| version == Version::Current) {
+        judged.add(trust.judge(task.plan.path(), task.plan.toml())?);
+    }
+    sources.implied = implied;
+    Ok(Found { sources, file: path, judged })
+}
+
+/// Returns the text that is read in the place of a file; nothing where the file itself is to say why it cannot be.
+fn choose_text(
+    trust: &Trust,
+    path: &Path,
+    version: Version,
+    judged: &mut JudgedFiles,
+) -> Result<Option<String>, CommandError> {
+    let Some(text) = trust::read(path) else { return Ok(None) };
+    let judgement = trust.judge(path, text.clone())?;
+    if version == Version::Accepted
+        && let Judgement::Unaccepted(UnacceptedFile { accepted: Some(accepted), .. }) = judgement
+    {
+        judged.changed.push(path.to_owned());
+        return Ok(Some(accepted));
+    }
+    judged.add(judgement);
+    Ok(Some(text))
+}
+
+/// Returns the configuration that is stored with the run that this file, which is gone, began: the run goes on with that.
+fn recorded_config(
+    file: &Path,
+    task: Option<&str>,
+    vars: &BTreeMap<String, String>,
+) -> Option<(PathBuf, String)> {
+    let folder = file.parent()?.canonicalize().ok()?;
+    let known = folder.join(file.file_name()?);
+    let is_its = |state: &StateDir| {
+        let owner = &state.owner;
+        owner.configuration().as_ref() == Some(&known)
+            && owner.distinct_configuration().is_none()
+            && owner.task() == task
+    };
+    let state = state_dirs(&states_dir(&state_home(vars))).into_iter().find(is_its)?;
+    let run = state.run()?;
+    Some((state.layout.config(&run), read_run_config(&state.layout, &run).ok()?))
+}
+
+/// Returns the folder that has the tasks of a configuration, which need not be right otherwise.
+pub(crate) fn folder_of_tasks(file: &ConfigFile, sets: &SetArgs) -> Result<PathBuf, CommandError> {
+    let vars = variables();
+    let mut sources = Sources {
+        file: std::path::absolute(file.path())?,
+        user_file: user_file(&vars),
+        sets: sets.sets.clone(),
+        defaults: registry::config_defaults(),
+        ..Sources::default()
+    };
+    sources.vars = vars;
+    if let ConfigPlace::Missing { folders } = &file.place {
+        let folder = tasks::project(folders);
+        (sources.file, sources.without_file) = (PathBuf::new(), Some(folder));
+    }
+    Ok(workspace(&sources))
+}
+
+/// Returns the workspace; where the sources do not even say that, the folder of the configuration.
+fn workspace(sources: &Sources) -> PathBuf {
+    if let Some(loaded) = config::load_run_paths(sources) {
+        return loaded.config.run.workspace;
+    }
+    let folder = sources.without_file.as_deref().or_else(|| sources.file.parent());
+    folder.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Returns the configuration that was kept with the run of this folder, which was begun without a file: where it lies,
+/// and its text with all secrets.
+fn stored_config(
+    folder: &Path,
+    vars: &BTreeMap<String, String>,
+    task: Option<TaskSource>,
+) -> Option<(PathBuf, String)> {
+    let sources = Sources {
+        user_file: user_file(vars),
+        vars: vars.clone(),
+        without_file: Some(folder.to_owned()),
+        task,
+        defaults: registry::config_defaults(),
+        ..Sources::default()
+    };
+    let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
+    let found = read_current_run(&layout, |_| {}).ok()??;
+    Some((layout.config(&found.run), read_run_config(&layout, &found.run).ok()?))
+}

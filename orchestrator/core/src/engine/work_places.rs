@@ -1,0 +1,31 @@
+//! Where agents can write once a run has begun: what is there is obeyed from then on only as a person has accepted it.
+
+use std::path::{Path, PathBuf};
+
+use super::open::Request;
+use crate::store::{StateError, TrustStore};
+use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_safe_fs::real_path;
+
+/// Records where agents can write from now on, before the first of them is started.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(), StateError> {
+    let loaded = &request.loaded;
+    let (sandbox, own) = (&loaded.config.sandbox, loaded.configuration());
+    let mut places: Vec<PathBuf> =
+        vec![workspace.to_owned(), real_path(loaded.configured_workspace())];
+    let mut kept = Vec::new();
+    match (sandbox.mode, sandbox.workspace) {
+        (SandboxMode::Off, _) => places.extend(own),
+        (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
+        (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
+    }
+    if sandbox.mode == SandboxMode::Landlock {
+        places.extend(sandbox.write.iter().map(|path| real_path(path)));
+    }
+    places.sort();
+    places.dedup_by(|inner, outer| inner.starts_with(outer));
+    TrustStore::new(&request.states(), request.disk.clone()).record_work(&places, &kept)
+}
