@@ -26,7 +26,7 @@ fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
 /// A part of it is a link in a workspace, or it cannot be created.
 pub(crate) fn create_folder(path: &Path) -> Result<PathBuf, CommandError> {
     let place = find_place(path)?;
-    create_folders(&place, None).map_err(|error| failed(path, error.into()))?;
+    create_folders(&place, None).map_err(|error| failed(path, &error.into()))?;
     Ok(place)
 }
 
@@ -42,12 +42,12 @@ pub(crate) fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), 
             format!("cannot write {}: there is no folder {}", path.display(), folder.display());
         return Err(CommandError::user(message));
     }
-    let mut file = NamedTempFile::new_in(folder).map_err(|error| failed(path, error))?;
-    file.write_all(content).map_err(|error| failed(path, error))?;
+    let mut file = NamedTempFile::new_in(folder).map_err(|error| failed(path, &error))?;
+    file.write_all(content).map_err(|error| failed(path, &error))?;
     file.as_file()
         .set_permissions(fs::Permissions::from_mode(mode))
-        .map_err(|error| failed(path, error))?;
-    file.persist(&place).map_err(|error| failed(path, error.error))?;
+        .map_err(|error| failed(path, &error))?;
+    file.persist(&place).map_err(|error| failed(path, &error.error))?;
     Ok(())
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), 
 /// # Errors
 /// A folder on the way to it is a link in a workspace.
 pub(crate) fn find_file(path: &Path) -> Result<PathBuf, CommandError> {
-    let name = path.file_name().ok_or_else(|| failed(path, io::ErrorKind::InvalidInput.into()))?;
+    let name = path.file_name().ok_or_else(|| failed(path, &io::ErrorKind::InvalidInput.into()))?;
     Ok(find_place(folder_of(path))?.join(name))
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-fn failed(path: &Path, error: io::Error) -> CommandError {
+fn failed(path: &Path, error: &io::Error) -> CommandError {
     CommandError::user(format!("cannot write {}: {error}", path.display()))
 }
 
@@ -80,7 +80,7 @@ fn workspaces() -> Vec<PathBuf> {
 }
 
 fn find_place_outside(path: &Path, workspaces: &[PathBuf]) -> Result<PathBuf, CommandError> {
-    let absolute = std::path::absolute(path).map_err(|error| failed(path, error))?;
+    let absolute = std::path::absolute(path).map_err(|error| failed(path, &error))?;
     let mut real = PathBuf::from("/");
     for part in normalize_lexically(&absolute).components() {
         let Component::Normal(name) = part else { continue };
@@ -97,7 +97,7 @@ fn find_place_outside(path: &Path, workspaces: &[PathBuf]) -> Result<PathBuf, Co
             return Err(CommandError::user(message)
                 .hinted("name the place that it leads to, if that is meant, or remove it"));
         } else {
-            real = next.canonicalize().map_err(|error| failed(path, error))?;
+            real = next.canonicalize().map_err(|error| failed(path, &error))?;
         }
     }
     Ok(real)
@@ -122,7 +122,7 @@ mod tests {
         for (link, to) in [("out", "elsewhere"), ("sub/out", "elsewhere"), ("gone", "nowhere")] {
             symlink(root.join(to), workspace.join(link)).unwrap();
         }
-        let workspaces = [workspace.clone()];
+        let workspaces = [workspace];
         let find = |path: &str| find_place_outside(&root.join(path), &workspaces);
         for (path, place) in [
             ("home/out/new/file", "elsewhere/new/file"),

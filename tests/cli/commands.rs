@@ -266,7 +266,7 @@ fn no_command_writes_through_a_link_of_the_agent() {
         &["report", "--html", "out/page.html"],
         &["man", "out"],
         &["plugin", "new", "mine", "--kind", "detector", "--path", "out/mine"],
-        &["prompts", "eject", "coder", "--set", "prompts.paths=[\"out/{name}.md\"]"],
+        &["prompts", "eject", "coding", "--set", "prompts.paths=[\"out/{name}.md\"]"],
         &["-c", "out/ralph.toml", "init", "--no-run", "--goal", "x", "--", "true"],
     ] {
         env.ralph(args).expect(64).says("is a link, and an agent could have made it");

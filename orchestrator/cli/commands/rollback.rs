@@ -4,7 +4,7 @@ use std::io;
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::engine::bookkeeping_paths;
-use ralph_orchestrator_core::store::{Disk, Lock, PendingRollback, Rollbacks, Work};
+use ralph_orchestrator_core::store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
@@ -86,6 +86,18 @@ pub(crate) fn finish_interrupted(context: &Context) -> Result<(), CommandError> 
         "finished the rollback to checkpoint {to}, which was interrupted{}",
         saved.unwrap_or_default()
     ));
+    Ok(())
+}
+
+/// Warns of a rollback that was interrupted.
+pub(crate) fn warn_if_interrupted(layout: &Layout) -> Result<(), CommandError> {
+    let pending = Rollbacks::read(&Disk::default(), layout)?.pending;
+    if let Some(PendingRollback { to, .. }) = pending.filter(|_| Lock::holder(layout).is_none()) {
+        output::info(&format!(
+            "warning: the rollback to checkpoint {to} was interrupted: some files are old, and some are new; the next \
+             `run` finishes it"
+        ));
+    }
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use ralph_orchestrator_core::machine::{
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
-use super::block_on;
 use super::run_selection::{self, SelectedRun};
+use super::{block_on, rollback};
 use crate::args::SetArgs;
 use crate::backlog::{BacklogView, whole_state};
 use crate::context::Context;
@@ -40,6 +40,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let layout = context.layout()?;
+    rollback::warn_if_interrupted(&layout)?;
     let story = run_selection::read_story(&context, args.run.as_deref())?;
     let backlog = BacklogView::read(&git::enter_existing(context.clone())?, &layout)?;
     let found = story.as_ref().map(|(stored, _)| stored);

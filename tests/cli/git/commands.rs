@@ -172,7 +172,7 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_run_and_the_next_rollback()
         // One file was written by half, another is as it was.
         env.write("work.txt", "");
         env.var("PATH", &path);
-        env.ralph(&["status"]).expect(0);
+        env.ralph(&["status"]).expect(0).says("to checkpoint 1 was interrupted");
         let ended = env.ralph(next).expect(0);
         if next == ["run"] {
             ended.says("finished the rollback to checkpoint 1, which was interrupted");
