@@ -72,30 +72,10 @@ pub(crate) fn find_sources(
         sources.without_file = sources.file.parent().map(Path::to_owned);
         (sources.file, sources.text) = (config, Some(text));
     } else if let ConfigPlace::Missing { folders } = &file.place {
-        let here = folders.first().cloned().unwrap_or_default();
-        if let Some(name) = file.task() {
-            let folder = tasks::project(folders);
-            path = folder.join(crate::discovery::NAME);
-            (sources.file, sources.without_file) = (PathBuf::new(), Some(folder.clone()));
-            sources.task = Some(open_task(&workspace(&sources), name)?);
-            match stored_config(&folder, vars, sources.task.clone()) {
-                // So it is resumed with the agent and the limits that it began with.
-                Some((config, text)) => (sources.file, sources.text) = (config, Some(text)),
-                None => implied.extend(implied_without_file),
-            }
-        } else if is_task {
+        let (folder, is_new) = begin_without_file(&mut sources, file, folders, is_task, open_task)?;
+        path = folder.join(crate::discovery::NAME);
+        if is_new {
             implied.extend(implied_without_file);
-            (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
-        } else {
-            let stored = |folder: &PathBuf| {
-                stored_config(folder, vars, None)
-                    .or_else(|| recorded_config(&folder.join(crate::discovery::NAME), None, vars))
-            };
-            let kept = folders.iter().find_map(|folder| Some((stored(folder)?, folder)));
-            let ((config, text), folder) = kept.ok_or_else(|| file.missing())?;
-            path = folder.join(crate::discovery::NAME);
-            (sources.file, sources.without_file) = (config, Some(folder.clone()));
-            sources.text = Some(text);
         }
     } else {
         sources.text = choose_text(&trust, &sources.file, version, &mut judged)?;
@@ -111,6 +91,45 @@ pub(crate) fn find_sources(
     }
     sources.implied = implied;
     Ok(Found { sources, file: path, judged })
+}
+
+/// Has the sources be those of a folder without a file: what is stored with its run, or nothing. Returns the folder, and
+/// whether nothing is stored.
+fn begin_without_file(
+    sources: &mut Sources,
+    file: &ConfigFile,
+    folders: &[PathBuf],
+    is_task: bool,
+    open_task: fn(&Path, &str) -> Result<TaskSource, CommandError>,
+) -> Result<(PathBuf, bool), CommandError> {
+    let vars = sources.vars.clone();
+    let begin = |sources: &mut Sources, folder: &PathBuf| {
+        (sources.file, sources.without_file) = (PathBuf::new(), Some(folder.clone()));
+    };
+    let (folder, stored) = if let Some(name) = file.task() {
+        let folder = tasks::project(folders);
+        begin(sources, &folder);
+        sources.task = Some(open_task(&workspace(sources), name)?);
+        // So it is resumed with the agent and the limits that it began with.
+        let stored = stored_config(&folder, &vars, sources.task.clone());
+        (folder, stored)
+    } else if is_task {
+        (folders.first().cloned().unwrap_or_default(), None)
+    } else {
+        let stored = |folder: &PathBuf| {
+            stored_config(folder, &vars, None)
+                .or_else(|| recorded_config(&folder.join(crate::discovery::NAME), None, &vars))
+        };
+        let found = folders.iter().find_map(|folder| Some((folder.clone(), stored(folder)?)));
+        let (folder, stored) = found.ok_or_else(|| file.missing())?;
+        (folder, Some(stored))
+    };
+    begin(sources, &folder);
+    let is_new = stored.is_none();
+    if let Some((config, text)) = stored {
+        (sources.file, sources.text) = (config, Some(text));
+    }
+    Ok((folder, is_new))
 }
 
 /// Returns the text that is read in the place of a file; nothing where the file itself is to say why it cannot be.

@@ -291,7 +291,8 @@ pub(crate) fn settle(
         trust.accept(&context.judged.acceptable)?;
         return Ok(context);
     }
-    let before = Context::load_accepted(file, overrides.clone()).ok();
+    let accepted = has_accepted_version(&context).then(|| Context::load_accepted(file, overrides));
+    let before = accepted.and_then(Result::ok);
     if let Some(tightened) =
         before.and_then(|before| differences::tightened(&before.loaded, &context.loaded))
     {
@@ -307,6 +308,12 @@ pub(crate) fn settle(
         }
     }
     Err(refusal(unaccepted))
+}
+
+/// Whether everything that is not accepted has a version that is, with which the configuration can be compared.
+fn has_accepted_version(context: &Context) -> bool {
+    context.loaded.task().is_none()
+        && context.judged.unaccepted.iter().all(|file| file.accepted.is_some())
 }
 
 /// Asks on the terminal, and records the answer. Returns whether the files are accepted.

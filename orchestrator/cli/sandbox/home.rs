@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(home.open(), BTreeSet::from(open));
         let credentials = root.join("cargo/credentials.toml");
         assert!(home.closed(&[]).any(|path| path == credentials));
-        assert!(!home.closed(&[credentials.clone()]).any(|path| path == credentials));
+        assert!(!home.closed(std::slice::from_ref(&credentials)).any(|path| path == credentials));
         let own =
             ["h/.config/ralph-orchestrator", "cfg/ralph-orchestrator"].map(|name| root.join(name));
         assert_eq!(home.own(".config").collect::<Vec<_>>(), own);

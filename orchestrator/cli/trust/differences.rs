@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_config::{Limits, LoadedConfig, values_of};
+use ralph_orchestrator_contract::Usd;
 
 use super::UnacceptedFile;
 use crate::render::text::one_line;
@@ -85,10 +86,9 @@ fn is_lower_limit(key: &str, before: &Limits, now: &Limits) -> bool {
         "limits.max_iterations" => is_lower(before.max_iterations, now.max_iterations),
         "limits.max_tokens" => is_lower(before.max_tokens, now.max_tokens),
         "limits.max_runtime" => is_lower(before.max_runtime, now.max_runtime),
-        "limits.max_cost_usd" => is_lower(
-            before.max_cost_usd.map(|most| most.nanos()),
-            now.max_cost_usd.map(|most| most.nanos()),
-        ),
+        "limits.max_cost_usd" => {
+            is_lower(before.max_cost_usd.map(Usd::nanos), now.max_cost_usd.map(Usd::nanos))
+        }
         _ => false,
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn import(file: &ConfigFile, args: &ImportArgs) -> Result<u8, Command
 
 /// Makes the task in a folder beside its place.
 async fn draft(context: &Context, args: &ImportArgs) -> Result<Drafted, CommandError> {
-    let source = find_source(context, args.run.as_deref()).await?;
+    let source = Box::pin(find_source(context, args.run.as_deref())).await?;
     let name = args.name.clone().unwrap_or_else(|| default_name(&source));
     if Path::new(&name).components().count() != 1 || name.starts_with('.') {
         return Err(CommandError::user(format!("--name: {name:?} is no name of a folder")));

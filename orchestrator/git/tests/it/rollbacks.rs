@@ -302,7 +302,7 @@ fn a_checkpoint_is_what_was_recorded_whatever_its_ref_says() {
 #[test]
 fn an_object_that_was_replaced_in_the_store_restores_nothing() {
     let place = |fixture: &Fixture, id: &str| {
-        fixture.path(&format!(".git/objects/{}/{}", &id[..2], &id[2..]))
+        fixture.path(&format!(".git/objects/{}/{}", id.get(..2).unwrap(), id.get(2..).unwrap()))
     };
     let (fixture, commit) = recorded();
     let repository = fixture.open().with_recorded_checkpoints([(TO_ONE, commit.clone())]);
