@@ -68,6 +68,8 @@ fn parse_end(text: &str) -> Option<(IpAddr, u16)> {
 }
 
 #[cfg(test)]
+// A process of the test's own.
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::process::{Command, Stdio};

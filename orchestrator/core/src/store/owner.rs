@@ -329,7 +329,7 @@ mod tests {
         let layout = layout(temp.path(), "state", &before);
         let now = Owner::new(&temp.path().join("here"), Some(&temp.path().join("here/ralph.toml")));
         assert!(now.verify(&layout).is_err(), "nothing is known of the folder");
-        let moved = now.clone().with_folder(folder);
+        let moved = now.with_folder(folder);
         moved.verify(&layout).unwrap();
         assert!(moved.clone().with_task(Some("ralph-1")).verify(&layout).is_err());
         fs::create_dir(temp.path().join("gone")).unwrap();
