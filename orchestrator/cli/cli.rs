@@ -16,7 +16,9 @@ use crate::args::{Command, CommandLine};
 use crate::compiled_in::{CompiledIn, NameError, set_of_program};
 use crate::discovery::{self, ConfigFile};
 use crate::error::{CommandError, exit};
-use crate::{commands, complete, detach, help, output, suggest, trace, workspace_selection};
+use crate::{
+    commands, complete, detach, help, output, question, suggest, trace, workspace_selection,
+};
 
 /// The command line of ralph-orchestrator: every command of the program.
 ///
@@ -241,7 +243,12 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
         None => find_config(&command, config, task)?,
     };
-    config.notices().iter().for_each(|notice| output::info(notice));
+    let asks = match &command {
+        Command::Trust(_) => true,
+        Command::Run(_) | Command::Verify(_) | Command::Notify(_) => question::is_possible(),
+        _ => false,
+    };
+    config.notices(asks).iter().for_each(|notice| output::info(notice));
     let log = install_log(&command);
     // However it ends.
     let _last = log.flush_on_drop();

@@ -76,6 +76,8 @@ pub(crate) fn find_sources(
         path = folder.join(crate::discovery::NAME);
         if is_new {
             implied.extend(implied_without_file);
+        } else if !is_task && recorded_config(&path, file.task(), vars).is_some() {
+            follow_accepted(&trust, &path, &mut sources, &mut judged)?;
         }
     } else {
         sources.text = choose_text(&trust, &sources.file, version, &mut judged)?;
@@ -130,6 +132,21 @@ fn begin_without_file(
         (sources.file, sources.text) = (config, Some(text));
     }
     Ok((folder, is_new))
+}
+
+/// Has the sources be what was accepted last of a file that is gone, where its run goes on: a person may have changed more
+/// of it than what is stored with the run.
+fn follow_accepted(
+    trust: &Trust,
+    path: &Path,
+    sources: &mut Sources,
+    judged: &mut JudgedFiles,
+) -> Result<(), CommandError> {
+    if let Some(text) = trust.accepted_text(path)? {
+        (sources.file, sources.text, sources.without_file) = (path.to_owned(), Some(text), None);
+    }
+    judged.changed.push(path.to_owned());
+    Ok(())
 }
 
 /// Returns the text that is read in the place of a file; nothing where the file itself is to say why it cannot be.

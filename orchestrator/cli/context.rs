@@ -18,7 +18,7 @@ use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
 use crate::tasks;
-use crate::trust::JudgedFiles;
+use crate::trust::{self, JudgedFiles};
 
 /// The loaded configuration of a command.
 #[derive(Clone)]
@@ -53,6 +53,12 @@ impl From<Vec<(String, String)>> for Overrides {
 }
 
 impl Context {
+    /// Returns the same once what was not accepted is.
+    pub(crate) fn settled(mut self) -> Self {
+        self.judged.unaccepted.clear();
+        self
+    }
+
     /// Reads the configuration, which has to be there: a file, a task on the command line, or what the run
     /// of this folder was begun with if it was begun without a file.
     pub(crate) fn load(
@@ -124,12 +130,7 @@ impl Context {
         if let Some(error) = error {
             warn_about_mistakes(&error);
         }
-        for changed in &context.judged.changed {
-            output::info(&format!(
-                "note: {} was changed where an agent could write it; this is the run by what was accepted",
-                changed.display()
-            ));
-        }
+        trust::say_changed(&context);
         Ok(context)
     }
 

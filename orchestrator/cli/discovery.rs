@@ -64,9 +64,9 @@ impl ConfigFile {
         self.passed_over.as_deref()
     }
 
-    /// Returns what is to be said of which file is used.
-    pub(crate) fn notices(&self) -> Vec<String> {
-        let passed_over = self.passed_over.as_ref().map(|file| {
+    /// Returns what is to be said of which file is used; `asks` if the command itself asks about one that is not.
+    pub(crate) fn notices(&self, asks: bool) -> Vec<String> {
+        let passed_over = self.passed_over.as_ref().filter(|_| !asks).map(|file| {
             let (shown, word) = (file.display(), context::shell_word(file));
             format!(
                 "{shown} appeared where an agent could write it, and is not used; if it is yours, \

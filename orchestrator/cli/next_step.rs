@@ -133,13 +133,9 @@ fn raise_override(
     }
     let plain = plain?;
     let next = configured(&plain.config.limits, limit);
-    let amount = |value: LimitValue| match value {
-        LimitValue::Count(amount) | LimitValue::Duration(amount) => amount,
-        LimitValue::Money(usd) => usd.nanos(),
-    };
-    let used = amount(used(state, state.budget.runtime_ms, limit));
+    let used = used(state, state.budget.runtime_ms, limit).amount();
     let is_other = next != state.controls.configured_limits.value(limit);
-    (is_other && next.is_none_or(|next| amount(next) > used)).then(|| {
+    (is_other && next.is_none_or(|next| next.amount() > used)).then(|| {
         format!(
             "{value} was the limit of this start only: {resumes}, up to {} ({}); \
              `{program} limits {flag} {more}` sets another one",

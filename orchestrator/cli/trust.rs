@@ -129,6 +129,16 @@ impl Trust {
         Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted }))
     }
 
+    /// Returns what was accepted of a file last.
+    ///
+    /// # Errors
+    /// What is recorded is damaged.
+    pub(crate) fn accepted_text(&self, path: &Path) -> Result<Option<String>, CommandError> {
+        let accepted = self.store.accepted(&identity(path))?;
+        let newest = accepted.and_then(|accepted| accepted.versions.into_iter().next_back());
+        Ok(newest.map(|version| version.text))
+    }
+
     /// Judges a file by its name; `None` if it cannot be read as text, which whoever reads it reports.
     pub(crate) fn judge_file(&self, path: &Path) -> Result<Option<Judgement>, CommandError> {
         read(path).map(|text| self.judge(path, text)).transpose()
@@ -171,6 +181,19 @@ impl Trust {
                 Err(CommandError::user(message).hinted("use another terminal"))
             }
         }
+    }
+
+    /// Accepts a file that a person has just had this program write; what an agent has written so is not accepted.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
+    pub(crate) fn accept_own(&self, path: &Path, text: String) -> Result<(), CommandError> {
+        if let Judgement::Unaccepted(file) = self.judge(path, text)?
+            && self.refuse_from_below().is_ok()
+        {
+            self.accept([&file.now])?;
+        }
+        Ok(())
     }
 
     /// Where a link leads counts as well: either can have been written.
@@ -235,7 +258,19 @@ pub(crate) fn load_to_start(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
-    let overrides = overrides.into();
+    let context = load_for_run(file, overrides.into())?;
+    accept_silently(&context)?;
+    Ok(context)
+}
+
+/// The same for a run, which may still be refused for other reasons: [`accept_silently`] is its to call.
+///
+/// # Errors
+/// As of [`load_to_start`].
+pub(crate) fn load_for_run(
+    file: &ConfigFile,
+    overrides: Overrides,
+) -> Result<Context, CommandError> {
     if let Some(planted) = file.passed_over()
         && file.is_missing()
         && !overrides.is_task
@@ -247,6 +282,14 @@ pub(crate) fn load_to_start(
         }
     }
     settle(Context::load(file, overrides.clone())?, file, overrides)
+}
+
+/// Records that whoever starts something with these files accepts what nobody but a person can have written.
+///
+/// # Errors
+/// It cannot be recorded.
+pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
+    Trust::in_state(&state_home(&context.vars), false).accept(&context.judged.acceptable)
 }
 
 /// Reads the configuration for a command that starts what it names only to look at it, such as a program to ask for its
@@ -287,8 +330,8 @@ pub(crate) fn settle(
     overrides: Overrides,
 ) -> Result<Context, CommandError> {
     let trust = Trust::new(&context.vars, &overrides.sets);
+    say_changed(&context);
     if context.judged.unaccepted.is_empty() {
-        trust.accept(&context.judged.acceptable)?;
         return Ok(context);
     }
     let accepted = has_accepted_version(&context).then(|| Context::load_accepted(file, overrides));
@@ -296,18 +339,36 @@ pub(crate) fn settle(
     if let Some(tightened) =
         before.and_then(|before| differences::tightened(&before.loaded, &context.loaded))
     {
-        output::info(&format!("note: stricter than what was accepted: {}", tightened.join(", ")));
-        return Ok(Context { judged: JudgedFiles::default(), ..context });
+        if !tightened.is_empty() {
+            let keys = tightened.join(", ");
+            output::info(&format!("note: stricter than what was accepted: {keys}"));
+        }
+        trust.accept(context.judged.unaccepted.iter().map(|file| &file.now))?;
+        return Ok(context.settled());
     }
     let unaccepted = &context.judged.unaccepted;
     if question::is_possible() {
         unaccepted.iter().for_each(show);
         if confirm(&trust, unaccepted)? {
-            trust.accept(&context.judged.acceptable)?;
-            return Ok(Context { judged: JudgedFiles::default(), ..context });
+            return Ok(context.settled());
         }
+        return Err(CommandError::config("not accepted: nothing was started"));
     }
     Err(refusal(unaccepted))
+}
+
+/// Says which files were read as they were last accepted.
+pub(crate) fn say_changed(context: &Context) {
+    for changed in &context.judged.changed {
+        let what = match fs::symlink_metadata(changed) {
+            Ok(_) => "was changed where an agent could write it",
+            Err(_) => "is gone",
+        };
+        output::info(&format!(
+            "note: {} {what}; this is its run, by what was last accepted",
+            changed.display()
+        ));
+    }
 }
 
 /// Whether everything that is not accepted has a version that is, with which the configuration can be compared.

@@ -1,9 +1,11 @@
 //! `-w`: the run of a workspace, wherever one is, and whatever began it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::{Lock, StateDir, list_runs, state_dirs, state_dirs_of};
+use ralph_orchestrator_core::machine::FileIdentity;
+use ralph_orchestrator_core::store::{Lock, Owner, StateDir, list_runs, state_dirs, state_dirs_of};
 
 use crate::args::Command;
 use crate::context::{state_home, variables};
@@ -34,6 +36,9 @@ pub(crate) fn find_for(command: &Command, selector: &str) -> Result<ConfigFile, 
     if !of_path.is_empty() {
         return to_config_file(&choose(of_path));
     }
+    if let Some(file) = find_moved(&absolute) {
+        return Ok(file);
+    }
     let is_id = selector.len() >= SHORTEST_ID
         && selector.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let of_id = if is_id { of_run(selector)? } else { Vec::new() };
@@ -50,6 +55,21 @@ pub(crate) fn find_for(command: &Command, selector: &str) -> Result<ConfigFile, 
             Err(CommandError::user(message).hinted("give more of the id"))
         }
     }
+}
+
+/// Returns the configuration of the run whose workspace was moved to this folder, if one was.
+fn find_moved(folder: &Path) -> Option<ConfigFile> {
+    let found = std::fs::metadata(folder).ok()?;
+    let identity = FileIdentity { device: found.dev(), inode: found.ino() };
+    let now = Owner::new(folder, None).with_folder(identity);
+    let state = all_states().into_iter().find(|state| now.is_moved_from(&state.owner))?;
+    let before = state.owner.workspace()?;
+    let configuration = state.owner.configuration();
+    let inside = configuration.as_deref().and_then(|file| file.strip_prefix(before).ok());
+    Some(match inside {
+        Some(inside) => ConfigFile::named(folder.join(inside)),
+        None => ConfigFile::without_file_in(folder.to_owned()),
+    })
 }
 
 /// Returns the state directories of which this is the run.

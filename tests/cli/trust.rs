@@ -211,7 +211,9 @@ fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
         env.ralph(args);
         assert!(!env.path("ran").exists(), "{args:?}");
     }
-    env.ralph(&["status"]).expect(0).says("was changed where an agent could write it");
+    env.ralph(&["status"])
+        .expect(0)
+        .says("was changed where an agent could write it; this is its run");
 }
 
 #[test]

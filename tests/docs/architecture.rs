@@ -183,23 +183,6 @@ fn the_hops_are_those_of_the_walks() {
     assert_eq!(listed, hops);
 }
 
-/// Sources that are written by hand, those of other workspaces included.
-fn sources() -> Vec<String> {
-    files("*.rs")
-}
-
-#[test]
-fn no_file_is_longer_than_500_lines() {
-    let count = |file: &String| page(file).lines().count();
-    let long: Vec<String> = sources()
-        .iter()
-        .map(|file| (count(file), file))
-        .filter(|(lines, _)| *lines > 500)
-        .map(|(lines, file)| format!("{file}: {lines} lines"))
-        .collect();
-    assert!(long.is_empty(), "{}", long.join("\n"));
-}
-
 /// A crate begins with what it is for.
 #[test]
 fn every_crate_begins_with_a_paragraph() {

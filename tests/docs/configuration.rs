@@ -309,12 +309,14 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
 /// A receiver of the kind that has this key, with all that it needs beside it.
 fn receiver_with(key: &str) -> Table {
     let kind = match key {
-        "command" => "command",
+        "command" | "pass" => "command",
         "secret_env" => "webhook",
         _ => "ntfy",
     };
     let mut table = Table::from_iter([("kind".to_owned(), kind.into())]);
-    if !["command", "url_env"].contains(&key) {
+    if kind == "command" {
+        table.insert("command".to_owned(), vec!["./tell-me.sh"].into());
+    } else if key != "url_env" {
         table.insert("url".to_owned(), "https://ntfy.sh/topic".into());
     }
     table

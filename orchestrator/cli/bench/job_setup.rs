@@ -87,6 +87,7 @@ impl JobSetup {
         };
         let (context, mut sources) = Context::load_with_sources(file, overrides.clone())?;
         let context = trust::settle(context, file, overrides)?;
+        trust::accept_silently(&context)?;
         // Each trial says it by itself.
         sources.implied.clear();
         let plugins = Plugins::from_context(&context)?;

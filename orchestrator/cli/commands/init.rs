@@ -19,10 +19,12 @@ pub(crate) use agent::names as agent_names;
 pub(crate) use ignore::is_in_repository;
 pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 
+use crate::context;
 use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
 use crate::output;
 use crate::output_place::write_whole;
+use crate::trust::Trust;
 use check::ProposedChecks;
 use preset::PresetFolder;
 use ralph_validator_command::find_script;
@@ -225,6 +227,7 @@ fn write_config(
         let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
+    Trust::new(&context::variables(), &[]).accept_own(file, text)?;
     say(&format!("wrote {}", file.display()));
     say(&agent.line);
     match preset.filter(|_| checks.found.is_empty()) {

@@ -18,7 +18,8 @@ use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::tasks::{ERRORS, FOLDER, PLAN, PREFIX, PROGRESS, number};
-use crate::{output, values};
+use crate::trust::Trust;
+use crate::{output, tasks, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArgs {
@@ -57,6 +58,8 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
     }
     let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets)?);
     let id = create(&workspace, args)?;
+    let plan = tasks::find(&workspace, &id)?.plan;
+    Trust::new(&context::variables(), &args.sets.sets).accept_own(plan.path(), plan.toml())?;
     let folder = format!("{FOLDER}/{id}");
     if args.json {
         output::json(&json!({

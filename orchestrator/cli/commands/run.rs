@@ -135,7 +135,7 @@ pub(crate) fn run(
     }
     let loaded = match args.dry_run {
         true => trust::load_to_look(file, overrides.clone()),
-        false => trust::load_to_start(file, overrides.clone()),
+        false => trust::load_for_run(file, overrides.clone()),
     };
     let context = match loaded {
         Ok(context) => context,
@@ -197,6 +197,9 @@ async fn start(
     git::check(&context).await?;
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
     let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
+    if !args.dry_run {
+        trust::accept_silently(&place.context)?;
+    }
     if let Some(repository) = place.repository() {
         policy = SandboxPolicy::from_context(&place.context)?;
         policy = policy.map(|policy| policy.with_readable([repository]));

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_config::values_of;
+
 use crate::context::{self, Context, Overrides};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -48,10 +50,18 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
 }
 
 fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {
-    judge.judge_file(file)?.ok_or_else(|| {
-        CommandError::user(format!("{}: it cannot be read as text", file.display()))
+    let failed = |problem: &str| {
+        CommandError::user(format!("{}: {problem}", file.display()))
             .hinted("name a configuration, such as ralph.toml")
-    })
+    };
+    let text = trust::read(file).ok_or_else(|| match file.exists() {
+        true => failed("it cannot be read as text"),
+        false => failed("there is no such file"),
+    })?;
+    if values_of(&text).is_none() {
+        return Err(failed("it is no configuration: not TOML"));
+    }
+    judge.judge(file, text)
 }
 
 /// Judges the configuration that the command line names or finds, and what belongs to it.

@@ -68,8 +68,11 @@ pub(super) fn tightened(before: &LoadedConfig, now: &LoadedConfig) -> Option<Vec
         if !is_stricter {
             return None;
         }
-        keys.push(key.to_owned());
+        // Of what was added one name says it all.
+        let validator = key.split('.').take(2).collect::<Vec<_>>().join(".");
+        keys.push(if old.contains_key(key) { key.to_owned() } else { validator });
     }
+    keys.dedup();
     Some(keys)
 }
 
@@ -155,7 +158,7 @@ mod tests {
             (
                 "protect = [\"tests/**\"]\n[[validator]]\nkind = \"protected-paths\"\nname = \"p\"\npaths = \
                  [\"x\"]\n[limits]\nmax_iterations = 5\n",
-                Some("validator.1.kind"),
+                Some("validator.1"),
             ),
             ("protect = [\"tests/**\"]\n[limits]\nmax_iterations = 6\n", None),
             ("protect = [\"tests/**\"]\n[limits]\nmax_iterations = 'none'\n", None),

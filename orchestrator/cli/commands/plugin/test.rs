@@ -144,6 +144,7 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
         error.hinted(hint)
     })?;
     let context = trust::settle(context, file, Overrides::default())?;
+    trust::accept_silently(&context)?;
     let Some(config) = context.loaded.config.plugins.get(name).cloned() else {
         let message = format!("{} has no [plugins.{name}]", context.file.display());
         return Err(CommandError::user(message).hinted("name one, or the file of a library"));

@@ -98,10 +98,20 @@ pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Optio
     Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
 }
 
-/// Returns a note if the configuration names another prompt than when the run began.
-pub(super) fn other_prompt(pins: &PathIdentities, prompt: &PromptSource) -> Option<String> {
+/// Returns a note if the configuration names another prompt than when the run began in the workspace `before`.
+pub(super) fn other_prompt(
+    pins: &PathIdentities,
+    prompt: &PromptSource,
+    before: &Path,
+    workspace: &Path,
+) -> Option<String> {
     let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
-    (unescape(&pin.configured)? != path).then(|| {
+    let pinned = unescape(&pin.configured)?;
+    let is_moved = || {
+        let inside = pinned.strip_prefix(before).ok();
+        inside.is_some() && inside == path.strip_prefix(workspace).ok()
+    };
+    (pinned != path && !is_moved()).then(|| {
         format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
     })
 }

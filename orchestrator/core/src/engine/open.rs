@@ -221,7 +221,10 @@ impl BuiltRun {
             paths.store(&request.disk)?;
         }
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
-        notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
+        let began_in = resumed.as_ref().and_then(ResumedRun::workspace);
+        notes.extend(pins.zip(began_in).and_then(|(pins, before)| {
+            location::other_prompt(pins, &location.prompt, before, workspace)
+        }));
         let guard = store.agents_guard(&location.occupied)?;
         let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),

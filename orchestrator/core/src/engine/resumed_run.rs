@@ -1,7 +1,9 @@
 //! A run that is resumed, beside the configuration as it is now.
 
+use std::path::Path;
+
 use super::existing_run::StoredPolicy;
-use crate::machine::Limit;
+use crate::machine::{Limit, LimitValue};
 use crate::store::StoredRun;
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 
@@ -12,6 +14,11 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
+    /// Returns the workspace in which it began, as it was called then.
+    pub(super) fn workspace(&self) -> Option<&Path> {
+        self.found.state.started.as_ref().map(|started| Path::new(&started.workspace))
+    }
+
     /// Returns notes on limits that are others than they seem.
     pub(super) fn limit_notes(&self, loaded: &LoadedConfig) -> Vec<String> {
         [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()
@@ -29,7 +36,10 @@ impl ResumedRun {
                     (None, Some(_)) => true,
                     (Some(now), Some(before)) => now > before,
                 };
-                is_higher && !loaded.is_given_outside_files(now.key) && !self.is_set(now.key)
+                is_higher
+                    && !loaded.is_given_outside_files(now.key)
+                    && !self.is_set(now.key)
+                    && !self.is_known(now)
             });
         let note = |(now, before): (Bound, Bound)| {
             let origin = loaded.origin(now.key).unwrap_or_default();
@@ -39,6 +49,14 @@ impl ResumedRun {
             )
         };
         raised.map(note).collect()
+    }
+
+    /// Whether the limit was this one at the last start already.
+    fn is_known(&self, now: &Bound) -> bool {
+        let known = &self.found.state.controls.configured_limits;
+        let limit = Limit::ALL.iter().find(|limit| limit.key() == now.key);
+        let value = limit.and_then(|limit| known.value(*limit));
+        now.most == value.map(LimitValue::amount).map(u128::from)
     }
 
     /// Whether a person has set this limit by `limits`: then that one holds, whatever the configuration says.

@@ -41,6 +41,17 @@ pub enum LimitValue {
     Money(Usd),
 }
 
+impl LimitValue {
+    /// Returns the number of what is counted, of milliseconds, or of billionths of a dollar.
+    #[must_use]
+    pub const fn amount(self) -> u64 {
+        match self {
+            Self::Count(amount) | Self::Duration(amount) => amount,
+            Self::Money(usd) => usd.nanos(),
+        }
+    }
+}
+
 impl Limit {
     /// All of them, in the order of the documentation.
     pub const ALL: [Self; 8] = [
