@@ -16,7 +16,7 @@ fn states(env: &TestEnvironment) -> Vec<PathBuf> {
     let parent = env.root().join("home/.local/state/ralph-orchestrator");
     let mut found: Vec<PathBuf> =
         fs::read_dir(parent).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| !path.ends_with("trust"));
+    found.retain(|path| !path.ends_with(".trust"));
     found.sort();
     found
 }

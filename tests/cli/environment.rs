@@ -195,7 +195,7 @@ impl TestEnvironment {
         // Beside the records of sessions that people run.
         let states = || {
             let found = fs::read_dir(&parent).into_iter().flatten();
-            let is_state = |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with("trust");
+            let is_state = |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with(".trust");
             found.map(|entry| entry.unwrap().path()).filter(is_state)
         };
         eventually("a state directory", || states().next().is_some());
@@ -209,7 +209,7 @@ impl TestEnvironment {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         let mut found = fs::read_dir(&parent).into_iter().flatten();
         found.any(|entry| {
-            !["sessions", "trust"].iter().any(|name| entry.as_ref().unwrap().file_name() == *name)
+            !["sessions", ".trust"].iter().any(|name| entry.as_ref().unwrap().file_name() == *name)
         })
     }
 

@@ -1,10 +1,10 @@
 //! What a person has accepted of the files that decide what runs, and in which folders agents have worked.
 //!
 //! ```text
-//! trust/store.key          32 random bytes, 0600; keys everything below
-//! trust/order              how many of the events below there were
-//! trust/file-<hash>        what was accepted of a file, newest last, and when
-//! trust/folder-<hash>      when an agent last worked in a folder
+//! .trust/store.key          32 random bytes, 0600; keys everything below
+//! .trust/order              how many of the events below there were
+//! .trust/file-<hash>        what was accepted of a file, newest last, and when
+//! .trust/folder-<hash>      when an agent last worked in a folder
 //! ```
 //!
 //! *When* is a place in the order of these events, so no clock decides what came after what. The folder outlives
@@ -110,7 +110,7 @@ impl TrustStore {
     /// Returns the store in the folder of all states. Nothing is written before something is recorded.
     #[must_use]
     pub fn new(states: &Path, disk: Disk) -> Self {
-        Self { folder: states.join("trust"), disk }
+        Self { folder: states.join(".trust"), disk }
     }
 
     /// Returns what was accepted of a file, which is named by an absolute path.
