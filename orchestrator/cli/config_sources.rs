@@ -8,6 +8,8 @@ use ralph_orchestrator_config::{self as config, Sources, TaskSource};
 use ralph_orchestrator_core::engine::{state_layout, states_dir};
 use ralph_orchestrator_core::store::{StateDir, read_current_run, read_run_config, state_dirs};
 
+use toml::{Table, Value};
+
 use crate::args::SetArgs;
 use crate::context::{Overrides, state_home, user_file, variables};
 use crate::discovery::{ConfigFile, ConfigPlace};
@@ -129,9 +131,36 @@ fn begin_without_file(
     begin(sources, &folder);
     let is_new = stored.is_none();
     if let Some((config, text)) = stored {
-        (sources.file, sources.text) = (config, Some(text));
+        (sources.file, sources.text) = (config, Some(relocated(text, &folder)));
     }
     Ok((folder, is_new))
+}
+
+/// Returns a stored configuration with the paths of its workspace where that was moved to this folder: all of them are
+/// absolute.
+fn relocated(text: String, folder: &Path) -> String {
+    let Ok(mut table) = text.parse::<Table>() else { return text };
+    let workspace = table.get("run").and_then(|run| run.get("workspace")).and_then(Value::as_str);
+    let Some(before) = workspace.map(PathBuf::from) else { return text };
+    let (Some(now), false) = (folder.to_str(), before.exists()) else { return text };
+    table.iter_mut().for_each(|(_, value)| relocate(value, &before, now));
+    toml::to_string(&table).unwrap_or(text)
+}
+
+fn relocate(value: &mut Value, before: &Path, now: &str) {
+    match value {
+        Value::String(text) => {
+            if let Ok(inside) = Path::new(text.as_str()).strip_prefix(before) {
+                let moved = Path::new(now).join(inside);
+                *text = moved.to_string_lossy().trim_end_matches('/').to_owned();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| relocate(item, before, now)),
+        Value::Table(table) => {
+            table.iter_mut().for_each(|(_, value)| relocate(value, before, now));
+        }
+        _ => {}
+    }
 }
 
 /// Has the sources be what was accepted last of a file that is gone, where its run goes on: a person may have changed more

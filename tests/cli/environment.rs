@@ -195,7 +195,8 @@ impl TestEnvironment {
         // Beside the records of sessions that people run.
         let states = || {
             let found = fs::read_dir(&parent).into_iter().flatten();
-            let is_state = |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with(".trust");
+            let is_state =
+                |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with(".trust");
             found.map(|entry| entry.unwrap().path()).filter(is_state)
         };
         eventually("a state directory", || states().next().is_some());

@@ -2,7 +2,6 @@
 //! configuration, and a person types the next command.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -301,14 +300,52 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["run"]);
     assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
     assert!(said.contains("already completed"), "{said}");
-    // A copy in the old place is another workspace.
-    copy(&moved, &env.workspace());
+    // What takes the old place is another workspace.
+    fs::create_dir(env.workspace()).unwrap();
+    fs::copy(moved.join("ralph.toml"), env.path("ralph.toml")).unwrap();
     assert_eq!(env.status()["run"], Value::Null);
 }
 
-fn copy(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-    assert!(status.success());
+#[test]
+fn a_workspace_without_a_file_that_is_moved_keeps_its_run() {
+    let env = asking();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let agent = env.agent.program().display().to_string();
+    env.agent.default_call().out("hm\n");
+    env.agent.call(3).script("touch done\n").out(DONE);
+    let goal = ["run", "--once", "--goal", "make done", "--check", "test -e done", "--", &agent];
+    env.ralph(&goal).expect(0);
+    let moved = env.root().join("renamed");
+    fs::rename(env.workspace(), &moved).unwrap();
+    for args in [&["run", "--once"][..], &["status"], &goal, &["status"], &["why"], &["run"]] {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    }
+    assert_eq!(env.agent.calls(), 3);
+}
+
+#[test]
+fn what_the_user_had_written_is_accepted() {
+    let env = after_work("");
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let agent = env.agent.program().display().to_string();
+    env.ralph(&["init", "--test", "test -e done", "--", &agent]).expect(0);
+    env.ralph(&["run", "--restart", "--once"]).expect(0);
+    env.ralph(&["new", "another", "--test-command", "test -e done"]).expect(0);
+    env.ralph(&["go", "1", "--once", "--", &agent]).expect(0);
+}
+
+#[test]
+fn where_the_file_is_gone_what_was_accepted_last_holds() {
+    let env = after_work("");
+    edit(&env, "max_iterations = 1", "max_iterations = 3");
+    env.ralph(&["trust"]).expect(0);
+    env.ralph(&["run", "--once"]).expect(0);
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let ended = env.run().expect(1);
+    ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
+    assert_eq!(env.agent.calls(), 3);
 }
 
 #[test]

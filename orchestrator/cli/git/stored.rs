@@ -74,7 +74,7 @@ impl StoredRepository {
             .chain(rollbacks)
             .collect();
         let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
-        let workspace = recorded.unwrap_or(configured);
+        let workspace = recorded.filter(|recorded| recorded.exists()).unwrap_or(configured);
         let redactor = redactor_of_run(layout, &found.run, vars);
         let runtime = Handle::current();
         let git = SupervisedGit::find(Supervisor::this_binary(), vars, runtime)

@@ -311,9 +311,11 @@ fn record_owner(
     location: &Location,
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
-    let folder = location::file_pin(location.workspace.id());
     let layout = store.layout().clone();
-    let owner = state_owner(&request.loaded, &layout).with_folder(folder);
+    let owner = state_owner(&request.loaded, &layout);
+    // That of the configured workspace, wherever the run works.
+    let folder = owner.folder().unwrap_or(location::file_pin(location.workspace.id()));
+    let owner = owner.with_folder(folder);
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
     let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };

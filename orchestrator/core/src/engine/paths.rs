@@ -81,9 +81,10 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
         states.join(state_dir_name(&workspace, configuration.as_deref(), loaded.task()))
     };
     let owners = possible_owners(loaded);
-    let has_state = |dir: &PathBuf| Layout::new(dir.clone()).owner().exists();
-    if let Some(known) = owners.iter().map(place).find(has_state) {
-        return known;
+    let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();
+    let is_own = |owner: &&Owner| read(&place(owner)).is_some_and(|known| owner.is_same(&known));
+    if let Some(owner) = owners.iter().find(is_own) {
+        return place(owner);
     }
     let is_its = |state: &StateDir| {
         owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
@@ -93,7 +94,15 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
         return state.layout.root().to_owned();
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
-    usual.or(owners.first()).map(place).unwrap_or(states)
+    let Some(owner) = usual.or(owners.first()) else { return states };
+    let dir = place(owner);
+    match (read(&dir), owner.folder()) {
+        // The workspace that had this path was moved, and its state still has the name.
+        (Some(known), Some(folder)) if known.workspace().as_ref() != Some(&workspace) => {
+            add_to_name(&dir, &format!("-{}", folder.inode))
+        }
+        _ => dir,
+    }
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {

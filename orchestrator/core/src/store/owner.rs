@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -114,7 +115,7 @@ impl Owner {
             && (self.folder, &self.task) == (before.folder, &before.task)
             && is_usual(self)
             && is_usual(before)
-            && before.workspace().is_some_and(|workspace| !workspace.exists())
+            && before.workspace().is_some_and(|workspace| identity_of(&workspace) != before.folder)
     }
 
     /// Refuses a state directory that belongs to another workspace or configuration.
@@ -179,6 +180,11 @@ impl Owner {
             None => format!("no configuration file (workspace {workspace}{task})"),
         }
     }
+}
+
+fn identity_of(folder: &Path) -> Option<FileIdentity> {
+    let found = fs::metadata(folder).ok()?;
+    Some(FileIdentity { device: found.dev(), inode: found.ino() })
 }
 
 /// Where a state directory is that the configuration put elsewhere.
@@ -324,16 +330,21 @@ mod tests {
     #[test]
     fn a_workspace_that_was_moved_keeps_its_run() {
         let temp = tempfile::tempdir().unwrap();
-        let folder = FileIdentity { device: 1, inode: 2 };
-        let before = Owner::new(&temp.path().join("gone"), None).with_folder(folder);
+        let (old, new) = (temp.path().join("old"), temp.path().join("new"));
+        fs::create_dir(&old).unwrap();
+        let folder = identity_of(&old).unwrap();
+        let before = Owner::new(&old, None).with_folder(folder);
         let layout = layout(temp.path(), "state", &before);
-        let now = Owner::new(&temp.path().join("here"), Some(&temp.path().join("here/ralph.toml")));
-        assert!(now.verify(&layout).is_err(), "nothing is known of the folder");
-        let moved = now.with_folder(folder);
+        let now = Owner::new(&new, Some(&new.join("ralph.toml")));
+        let moved = now.clone().with_folder(folder);
+        assert!(moved.verify(&layout).is_err(), "it is still there");
+        fs::rename(&old, &new).unwrap();
         moved.verify(&layout).unwrap();
+        assert!(now.verify(&layout).is_err(), "nothing is known of the folder");
         assert!(moved.clone().with_task(Some("ralph-1")).verify(&layout).is_err());
-        fs::create_dir(temp.path().join("gone")).unwrap();
-        assert!(moved.verify(&layout).is_err(), "a copy beside it is another workspace");
+        // What has taken the old place is another workspace.
+        fs::create_dir(&old).unwrap();
+        moved.verify(&layout).unwrap();
     }
 
     #[test]

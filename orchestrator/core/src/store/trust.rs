@@ -119,8 +119,7 @@ impl TrustStore {
     /// The record is damaged or cannot be read.
     pub fn accepted(&self, file: &Path) -> Result<Option<AcceptedFile>, StateError> {
         let Some(key) = self.key()? else { return Ok(None) };
-        let path = self.file_path(file);
-        let Some(record) = self.read::<FileRecord>(&key, &path)? else { return Ok(None) };
+        let Some((path, record)) = self.file_record(&key, file)? else { return Ok(None) };
         let open = |version: SealedVersion| {
             let text = unseal(&key, &version).ok_or_else(|| unreadable(&path))?;
             Ok(AcceptedVersion { digest: version.digest, text })
@@ -135,14 +134,14 @@ impl TrustStore {
     /// It cannot be written.
     pub fn accept(&self, file: &Path, digest: &str, text: &str) -> Result<(), StateError> {
         self.change(|store, key, order| {
-            let path = store.file_path(file);
-            let known = store.read::<FileRecord>(key, &path)?;
-            let mut versions = known.map(|record| record.versions).unwrap_or_default();
+            let known = store.file_record(key, file)?;
+            let mut versions = known.map(|(_, record)| record.versions).unwrap_or_default();
             versions.retain(|version| version.digest != digest);
             versions.push(seal(key, digest, text)?);
             let excess = versions.len().saturating_sub(MOST_VERSIONS);
             versions.drain(..excess);
-            store.write(key, &path, &FileRecord { path: escape(file), order, versions })
+            let record = FileRecord { path: escape(file), order, versions };
+            store.write_named(key, &file_names(file), &record)
         })
     }
 
@@ -204,13 +203,23 @@ impl TrustStore {
         kept: &[String],
     ) -> Result<(), StateError> {
         let names = folder_names(place);
-        let Some((by_path, others)) = names.split_first() else { return Ok(()) };
         let known = |name: &String| self.read::<FolderRecord>(key, &self.folder.join(name));
         let known = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<FolderRecord> = known.into_iter().flatten().collect();
         let since_ms = known.iter().map(|record| record.since_ms).min().unwrap_or_else(now_ms);
         let mut kept = kept.to_vec();
         kept.retain(|file| known.iter().all(|record| record.kept.contains(file)));
+        self.write_named(key, &names, &FolderRecord { path: escape(place), order, since_ms, kept })
+    }
+
+    /// Writes a record under the first of its names; the others are links to that.
+    fn write_named<T: Serialize>(
+        &self,
+        key: &Key,
+        names: &[String],
+        record: &T,
+    ) -> Result<(), StateError> {
+        let Some((by_path, others)) = names.split_first() else { return Ok(()) };
         for name in others {
             let path = self.folder.join(name);
             if fs::read_link(&path).ok().as_deref() != Some(Path::new(by_path)) {
@@ -218,8 +227,22 @@ impl TrustStore {
                 symlink(by_path, &path).map_err(StateError::io("write", &path))?;
             }
         }
-        let record = FolderRecord { path: escape(place), order, since_ms, kept };
-        self.write(key, &self.folder.join(by_path), &record)
+        self.write(key, &self.folder.join(by_path), record)
+    }
+
+    /// Returns what is recorded of a file, under its path or, where its folder was moved, as a file of that folder.
+    fn file_record(
+        &self,
+        key: &Key,
+        file: &Path,
+    ) -> Result<Option<(PathBuf, FileRecord)>, StateError> {
+        for name in file_names(file) {
+            let path = self.folder.join(name);
+            if let Some(record) = self.read::<FileRecord>(key, &path)? {
+                return Ok(Some((path, record)));
+            }
+        }
+        Ok(None)
     }
 
     fn key(&self) -> Result<Option<Key>, StateError> {
@@ -251,10 +274,6 @@ impl TrustStore {
         work(self, &key, order)
     }
 
-    fn file_path(&self, file: &Path) -> PathBuf {
-        self.folder.join(format!("file-{}", short_hash(path_bytes(file))))
-    }
-
     fn read<T: DeserializeOwned>(&self, key: &Key, path: &Path) -> Result<Option<T>, StateError> {
         let Some(bytes) = self.disk.read_if_exists(path, LARGEST)? else { return Ok(None) };
         let line = std::str::from_utf8(&bytes).ok().filter(|line| verify(key, line).is_some());
@@ -282,6 +301,18 @@ fn folder_names(folder: &Path) -> Vec<String> {
     let identity = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir);
     let by_identity = identity.map(|found| format!("folder-{}-{}", found.dev(), found.ino()));
     std::iter::once(by_path).chain(by_identity).collect()
+}
+
+/// Returns the names under which a file is recorded: that of its path, and that of its name in its folder, wherever that is
+/// moved.
+fn file_names(file: &Path) -> Vec<String> {
+    let by_path = format!("file-{}", short_hash(path_bytes(file)));
+    let folder = file.parent().and_then(|folder| fs::metadata(folder).ok());
+    let by_folder = folder.zip(file.file_name()).map(|(folder, name)| {
+        let name = short_hash(name.as_encoded_bytes());
+        format!("file-{}-{}-{name}", folder.dev(), folder.ino())
+    });
+    std::iter::once(by_path).chain(by_folder).collect()
 }
 
 fn short_hash(bytes: &[u8]) -> String {
@@ -340,7 +371,7 @@ mod tests {
         assert_eq!(digests, ["b", "a"]);
         assert_eq!(accepted.versions[1].text, "one = \"sesame\"");
         assert_eq!(store.accepted(&work.join("other.toml")).unwrap(), None);
-        let stored = fs::read_to_string(store.file_path(&file)).unwrap();
+        let stored = fs::read_to_string(store.folder.join(&file_names(&file)[0])).unwrap();
         assert!(!stored.contains("sesame") && !stored.contains(&to_hex(b"sesame")));
         for version in 0..MOST_VERSIONS + 3 {
             store.accept(&file, &version.to_string(), "").unwrap();
@@ -386,10 +417,14 @@ mod tests {
     #[test]
     fn a_folder_that_is_moved_is_known_again() {
         let (temp, store, work) = store();
+        store.accept(&work.join("ralph.toml"), "a", "x").unwrap();
         store.record_work(std::slice::from_ref(&work), &[]).unwrap();
         let moved = temp.path().join("moved");
         fs::rename(&work, &moved).unwrap();
         assert!(store.last_work(&moved.join("ralph.toml")).unwrap().is_some());
+        let accepted = store.accepted(&moved.join("ralph.toml")).unwrap().unwrap();
+        assert_eq!(accepted.versions[0].text, "x");
+        assert_eq!(store.accepted(&moved.join("other.toml")).unwrap(), None);
     }
 
     #[test]
@@ -397,7 +432,7 @@ mod tests {
         let (_temp, store, work) = store();
         let file = work.join("ralph.toml");
         store.accept(&file, "a", "x").unwrap();
-        let path = store.file_path(&file);
+        let path = store.folder.join(&file_names(&file)[0]);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("\"order\":1", "\"order\":9")).unwrap();
         let error = store.accepted(&file).unwrap_err().to_string();
