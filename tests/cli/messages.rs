@@ -144,6 +144,10 @@ fn a_state_that_may_not_be_entered() {
         let folders = state.ancestors().take_while(|path| path.starts_with(env.root()));
         folders.for_each(|path| mode(path, 0o755));
         ["key", "owner.json"].iter().for_each(|name| mode(&state.join(name), 0o644));
+        let accepted = state.with_file_name(".trust");
+        mode(&accepted, 0o755);
+        let files = fs::read_dir(&accepted).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.is_file()).for_each(|path| mode(&path, 0o644));
     }
     for (path, to_restore, commands) in [
         (state.clone(), 700, &["status", "run"][..]),

@@ -56,6 +56,8 @@ fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
     }
     command.env("HOME", env.root().join("home")).env("SOURCE", SOURCE);
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    // The page's reader is asked on the terminal.
+    command.env("RALPH_TRUST", "always");
     command.env(BUILD_DIR, build_dir());
     command
 }

@@ -36,15 +36,6 @@ fn another_task_without_a_configuration_file_is_another_run() {
 }
 
 #[test]
-fn a_run_without_a_file_and_one_with_a_file_do_not_share_a_state_directory() {
-    let world = World::with("[limits]\nmax_iterations = 1\n");
-    finished(world.run(Disk::default()));
-    let error = world.run_without_file("Make done.").unwrap_err();
-    assert!(matches!(error, EngineError::Config(_)), "{error}");
-    assert!(error.to_string().contains("no configuration file"), "{error}");
-}
-
-#[test]
 fn whose_it_is_comes_back_after_it_was_deleted_or_edited_during_a_run() {
     let world = World::new();
     let owner = world.script.state.join("owner.json");
