@@ -48,7 +48,7 @@ pub(crate) fn find_sources(
     let mut sources = Sources {
         file: std::path::absolute(file.path())?,
         text: None,
-        user_file: user_file(vars),
+        user_file: Some(user_file(vars)),
         user_text: None,
         vars: vars.clone(),
         sets,
@@ -221,7 +221,7 @@ pub(crate) fn folder_of_tasks(file: &ConfigFile, sets: &SetArgs) -> Result<PathB
     let vars = variables();
     let mut sources = Sources {
         file: std::path::absolute(file.path())?,
-        user_file: user_file(&vars),
+        user_file: Some(user_file(&vars)),
         sets: sets.sets.clone(),
         defaults: registry::config_defaults(),
         ..Sources::default()
@@ -251,7 +251,7 @@ fn stored_config(
     task: Option<TaskSource>,
 ) -> Option<(PathBuf, String)> {
     let sources = Sources {
-        user_file: user_file(vars),
+        user_file: Some(user_file(vars)),
         vars: vars.clone(),
         without_file: Some(folder.to_owned()),
         task,

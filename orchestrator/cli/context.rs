@@ -307,9 +307,9 @@ pub(crate) fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
     home_of(vars, "XDG_CONFIG_HOME", ".config")
 }
 
-pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let file = config_home(vars).join("ralph-orchestrator/config.toml");
-    file.exists().then_some(file)
+/// The user's own configuration, whether it is there or not.
+pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> PathBuf {
+    config_home(vars).join("ralph-orchestrator/config.toml")
 }
 
 /// The variable of the folder for state.

@@ -204,7 +204,7 @@ fn sandbox(context: &Context, vars: &BTreeMap<String, String>) -> Result<Sandbox
         hide.extend(home.closed(&listed));
         keep.extend(home.own(".cache"));
     }
-    keep.extend(user_file(&context.vars));
+    keep.extend(Some(user_file(&context.vars)).filter(|file| file.exists()));
     if !config.run.prompt_editable {
         keep.extend(config.run.prompt.clone());
     }

@@ -12,8 +12,6 @@ use crate::render::text::one_line;
 const SHOWN: usize = 100;
 /// Keys whose values may be secrets.
 const SECRET: &str = "env.set.";
-/// Kinds of validators that run nothing.
-const JUDGES: [&str; 2] = ["evidence-files", "protected-paths"];
 
 /// Returns a line for each key that a file has with another value than what was accepted, at most so many.
 pub(crate) fn describe(file: &UnacceptedFile, most: usize) -> Vec<String> {
@@ -61,18 +59,12 @@ pub(super) fn tightened(before: &LoadedConfig, now: &LoadedConfig) -> Option<Vec
     };
     let (old, new) = (values(before), values(now));
     let mut keys: Vec<String> = Vec::new();
-    for (key, _, value) in changes(&old, &new) {
-        let is_stricter = is_lower_limit(key, &before.config.limits, &now.config.limits)
-            || protects_more(key, old.get(key).map(String::as_str), value)
-            || is_of_added_judge(key, before, now);
-        if !is_stricter {
+    for (key, _, _) in changes(&old, &new) {
+        if !is_lower_limit(key, &before.config.limits, &now.config.limits) {
             return None;
         }
-        // Of what was added one name says it all.
-        let validator = key.split('.').take(2).collect::<Vec<_>>().join(".");
-        keys.push(if old.contains_key(key) { key.to_owned() } else { validator });
+        keys.push(key.to_owned());
     }
-    keys.dedup();
     Some(keys)
 }
 
@@ -94,28 +86,6 @@ fn is_lower_limit(key: &str, before: &Limits, now: &Limits) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether the key is the list of what a validator protects, and everything that was protected still is.
-fn protects_more(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
-    let is_list = key.starts_with("validator.") && key.ends_with(".protect");
-    let list = |text: Option<&str>| -> Option<Vec<String>> {
-        let Some(text) = text else { return Some(Vec::new()) };
-        let table: toml::Table = format!("list = {text}").parse().ok()?;
-        let items = table.get("list")?.as_array()?.iter();
-        items.map(|item| item.as_str().map(str::to_owned)).collect()
-    };
-    let (Some(before), Some(now)) = (list(before), list(now)) else { return false };
-    is_list && before.iter().all(|glob| now.contains(glob))
-}
-
-/// Whether the key belongs to a validator that was added after all others and runs nothing.
-fn is_of_added_judge(key: &str, before: &LoadedConfig, now: &LoadedConfig) -> bool {
-    let index = key.strip_prefix("validator.").and_then(|rest| rest.split('.').next());
-    let Some(index) = index.and_then(|index| index.parse::<usize>().ok()) else { return false };
-    let is_added = index >= before.config.validators.len();
-    let added = now.config.validators.get(index).filter(|_| is_added);
-    added.is_some_and(|added| JUDGES.contains(&added.kind.as_str()))
 }
 
 #[cfg(test)]
@@ -151,15 +121,7 @@ mod tests {
                 "protect = [\"tests/**\"]\n[limits]\nmax_iterations = 4\n",
                 Some("limits.max_iterations"),
             ),
-            (
-                "protect = [\"a\", \"tests/**\"]\n[limits]\nmax_iterations = 5\n",
-                Some("validator.0.protect"),
-            ),
-            (
-                "protect = [\"tests/**\"]\n[[validator]]\nkind = \"protected-paths\"\nname = \"p\"\npaths = \
-                 [\"x\"]\n[limits]\nmax_iterations = 5\n",
-                Some("validator.1"),
-            ),
+            ("protect = [\"a\", \"tests/**\"]\n[limits]\nmax_iterations = 5\n", None),
             ("protect = [\"tests/**\"]\n[limits]\nmax_iterations = 6\n", None),
             ("protect = [\"tests/**\"]\n[limits]\nmax_iterations = 'none'\n", None),
             ("protect = [\"a\"]\n[limits]\nmax_iterations = 5\n", None),

@@ -36,6 +36,7 @@ pub struct LoadedConfig {
     table: toml::Table,
     text: String,
     task: Option<String>,
+    user_file: Option<PathBuf>,
 }
 
 impl LoadedConfig {
@@ -56,7 +57,24 @@ impl LoadedConfig {
         let configured_workspace = config.run.workspace.clone();
         let task = sources.task.as_ref().map(|task| task.id.clone());
         let agent_dir = dir.clone();
-        Ok(Self { config, configured_workspace, dir, agent_dir, provenance, table, text, task })
+        let user_file = sources.user_file.clone();
+        Ok(Self {
+            config,
+            configured_workspace,
+            dir,
+            agent_dir,
+            provenance,
+            table,
+            text,
+            task,
+            user_file,
+        })
+    }
+
+    /// Returns the user's own file, whether it is there or not.
+    #[must_use]
+    pub fn user_file(&self) -> Option<&Path> {
+        self.user_file.as_deref()
     }
 
     /// Returns the id of the task that is worked on, if it is one of several of this configuration.

@@ -211,20 +211,19 @@ impl BuiltRun {
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
-        notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
+        let run = resumed.as_ref();
+        notes.extend(run.and_then(|run| run.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        notes.extend(resumed.iter().flat_map(|resumed| resumed.limit_notes(loaded)));
+        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
-        let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
+        let pins = run.map(|run| &run.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
         if !request.dry_run {
             paths.store(&request.disk)?;
         }
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
-        let began_in = resumed.as_ref().and_then(ResumedRun::workspace);
-        notes.extend(pins.zip(began_in).and_then(|(pins, before)| {
-            location::other_prompt(pins, &location.prompt, before, workspace)
-        }));
+        notes
+            .extend(resumed.as_ref().and_then(|run| run.other_prompt(&location.prompt, workspace)));
         let guard = store.agents_guard(&location.occupied)?;
         let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::existing_run::StoredPolicy;
+use super::location;
+use super::prompt::PromptSource;
 use crate::machine::{Limit, LimitValue};
 use crate::store::StoredRun;
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
@@ -14,9 +16,10 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
-    /// Returns the workspace in which it began, as it was called then.
-    pub(super) fn workspace(&self) -> Option<&Path> {
-        self.found.state.started.as_ref().map(|started| Path::new(&started.workspace))
+    /// Returns a note if the configuration names another prompt than when it began, wherever its workspace is now.
+    pub(super) fn other_prompt(&self, prompt: &PromptSource, workspace: &Path) -> Option<String> {
+        let before = Path::new(&self.found.state.started.as_ref()?.workspace);
+        location::other_prompt(&self.found.state.identities, prompt, before, workspace)
     }
 
     /// Returns notes on limits that are others than they seem.

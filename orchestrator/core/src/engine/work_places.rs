@@ -16,9 +16,11 @@ pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(),
     let (sandbox, own) = (&loaded.config.sandbox, loaded.configuration());
     let mut places: Vec<PathBuf> =
         vec![workspace.to_owned(), real_path(loaded.configured_workspace())];
+    let own_settings = loaded.user_file().map(real_path);
     let mut kept = Vec::new();
     match (sandbox.mode, sandbox.workspace) {
-        (SandboxMode::Off, _) => places.extend(own),
+        // It has the user's rights.
+        (SandboxMode::Off, _) => places.extend(own.into_iter().chain(own_settings)),
         (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
         (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
     }

@@ -10,6 +10,7 @@
 //! *When* is a place in the order of these events, so no clock decides what came after what. The folder outlives
 //! `reset`: that a run is deleted does not undo what its agent wrote.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -94,9 +95,9 @@ struct FolderRecord {
     path: String,
     order: u64,
     since_ms: u64,
-    /// Files in it that a sandbox kept all of them from writing.
+    /// Files in it that a sandbox keeps them from writing, and when the last began that could; 0 if none ever did.
     #[serde(default)]
-    kept: Vec<String>,
+    kept: BTreeMap<String, u64>,
 }
 
 /// The store, in the folder of all states: out of the reach of agents in the sandbox.
@@ -154,8 +155,11 @@ impl TrustStore {
         let mut last: Option<AgentWork> = None;
         for name in file.ancestors().flat_map(folder_names) {
             let found = self.read::<FolderRecord>(&key, &self.folder.join(name))?;
-            let found = found.filter(|record| !record.kept.contains(&escape(file)));
-            let Some(FolderRecord { order, since_ms, .. }) = found else { continue };
+            let Some(FolderRecord { order, since_ms, kept, .. }) = found else { continue };
+            let order = kept.get(&escape(file)).copied().unwrap_or(order);
+            if order == 0 {
+                continue;
+            }
             let work = AgentWork { order, since_ms };
             last = Some(last.map_or(work, |other| other.latest(work)));
         }
@@ -176,7 +180,7 @@ impl TrustStore {
             names.try_fold(true, |all, name| {
                 let found = self.read::<FolderRecord>(&key, &self.folder.join(name))?;
                 let is_same = |record: FolderRecord| {
-                    record.order == order && record.kept.iter().all(|file| kept.contains(file))
+                    record.order == order && record.kept.keys().all(|file| kept.contains(file))
                 };
                 Ok(all && found.is_some_and(is_same))
             })
@@ -207,8 +211,11 @@ impl TrustStore {
         let known = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<FolderRecord> = known.into_iter().flatten().collect();
         let since_ms = known.iter().map(|record| record.since_ms).min().unwrap_or_else(now_ms);
-        let mut kept = kept.to_vec();
-        kept.retain(|file| known.iter().all(|record| record.kept.contains(file)));
+        let last_open = |file: &String| {
+            let of = |record: &FolderRecord| record.kept.get(file).copied().unwrap_or(record.order);
+            known.iter().map(of).max().unwrap_or_default()
+        };
+        let kept = kept.iter().map(|file| (file.clone(), last_open(file))).collect();
         self.write_named(key, &names, &FolderRecord { path: escape(place), order, since_ms, kept })
     }
 
@@ -411,7 +418,12 @@ mod tests {
         assert!(store.last_work(&other).unwrap().is_some());
         store.record_work(std::slice::from_ref(&work), &[]).unwrap();
         store.record_work(std::slice::from_ref(&work), std::slice::from_ref(&kept)).unwrap();
-        assert!(store.last_work(&kept).unwrap().is_some());
+        let open = store.last_work(&kept).unwrap().unwrap();
+        // Once it is accepted, work that is kept from it does not count any more.
+        store.accept(&kept, "a", "").unwrap();
+        store.record_work(std::slice::from_ref(&work), std::slice::from_ref(&kept)).unwrap();
+        assert_eq!(store.last_work(&kept).unwrap(), Some(open));
+        assert!(store.accepted(&kept).unwrap().unwrap().is_after(&open));
     }
 
     #[test]
