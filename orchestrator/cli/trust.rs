@@ -203,7 +203,19 @@ impl Trust {
         let there = target.map(|target| self.store.last_work(&target)).transpose()?.flatten();
         Ok(match (here, there) {
             (Some(one), Some(other)) => Some(one.latest(other)),
+            (None, None) if self.store.has_record(path)? => None,
+            (None, None) => self.has_run_around(path).then(AgentWork::unknown),
             (one, other) => one.or(other),
+        })
+    }
+
+    /// Whether a run is known in whose workspace the file lies: that nothing is recorded of it does not mean that no agent
+    /// has worked there.
+    fn has_run_around(&self, path: &Path) -> bool {
+        let states = state_dirs(&self.states).into_iter();
+        let mut workspaces = states.filter(|state| state.layout.latch().exists());
+        workspaces.any(|state| {
+            state.owner.workspace().is_some_and(|workspace| path.starts_with(workspace))
         })
     }
 }

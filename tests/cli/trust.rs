@@ -230,6 +230,38 @@ fn an_agent_accepts_nothing_itself() {
 }
 
 #[test]
+fn what_an_agent_deletes_of_the_record_makes_nothing_obeyed() {
+    for script in [
+        "rm \"$HOME\"/.local/state/ralph-orchestrator/.trust/folder*",
+        "rm -r \"$HOME\"/.local/state/ralph-orchestrator/.trust",
+    ] {
+        let env = after_work(&format!("{script}; sed -i 's/ = 1/ = 9/' ralph.toml"));
+        env.run().says("ralph.toml");
+        assert_eq!(env.agent.calls(), 1, "{script}");
+    }
+}
+
+#[test]
+fn what_an_agent_writes_into_the_user_s_own_file_is_asked_for() {
+    for is_there in [false, true] {
+        let env = asking();
+        let file = "home/.config/ralph-orchestrator/config.toml";
+        if is_there {
+            fs::create_dir_all(env.root().join(file).parent().unwrap()).unwrap();
+            fs::write(env.root().join(file), "[limits]\nmax_failures = 4\n").unwrap();
+        }
+        env.config("[limits]\nmax_iterations = 1\n");
+        let script = "mkdir -p ~/.config/ralph-orchestrator
+echo 'trust = \"always\"' > ~/.config/ralph-orchestrator/config.toml
+sed -i 's/ = 1/ = 9/' ralph.toml\n";
+        env.agent.default_call().script(script).out("hm\n");
+        env.run().expect(1);
+        env.run().expect(78).says("config.toml").says("limits.max_iterations = 9 (was 1)");
+        assert_eq!(env.agent.calls(), 1);
+    }
+}
+
+#[test]
 fn the_user_can_switch_the_question_off_and_the_agent_cannot() {
     let env = after_work("");
     edit(&env, "max_iterations = 1", "max_iterations = 2");
@@ -240,6 +272,8 @@ fn the_user_can_switch_the_question_off_and_the_agent_cannot() {
     let user_file = env.root().join("home/.config/ralph-orchestrator/config.toml");
     fs::create_dir_all(user_file.parent().unwrap()).unwrap();
     fs::write(&user_file, "trust = \"always\"\n").unwrap();
+    env.run().expect(78).says("config.toml appeared where an agent could write it");
+    env.ralph(&["trust", &user_file.display().to_string()]).expect(0);
     env.run().expect(1);
     assert_eq!(env.agent.calls(), 2);
 }

@@ -218,12 +218,9 @@ impl BuiltRun {
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = run.map(|run| &run.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
-        if !request.dry_run {
-            paths.store(&request.disk)?;
-        }
-        notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
-        notes
-            .extend(resumed.as_ref().and_then(|run| run.other_prompt(&location.prompt, workspace)));
+        let places = (&location, paths);
+        notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
+        notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
         let guard = store.agents_guard(&location.occupied)?;
         let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),
@@ -307,7 +304,7 @@ async fn renew_workspace(
 fn record_owner(
     store: &mut Store,
     request: &Request<'_>,
-    location: &Location,
+    (location, paths): (&Location, &WorkspacePaths),
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
     let layout = store.layout().clone();
@@ -319,6 +316,7 @@ fn record_owner(
     let is_first = is_new && !layout.latch().exists();
     let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };
     if !request.dry_run {
+        paths.store(&request.disk)?;
         store.set_owner(&owner)?;
         if request.is_listed {
             beginning.record();

@@ -69,6 +69,12 @@ pub struct AgentWork {
 }
 
 impl AgentWork {
+    /// Returns work of which nothing is recorded: it may have been at any time.
+    #[must_use]
+    pub const fn unknown() -> Self {
+        Self { order: u64::MAX, since_ms: 0 }
+    }
+
     /// Returns both together: begun first by the earlier, last by the later.
     #[must_use]
     pub fn latest(self, other: Self) -> Self {
@@ -164,6 +170,19 @@ impl TrustStore {
             last = Some(last.map_or(work, |other| other.latest(work)));
         }
         Ok(last)
+    }
+
+    /// Whether anything is recorded of work in a folder around this file, from which it was kept or not.
+    ///
+    /// # Errors
+    /// A record is damaged or cannot be read.
+    pub fn has_record(&self, file: &Path) -> Result<bool, StateError> {
+        let Some(key) = self.key()? else { return Ok(false) };
+        let mut names = file.ancestors().flat_map(folder_names);
+        names.try_fold(false, |found, name| {
+            let record = self.read::<FolderRecord>(&key, &self.folder.join(name))?;
+            Ok(found || record.is_some())
+        })
     }
 
     /// Records that agents work in these folders, or can write these files, from now on; but for the files that a
