@@ -239,6 +239,31 @@ fn what_an_agent_wrote_into_git_s_configuration_waits_for_a_person() {
 }
 
 #[test]
+fn commits_that_an_agent_cannot_read_come_into_no_prompt() {
+    if kernel_level() < 3 {
+        return;
+    }
+    let env = git::committed("off");
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[memory]\nmode = \"structured\"\nrecent_commits = 3\n\
+         [sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n"
+    ));
+    let other = format!("{root}/home/other");
+    fs::create_dir_all(&other).unwrap();
+    git::git(&env, &["-C", &other, "init", "-q"]);
+    let person = ["-C", &other, "-c", "user.name=x", "-c", "user.email=x@x"];
+    let commit = ["commit", "-q", "--allow-empty", "-m", "secret plans"];
+    git::git(&env, &[person.as_slice(), commit.as_slice()].concat());
+    env.agent.call(1).script(&format!("rm -rf .git; echo 'gitdir: {other}/.git' > .git\n"));
+    env.agent.call(2).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    let prompt = |call| String::from_utf8(env.agent.stdin(call)).unwrap();
+    assert!(prompt(1).contains("Recent commits") && prompt(1).contains("first"));
+    assert!(!prompt(2).contains("secret plans"), "{}", prompt(2));
+}
+
+#[test]
 fn a_commit_that_is_signed_is_signed_where_the_keys_are() {
     if kernel_level() < 3 {
         return;

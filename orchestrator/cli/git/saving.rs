@@ -52,6 +52,7 @@ impl VersionControl for GitRepositories {
         let supervisor = self.supervisor.clone().with_guard(location.guard);
         let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
         let git = git.cancelled_by(location.cancelled);
+        let git = git.confined(self.confinement.clone(), location.protects);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), location.run.into());
         Repository::recent_subjects(&location.workspace, &git, &vars, most)
