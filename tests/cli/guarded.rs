@@ -224,7 +224,7 @@ fn what_an_agent_wrote_into_git_s_configuration_waits_for_a_person() {
         "git config commit.gpgSign true; git config gpg.program /proc/self/cwd/evil; touch done\n";
     env.agent.call(1).script(script).out(CLAIM);
     env.agent.call(2).script("echo 2 > work.txt; touch done\n").out(CLAIM);
-    env.agent.call(3).script("echo 3 > work.txt; touch done\n").out(CLAIM);
+    env.agent.call(3).script("echo 3 > new.txt; touch done\n").out(CLAIM);
     let changed =
         "git's configuration changed since agents began to work here: commit.gpgsign, gpg.program";
     env.run().expect(0).says(changed);
@@ -234,7 +234,7 @@ fn what_an_agent_wrote_into_git_s_configuration_waits_for_a_person() {
     fs::remove_file(env.path("done")).unwrap();
     let ended = env.ralph(&["run", "--restart"]).expect(0);
     ended.says("signing is as your own git configuration says");
-    assert_eq!(git::git(&env, &["show", "HEAD:work.txt"]), "3");
+    assert_eq!(git::git(&env, &["show", "HEAD:new.txt"]), "3");
     assert!(!env.root().join("ran").exists());
 }
 
