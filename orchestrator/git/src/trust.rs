@@ -1,10 +1,11 @@
 //! What an agent must not have changed before hooks, filters and signing programs may run.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io::{ErrorKind, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -69,11 +70,12 @@ impl Repository {
     pub fn trust_as_before(&self, folder: &Path) -> Result<()> {
         let _lock = self.lock()?;
         let mut trusted = self.collect_configuration(&self.workspace)?;
-        let (path, now) = (kept_path(folder, &self.workspace), self.describe_own()?);
-        match read_record::<KeptRepository>(&path)? {
-            None => write_kept(&path, &now)?,
+        let (paths, now) = (kept_paths(folder, &self.workspace), self.describe_own()?);
+        match read_kept(&paths)? {
+            None => write_kept(folder, &paths, &now)?,
             Some(kept) if kept.location != now.location => {
-                return Err(self.describe_change(&kept.location, &now.location));
+                let [before, now] = [&kept, &now].map(|found| self.to_full_paths(&found.location));
+                return Err(self.describe_change(&before, &now));
             }
             Some(kept) => {
                 take_back(&mut trusted.keys, &kept.own.keys, &now.own.keys);
@@ -91,19 +93,28 @@ impl Repository {
     /// Fails if git does, or it cannot be written.
     pub fn accept(&self, folder: &Path) -> Result<Vec<String>> {
         let _lock = self.lock()?;
-        let (path, now) = (kept_path(folder, &self.workspace), self.describe_own()?);
-        let Some(kept) = read_record::<KeptRepository>(&path)? else { return Ok(Vec::new()) };
+        let (paths, now) = (kept_paths(folder, &self.workspace), self.describe_own()?);
+        let Some(kept) = read_kept(&paths)? else { return Ok(Vec::new()) };
         let mut changes = kept.own.list_changes(&now.own);
         if kept.location != now.location {
-            changes.push(format!("its place, which is now {}", now.location));
+            changes.push("its place".to_owned());
         }
-        write_kept(&path, &now)?;
+        write_kept(folder, &paths, &now)?;
         Ok(changes)
     }
 
     /// Returns whether something is kept of the repository of a workspace.
     pub fn is_kept(folder: &Path, workspace: &Path) -> bool {
-        workspace.canonicalize().is_ok_and(|real| kept_path(folder, &real).exists())
+        workspace
+            .canonicalize()
+            .is_ok_and(|real| kept_paths(folder, &real).iter().any(|path| path.exists()))
+    }
+
+    fn to_full_paths(&self, location: &RepoPath) -> RepoPath {
+        let paths = location.as_bytes().split(|byte| *byte == b'\n');
+        let paths = paths.map(|path| self.workspace.join(OsStr::from_bytes(path)));
+        let paths: Vec<Vec<u8>> = paths.map(|path| path.into_os_string().into_vec()).collect();
+        RepoPath::from_bytes(paths.join(&b'\n'))
     }
 
     fn describe_own(&self) -> Result<KeptRepository> {
@@ -114,7 +125,13 @@ impl Repository {
             true => self.digest_all_hooks(&hooks)?,
             false => BTreeMap::new(),
         };
-        let location = RepoPath::from_bytes(self.expected_location());
+        // What lies in the workspace is moved with it.
+        let full = self.expected_location();
+        let paths = full.split(|byte| *byte == b'\n').map(|path| {
+            let path = Path::new(OsStr::from_bytes(path));
+            path.strip_prefix(&self.workspace).unwrap_or(path).as_os_str().as_bytes()
+        });
+        let location = RepoPath::from_bytes(paths.collect::<Vec<_>>().join(&b'\n'));
         Ok(KeptRepository {
             location,
             own: TrustedConfiguration { keys: digest_settings(&own), hooks },
@@ -172,17 +189,24 @@ impl TrustedConfiguration {
     }
 }
 
-/// Returns the file in which it is kept what the repository of a workspace was.
-fn kept_path(folder: &Path, workspace: &Path) -> PathBuf {
-    let name = blake3::hash(workspace.as_os_str().as_bytes()).to_hex();
-    folder.join(format!("repository-{name}.json"))
+/// Returns the files in which it is kept what the repository of a workspace was: named after the folder, wherever it is
+/// moved, and after its path.
+fn kept_paths(folder: &Path, workspace: &Path) -> Vec<PathBuf> {
+    let path = blake3::hash(workspace.as_os_str().as_bytes()).to_hex().to_string();
+    let place = fs::metadata(workspace).map(|found| format!("{}-{}", found.dev(), found.ino()));
+    let names = place.into_iter().chain([path]);
+    names.map(|name| folder.join(format!("repository-{name}.json"))).collect()
 }
 
-fn write_kept(path: &Path, kept: &KeptRepository) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+fn read_kept(paths: &[PathBuf]) -> Result<Option<KeptRepository>> {
+    let found = paths.iter().find(|path| path.exists());
+    found.map_or(Ok(None), |path| read_record(path))
+}
+
+fn write_kept(folder: &Path, paths: &[PathBuf], kept: &KeptRepository) -> Result<()> {
     let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     created.map_err(|error| GitError::io(folder, error))?;
-    write_record(path, kept)
+    paths.iter().try_for_each(|path| write_record(path, kept))
 }
 
 /// Makes digests of now those that were kept, where these are others.

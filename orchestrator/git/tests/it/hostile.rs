@@ -336,6 +336,13 @@ fn adopts_nothing_that_an_earlier_run_s_agent_wrote() {
         let GitError::ConfigurationChanged(names) = error else { panic!("{error}") };
         assert_eq!(names, ["filter.x.clean", "hook pre-commit"]);
     }
+    // The folder is the same wherever a person moves it.
+    let moved = Fixture { workspace: fixture.workspace.with_file_name("moved"), ..Fixture::new() };
+    fs::rename(&fixture.workspace, &moved.workspace).unwrap();
+    let repository = open_confined(&moved, confining(), "", "moved");
+    repository.trust_as_before(&kept).unwrap();
+    repository.begin_iteration(1).unwrap_err();
+    fs::rename(&moved.workspace, &fixture.workspace).unwrap();
     // A person accepts it, or takes it back.
     let repository = begin("third").unwrap();
     assert_eq!(repository.accept(&kept).unwrap(), ["filter.x.clean", "hook pre-commit"]);
