@@ -302,6 +302,7 @@ impl From<GitError> for CommandError {
             | GitError::NotARepository(_)
             | GitError::Bare(_)
             | GitError::UnsafeOwnership { .. }
+            | GitError::LinkInRepository(_)
             | GitError::RepositoryChanged { .. } => ErrorKind::Config,
             GitError::Busy(_) => ErrorKind::Busy,
             _ => ErrorKind::Internal,

@@ -16,7 +16,10 @@ use crate::error::CommandError;
 use crate::workspace_selection::all_states;
 
 /// Returns the real path of what a command is to write. The last part may be missing, as may be folders above it.
-fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
+///
+/// # Errors
+/// A part of it is a link in a workspace.
+pub(crate) fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
     find_place_outside(path, &workspaces())
 }
 

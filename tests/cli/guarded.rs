@@ -210,6 +210,60 @@ fn hooks_and_filters_of_git_run_in_the_sandbox() {
 }
 
 #[test]
+fn what_an_agent_wrote_into_git_s_configuration_waits_for_a_person() {
+    if kernel_level() < 3 {
+        return;
+    }
+    let env = git::committed("iteration");
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[git]\ncommit = \"iteration\"\n[sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n"
+    ));
+    env.write("evil", format!("#!/bin/sh\ntouch {root}/ran\n")).write_mode("evil", 0o755);
+    let script =
+        "git config commit.gpgSign true; git config gpg.program /proc/self/cwd/evil; touch done\n";
+    env.agent.call(1).script(script).out(CLAIM);
+    env.agent.call(2).script("echo 2 > work.txt; touch done\n").out(CLAIM);
+    env.agent.call(3).script("echo 3 > new.txt; touch done\n").out(CLAIM);
+    let changed =
+        "git's configuration changed since agents began to work here: commit.gpgsign, gpg.program";
+    env.run().expect(0).says(changed);
+    fs::remove_file(env.path("done")).unwrap();
+    env.ralph(&["run", "--restart"]).expect(0).says(changed).says("`ralph-orchestrator trust`");
+    env.ralph(&["trust"]).expect(0).says("with changed commit.gpgsign, gpg.program");
+    fs::remove_file(env.path("done")).unwrap();
+    let ended = env.ralph(&["run", "--restart"]).expect(0);
+    ended.says("signing is as your own git configuration says");
+    assert_eq!(git::git(&env, &["show", "HEAD:new.txt"]), "3");
+    assert!(!env.root().join("ran").exists());
+}
+
+#[test]
+fn commits_that_an_agent_cannot_read_come_into_no_prompt() {
+    if kernel_level() < 3 {
+        return;
+    }
+    let env = git::committed("off");
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[memory]\nmode = \"structured\"\nrecent_commits = 3\n\
+         [sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n"
+    ));
+    let other = format!("{root}/home/other");
+    fs::create_dir_all(&other).unwrap();
+    git::git(&env, &["-C", &other, "init", "-q"]);
+    let person = ["-C", &other, "-c", "user.name=x", "-c", "user.email=x@x"];
+    let commit = ["commit", "-q", "--allow-empty", "-m", "secret plans"];
+    git::git(&env, &[person.as_slice(), commit.as_slice()].concat());
+    env.agent.call(1).script(&format!("rm -rf .git; echo 'gitdir: {other}/.git' > .git\n"));
+    env.agent.call(2).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    let prompt = |call| String::from_utf8(env.agent.stdin(call)).unwrap();
+    assert!(prompt(1).contains("Recent commits") && prompt(1).contains("first"));
+    assert!(!prompt(2).contains("secret plans"), "{}", prompt(2));
+}
+
+#[test]
 fn a_commit_that_is_signed_is_signed_where_the_keys_are() {
     if kernel_level() < 3 {
         return;
@@ -230,8 +284,9 @@ fn a_commit_that_is_signed_is_signed_where_the_keys_are() {
     )
     .unwrap();
     fs::set_permissions(env.root().join("signer"), fs::Permissions::from_mode(0o755)).unwrap();
-    git::git(&env, &["config", "commit.gpgSign", "true"]);
-    git::git(&env, &["config", "gpg.program", &format!("{root}/signer")]);
+    fs::create_dir_all(env.root().join("home")).unwrap();
+    git::git(&env, &["config", "--global", "commit.gpgSign", "true"]);
+    git::git(&env, &["config", "--global", "gpg.program", &format!("{root}/signer")]);
     env.agent.call(1).script("echo work > work.txt; touch done\n").out(CLAIM);
     env.run().expect(0);
     let commit = git::git(&env, &["cat-file", "commit", "HEAD"]);

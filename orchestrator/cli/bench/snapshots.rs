@@ -71,7 +71,7 @@ impl RunRepository for RunSnapshots {
             fs::rename(&part, &whole)
         };
         store().map_err(|error| format!("cannot store a copy of the workspace: {error}"))?;
-        Ok(StoredWork { id: Some(name), skipped: Vec::new() })
+        Ok(StoredWork { id: Some(name), skipped: Vec::new(), problem: None })
     }
 
     fn commit(&self, _iteration: u64, _message: &str) -> Result<StoredWork, String> {

@@ -7,7 +7,9 @@ use ralph_orchestrator_config::values_of;
 use crate::context::{self, Context, Overrides};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::git::{accept_repository, enter_existing};
 use crate::output;
+use crate::render::text::escape;
 use crate::trust::{self, FileVersion, JudgedFiles, Judgement, Trust};
 
 #[derive(Debug, clap::Args)]
@@ -38,7 +40,19 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
         }
     }
     judge.accept(&accepted)?;
+    let of_git = match &args.file {
+        None if config.passed_over().is_none() => accept_repositories(config)?,
+        _ => Vec::new(),
+    };
+    if !of_git.is_empty() {
+        let changed = of_git.join(", ");
+        output::result(&format!(
+            "accepted the workspace's repository, with changed {}",
+            escape(&changed)
+        ));
+    }
     match accepted.as_slice() {
+        [] if !of_git.is_empty() => {}
         [] => output::result("nothing to accept: it is as it was accepted"),
         files => {
             for FileVersion { path, .. } in files {
@@ -47,6 +61,15 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
         }
     }
     Ok(exit::OK)
+}
+
+/// Accepts git's configuration and hooks of the workspace, and of the worktree of its run. Returns what was changed.
+fn accept_repositories(config: &ConfigFile) -> Result<Vec<String>, CommandError> {
+    let context = Context::load(config, Overrides::default())?;
+    let mut changes = accept_repository(&context)?;
+    let inside = enter_existing(context)?;
+    changes.extend(accept_repository(&inside)?);
+    Ok(changes)
 }
 
 fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {

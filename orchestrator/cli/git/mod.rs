@@ -1,5 +1,6 @@
 //! The user's git repository: who starts git, and what of it the engine and the commands see.
 
+mod accept;
 mod backlog;
 mod create;
 mod process;
@@ -21,6 +22,7 @@ use tokio::runtime::Handle;
 use crate::context::Context;
 use crate::error::CommandError;
 
+pub(crate) use accept::accept_repository;
 pub(crate) use backlog::BacklogCommits;
 pub(crate) use create::create_repository;
 pub(crate) use process::{Confinement, SupervisedGit};

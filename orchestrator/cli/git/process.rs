@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ralph_orchestrator_core::engine::{ScratchDir, plain_environment};
+use ralph_orchestrator_core::engine::{ScratchDir, plain_environment, states_dir};
 use ralph_orchestrator_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use tokio::runtime::Handle;
@@ -41,6 +41,8 @@ pub(crate) struct Confinement {
     policy: SandboxPolicy,
     /// The variables that agents are given.
     variables: BTreeSet<String>,
+    /// Where it is kept what repositories were before agents worked in them.
+    kept: PathBuf,
 }
 
 impl Confinement {
@@ -48,13 +50,23 @@ impl Confinement {
     pub(crate) fn new(policy: Option<&SandboxPolicy>, context: &Context) -> Option<Self> {
         let policy = policy?.clone();
         let variables = plain_environment(&context.loaded, &context.vars).into_keys().collect();
-        Some(Self { policy, variables })
+        Some(Self { policy, variables, kept: kept_folder(context) })
+    }
+
+    pub(crate) fn kept(&self) -> &Path {
+        &self.kept
     }
 
     /// Whether a variable is handed on.
     fn passes(&self, name: &str) -> bool {
         name.starts_with("GIT_") || name == RUN_ID || self.variables.contains(name)
     }
+}
+
+/// Returns the folder in which it is kept what repositories were before agents worked in them: beside what else was
+/// accepted, where no agent in a sandbox reaches.
+pub(crate) fn kept_folder(context: &Context) -> PathBuf {
+    states_dir(&context.state_home()).join("trust")
 }
 
 impl SupervisedGit {

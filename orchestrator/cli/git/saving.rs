@@ -33,8 +33,10 @@ impl VersionControl for GitRepositories {
         vars.insert(RUN_ID.into(), run.clone().into());
         let open = || -> Result<_, GitError> {
             let repository = Repository::discover_with(&workspace, &folder, Arc::new(git), vars)?;
-            if is_new {
-                repository.trust_configuration()?;
+            match &self.confinement {
+                Some(confinement) if is_new => repository.trust_as_before(confinement.kept())?,
+                None if is_new => repository.trust_configuration()?,
+                _ => {}
             }
             Ok(SavedRun { run: RunRef::new(run)?, repository })
         };
@@ -50,6 +52,7 @@ impl VersionControl for GitRepositories {
         let supervisor = self.supervisor.clone().with_guard(location.guard);
         let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
         let git = git.cancelled_by(location.cancelled);
+        let git = git.confined(self.confinement.clone(), location.protects);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), location.run.into());
         Repository::recent_subjects(&location.workspace, &git, &vars, most)
@@ -76,14 +79,21 @@ impl RunRepository for SavedRun {
         let stored = self.repository.checkpoint(&self.run, iteration, &message);
         let stored = stored.map_err(|error| error.to_string())?;
         let id = Some(stored.checkpoint.commit.to_string());
-        Ok(StoredWork { id, skipped: describe(&stored.skipped) })
+        Ok(StoredWork { id, skipped: describe(&stored.skipped), problem: None })
     }
 
     fn commit(&self, iteration: u64, message: &str) -> Result<StoredWork, String> {
         let stored = self.repository.commit(iteration, message, &CommitPolicy::default());
         let stored = stored.map_err(|error| error.to_string())?;
         let id = stored.commit.map(|commit| commit.to_string());
-        Ok(StoredWork { id, skipped: describe(&stored.skipped) })
+        let unused = stored.unused_signing.join(", ");
+        let problem = (!unused.is_empty()).then(|| {
+            format!(
+                "signing is as your own git configuration says, not as the repository's: an agent can write {unused} \
+                 there; `git config --global` sets what is to be followed"
+            )
+        });
+        Ok(StoredWork { id, skipped: describe(&stored.skipped), problem })
     }
 }
 

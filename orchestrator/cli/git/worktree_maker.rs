@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_core::engine::{new_run_id, states_dir};
 use ralph_orchestrator_core::store::{
     Disk, Layout, StateError, WorktreeLock, WorktreePaths, WorktreeRecord, lock_workspace,
@@ -15,6 +15,7 @@ use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
+use super::process::kept_folder;
 use super::worktree::short;
 use super::{SupervisedGit, blocking, environment};
 use crate::context::{Context, shell_word};
@@ -155,6 +156,9 @@ impl WorktreeMaker {
         let mut environment = environment(vars);
         environment.insert(RUN_ID.into(), record.run.clone().into());
         let (loaded, layout, start) = (loaded.clone(), self.layout.clone(), start.clone());
+        // Hooks of the checkout run with the user's rights.
+        let confined = loaded.config.sandbox.mode != SandboxMode::Off;
+        let kept = kept_folder(&self.context);
         let work = move || {
             let all = record.folder();
             let all = all.parent().unwrap_or(Path::new("/"));
@@ -163,7 +167,10 @@ impl WorktreeMaker {
             let workspace = loaded.configured_workspace();
             let repository =
                 Repository::discover_with(workspace, &private, Arc::new(git), environment)?;
-            repository.trust_configuration()?;
+            match confined {
+                true => repository.trust_as_before(&kept)?,
+                false => repository.trust_configuration()?,
+            }
             let request = WorktreeRequest {
                 path: record.folder(),
                 branch: record.branch.clone(),

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::message::HookEvent;
 use crate::context::{home_of, shell_word, state_home, variables};
 use crate::error::CommandError;
+use crate::output_place::{find_file, find_place};
 
 /// Longer than any settings.
 const LONGEST: usize = 4 << 20;
@@ -286,9 +287,11 @@ impl SettingsChange {
             CommandError::user(format!("{} cannot be written: {error}", self.file.display()))
         };
         let Some(after) = &self.after else {
-            return fs::remove_file(&self.file).map_err(failed);
+            return fs::remove_file(find_file(&self.file)?).map_err(failed);
         };
-        if let Some(folder) = self.file.parent() {
+        // What a link of the user's names is written, as of people who keep their settings elsewhere.
+        let real = find_place(&self.file)?;
+        if let Some(folder) = real.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let backup = Backup { before: self.before.clone(), after: after.clone() };
@@ -298,8 +301,6 @@ impl SettingsChange {
         }
         let bytes = serde_json::to_vec(&backup).map_err(CommandError::internal)?;
         Disk::default().write_private(&path, &bytes)?;
-        // What a link names is written, as of people who keep their settings elsewhere.
-        let real = real_path(&self.file);
         let folder = real.parent().unwrap_or(&real).to_owned();
         replace_file(&real, after.as_bytes(), &folder).map_err(|error| failed(error.into()))
     }

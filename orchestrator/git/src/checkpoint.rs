@@ -331,6 +331,7 @@ impl Repository {
 
     /// Sets a ref of the orchestrator's own if it still has the old value; without hooks or reflog.
     fn set_ref(&self, name: &str, new: &ObjectId, old: Option<&ObjectId>) -> Result<()> {
+        self.refuse_links(name)?;
         self.remove_left_lock(name)?;
         let zero = "0".repeat(new.as_str().len());
         let command = self.hookless_git()?.configure("core.logAllRefUpdates", "false");

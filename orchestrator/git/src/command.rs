@@ -166,8 +166,8 @@ impl GitCommand {
     }
 
     /// Sets a configuration key for this command, over whatever any file says.
-    pub(crate) fn configure(mut self, key: impl AsRef<OsStr>, value: &str) -> Self {
-        self.configuration.push((key.as_ref().to_os_string(), value.into()));
+    pub(crate) fn configure(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.configuration.push((key.as_ref().to_os_string(), value.as_ref().to_os_string()));
         self
     }
 

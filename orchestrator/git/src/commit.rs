@@ -35,6 +35,8 @@ pub struct CommitOutcome {
     pub is_new: bool,
     /// What is dirty and was not committed.
     pub skipped: Vec<SkippedFile>,
+    /// Keys of the repository's own configuration that say how to sign, and were not followed: an agent can write them.
+    pub unused_signing: Vec<String>,
 }
 
 /// What was about to be committed, written before `git commit` runs.
@@ -88,12 +90,18 @@ impl Repository {
         if selection.is_empty() {
             let commit = earlier.filter(|(_, earlier)| earlier == message).map(|(id, _)| id);
             let skipped = selection.skipped;
-            return Ok(CommitOutcome { commit, is_new: false, skipped });
+            return Ok(CommitOutcome {
+                commit,
+                is_new: false,
+                skipped,
+                unused_signing: Vec::new(),
+            });
         }
         self.prepare_index(head.as_ref(), &selection)?;
         let intent = CommitIntent::now(iteration, head, message);
         let commit = self.make_commit(RECORD, &intent, &start.dirty)?;
-        Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped: selection.skipped })
+        let (skipped, unused_signing) = (selection.skipped, self.list_unused_signing()?);
+        Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped, unused_signing })
     }
 
     /// Commits what is prepared in the index of the orchestrator's own, after recording what is about to

@@ -54,7 +54,9 @@ impl Repository {
         self.verify_configuration(&self.workspace)?;
         let earlier = self.finish_file_commit(head.as_ref())?;
         let commit = earlier.filter(|(_, earlier)| earlier == message).map(|(id, _)| id);
-        let without = |skipped| Ok(CommitOutcome { commit, is_new: false, skipped });
+        let unused_signing = Vec::new();
+        let without =
+            |skipped| Ok(CommitOutcome { commit, is_new: false, skipped, unused_signing });
         let reason = match self.find_file_state(path)? {
             FileState::Settled => return without(Vec::new()),
             FileState::Other => Some(SkipReason::DirtyBefore),
@@ -68,7 +70,8 @@ impl Repository {
         self.prepare_index(head.as_ref(), &selection)?;
         let intent = CommitIntent::now(0, head, message);
         let commit = self.make_commit(RECORD, &intent, &BTreeSet::new())?;
-        Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped: Vec::new() })
+        let (skipped, unused_signing) = (Vec::new(), self.list_unused_signing()?);
+        Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped, unused_signing })
     }
 
     /// Returns why a modified file is not committed.

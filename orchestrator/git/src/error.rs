@@ -69,16 +69,30 @@ pub enum GitError {
     /// The workspace belongs to another repository than when the private folder was made.
     #[error(
         "{}: expected the repository at {expected}; git finds {found} now; \
-         restore it, or start a new run",
+         restore it, or start a new run; where a sandbox is used, accept it before with `ralph-orchestrator trust`",
         .workspace.display()
     )]
     RepositoryChanged {
         /// The workspace.
         workspace: PathBuf,
-        /// Git directory, common directory and top level at the beginning, a line each.
+        /// Git directory, common directory, top level and objects at the beginning.
         expected: RepoPath,
         /// The same now.
         found: RepoPath,
+    },
+    /// Something in the git directory is a link, and what is written there would be written elsewhere.
+    #[error("{}: expected no link, since git would write where it leads; put the folder back", .0.display())]
+    LinkInRepository(PathBuf),
+    /// The user's own configuration has commits signed by a program that an agent can write.
+    #[error(
+        "{key} of your git configuration: {} is where an agent can write, so it signs nothing; name a program elsewhere",
+        .program.display()
+    )]
+    SigningProgram {
+        /// The key.
+        key: String,
+        /// The program.
+        program: PathBuf,
     },
     /// The private folder lies where the agent works.
     #[error("{}: expected a folder outside the workspace", .0.display())]
@@ -155,8 +169,8 @@ pub enum GitError {
     ConfigurationNotRecorded,
     /// Git's configuration or hooks changed since the run began.
     #[error(
-        "git's configuration changed since the run began: {}; nothing was executed; \
-         review the changes, then commit by hand or start a new run",
+        "git's configuration changed since agents began to work here: {}; nothing was executed; review the changes, then commit by hand or \
+         start a new run; where a sandbox is used, accept them before with `ralph-orchestrator trust`",
         .0.join(", ")
     )]
     ConfigurationChanged(Vec<String>),

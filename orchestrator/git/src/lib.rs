@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | `filter.*`, attributes, line ends | a private git directory has no filters; bytes are stored as they are | run, if unchanged since the run began |
 //! | hooks (folder, `core.hooksPath`, `hook.*`) | switched off for the one ref that is written | run, never bypassed, if unchanged since the run began |
-//! | `gpg.*`, signing | checkpoints are never signed | as configured, if unchanged since the run began |
+//! | `gpg.*`, signing | checkpoints are never signed | as configured, if unchanged since the run began; where programs are confined, as the user's own files say, never the repository's |
 //! | `core.fsmonitor` | off | off |
 //! | `diff.*` drivers, `textconv`, external diff | unknown to the private git directory, and off | not used |
 //! | `core.sshCommand`, remote helpers, lazy fetches, `credential.*` | no network command; all protocols forbidden | no network command; a partial clone's filters and checkout may fetch |
@@ -21,7 +21,8 @@
 //! | `gc.*`, `maintenance.*` | automatic runs are off | automatic runs are off |
 //! | submodules' own configuration | submodules are not entered | not entered |
 //!
-//! Unchanged means compared with [`Repository::trust_configuration`]; if not, nothing runs and
+//! Unchanged means compared with [`Repository::trust_configuration`], or with what earlier runs began with
+//! ([`Repository::trust_as_before`]); if not, nothing runs and
 //! [`GitError::ConfigurationChanged`] names what changed. What a hook executes in turn, such as the
 //! project's own tests, is not compared, nor is a script in the workspace that the configuration names. So an
 //! implementation of [`RunGit`] can confine the commands that run hooks and filters, as it confines the agent
@@ -43,12 +44,14 @@ mod error;
 mod export;
 mod files;
 mod left_lock;
+mod links;
 mod path;
 mod private;
 mod repository;
 mod rollback;
 mod run_git;
 mod secrets;
+mod settings;
 mod sign;
 mod snapshot;
 mod subjects;

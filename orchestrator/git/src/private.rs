@@ -113,29 +113,37 @@ impl PrivateFolder {
 
     /// Reads a record, if it was written.
     pub(crate) fn read_record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.root.join(name);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(GitError::io(path, error)),
-        };
-        serde_json::from_reader(std::io::Read::take(file, MAX_RECORD))
-            .map(Some)
-            .map_err(|source| GitError::DamagedFile { path, source })
+        read_record(&self.root.join(name))
     }
 
     /// Writes a record, durably and at once.
     pub(crate) fn write_record<T: Serialize>(&self, name: &str, record: &T) -> Result<()> {
-        let path = self.root.join(name);
-        let bytes = serde_json::to_vec(record)
-            .map_err(|source| GitError::DamagedFile { path: path.clone(), source })?;
-        write_atomically(&path, &bytes)
+        write_record(&self.root.join(name), record)
     }
 
     /// Removes a record, if there is one.
     pub(crate) fn remove_record(&self, name: &str) -> Result<()> {
         remove_if_there(&self.root.join(name))
     }
+}
+
+/// Reads a record, if it was written.
+pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(GitError::io(path, error)),
+    };
+    serde_json::from_reader(std::io::Read::take(file, MAX_RECORD))
+        .map(Some)
+        .map_err(|source| GitError::DamagedFile { path: path.to_owned(), source })
+}
+
+/// Writes a record, durably and at once.
+pub(crate) fn write_record<T: Serialize>(path: &Path, record: &T) -> Result<()> {
+    let bytes = serde_json::to_vec(record)
+        .map_err(|source| GitError::DamagedFile { path: path.to_owned(), source })?;
+    write_atomically(path, &bytes)
 }
 
 /// Removes a file, if there is one.

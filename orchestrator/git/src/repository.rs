@@ -163,10 +163,18 @@ pub struct RepositoryState {
     pub is_index_locked: bool,
 }
 
-/// Where git finds the repository: git directory, common directory and top level, a line each.
+/// Where git finds the repository: git directory, common directory, top level and objects, a line each.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     location: RepoPath,
+}
+
+impl Identity {
+    /// Whether it is at this place. Earlier versions did not record where the objects are.
+    fn is_at(&self, recorded: &Self) -> bool {
+        let rest = self.location.as_bytes().strip_prefix(recorded.location.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"\n"))
+    }
 }
 
 /// The oldest version of git whose commands and variables are all known to this crate.
@@ -268,7 +276,7 @@ impl Repository {
         self.verify_location()?;
         let identity = Identity { location: RepoPath::from_bytes(self.expected_location()) };
         match self.private.read_record::<Identity>(IDENTITY)? {
-            Some(expected) if expected != identity => {
+            Some(expected) if !identity.is_at(&expected) => {
                 return Err(self.describe_change(&expected.location, &identity.location));
             }
             Some(_) => {}
@@ -293,12 +301,14 @@ impl Repository {
     pub(crate) fn lock(&self) -> Result<PrivateLock> {
         let lock = self.private.lock()?;
         self.verify_location()?;
+        self.refuse_linked_objects()?;
         Ok(lock)
     }
 
     fn verify_location(&self) -> Result<()> {
         let command = self.user_git().args(["rev-parse", "--path-format=absolute"]);
         let command = command.args(["--git-dir", "--git-common-dir", "--show-toplevel"]);
+        let command = command.args(["--git-path", "objects"]);
         let found = command.read(&*self.git)?;
         let found = found.strip_suffix(b"\n").unwrap_or(&found);
         let expected = self.expected_location();
@@ -309,16 +319,16 @@ impl Repository {
         Err(self.describe_change(&expected, &found))
     }
 
-    fn expected_location(&self) -> Vec<u8> {
-        let paths = [&self.git_dir, &self.common_dir, &self.top_level];
+    pub(crate) fn expected_location(&self) -> Vec<u8> {
+        let paths = [&self.git_dir, &self.common_dir, &self.top_level, &self.objects];
         paths.map(|path| path.as_os_str().as_bytes()).join(&b'\n')
     }
 
-    fn describe_change(&self, expected: &RepoPath, found: &RepoPath) -> GitError {
+    pub(crate) fn describe_change(&self, expected: &RepoPath, found: &RepoPath) -> GitError {
         GitError::RepositoryChanged {
             workspace: self.workspace.clone(),
-            expected: expected.clone(),
-            found: found.clone(),
+            expected: on_one_line(expected),
+            found: on_one_line(found),
         }
     }
 
@@ -329,8 +339,20 @@ impl Repository {
 
     /// Begins a command that runs programs which the repository names, such as hooks and filters.
     pub(crate) fn programs_git(&self, folder: &Path) -> GitCommand {
-        let folders = vec![self.git_dir.clone(), self.common_dir.clone()];
-        GitCommand::new(folder, &self.outer).confined_to(folders)
+        GitCommand::new(folder, &self.outer).confined_to(self.own_folders())
+    }
+
+    /// The folders in which git keeps what it knows of this repository.
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
+        vec![self.git_dir.clone(), self.common_dir.clone()]
+    }
+
+    /// Whether a path leads to where an agent may write: into the working tree, or to what git keeps.
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        let real = self.workspace.join(path).canonicalize();
+        let real = real.unwrap_or_else(|_| self.workspace.join(path));
+        let mut folders = [&self.top_level, &self.git_dir, &self.common_dir].into_iter();
+        folders.any(|folder| real.starts_with(folder))
     }
 
     /// Where the index of a real commit is prepared: where the commit can reach it.
@@ -408,6 +430,11 @@ impl Repository {
         let lock = self.git_dir.join("index.lock");
         lock.symlink_metadata().is_ok().then_some(lock)
     }
+}
+
+fn on_one_line(location: &RepoPath) -> RepoPath {
+    let paths: Vec<&[u8]> = location.as_bytes().split(|byte| *byte == b'\n').collect();
+    RepoPath::from_bytes(paths.join(b", ".as_slice()))
 }
 
 /// Returns what is in progress in a worktree with this git directory.

@@ -1,12 +1,12 @@
 //! Signs a commit that was made where no key is in reach.
 
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use crate::command::GitCommand;
 use crate::error::{GitError, Result};
-use crate::path::split_nul;
 use crate::repository::{Head, ObjectId, Repository};
+use crate::settings::Setting;
 
 /// Who wrote or committed something, and when.
 struct Person {
@@ -27,9 +27,9 @@ impl Repository {
     /// Replaces HEAD's commit by the same one with a signature, if the user's configuration asks for that. Returns the
     /// commit that is there then.
     ///
-    /// The program that signs has the user's rights, unless it lies in the working tree.
+    /// The program that signs has the user's rights, so nothing that the repository says decides which it is.
     pub(crate) fn sign(&self, commit: ObjectId) -> Result<ObjectId> {
-        let wanted = self.user_git().args(["config", "--type=bool", "--get", "commit.gpgSign"]);
+        let wanted = self.signing_git()?.args(["config", "--type=bool", "--get", "commit.gpgSign"]);
         if wanted.read_optional(&*self.git)?.is_none_or(|value| value != b"true") {
             return Ok(commit);
         }
@@ -71,24 +71,71 @@ impl Repository {
         let signed = ObjectId::parse(String::from_utf8_lossy(&signed).trim(), "commit-tree")?;
         let Head::Branch { name, .. } = self.head()? else { return Err(GitError::DetachedHead) };
         let reference = format!("refs/heads/{name}");
+        // An agent may have led the reflog elsewhere, so this has no more rights than it.
+        let command = self.hookless_git()?.confined_to(self.own_folders());
         let words = ["update-ref", "-m", "commit: sign", &reference, signed.as_str()];
-        self.hookless_git()?.args(words).arg(commit.as_str()).read(&*self.git)?;
+        command.args(words).arg(commit.as_str()).read(&*self.git)?;
         Ok(signed)
     }
 
-    /// Begins a command that signs: confined if the program is one that the agent can write.
-    fn signing_git(&self) -> Result<GitCommand> {
-        let programs = self.user_git().args(["config", "-z", "--get-regexp"]);
-        let programs = programs.arg(r"^gpg\..*program$").read_optional(&*self.git)?;
-        let is_here = |entry: &[u8]| {
-            let value = entry.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default();
-            let path = Path::new(std::ffi::OsStr::from_bytes(value));
-            value.contains(&b'/') && self.workspace.join(path).starts_with(&self.top_level)
-        };
-        let programs = programs.unwrap_or_default();
-        Ok(match split_nul(&programs).any(is_here) {
-            true => self.programs_git(&self.workspace),
-            false => self.user_git(),
-        })
+    /// Returns the keys of the repository's own configuration that would decide how a commit is signed, and do not where
+    /// programs are confined.
+    pub(crate) fn list_unused_signing(&self) -> Result<Vec<String>> {
+        if !self.git.confines() {
+            return Ok(Vec::new());
+        }
+        let settings = self.list_settings(&self.workspace)?.into_iter();
+        let mut keys: Vec<String> = settings
+            .filter(|setting| setting.is_own && decides_signing(&setting.key))
+            .map(|setting| setting.key)
+            .collect();
+        keys.dedup();
+        Ok(keys)
     }
+
+    /// Begins a command that signs: in the private git directory, so that it reads no file of the repository's, and with
+    /// what the user's own files say of signing.
+    fn signing_git(&self) -> Result<GitCommand> {
+        let git_dir = self.private.git_dir();
+        let mut command = GitCommand::new(&git_dir, &self.outer)
+            .in_private(&git_dir, &self.private.home(), &self.objects)
+            .unset("GIT_WORK_TREE");
+        // Keys are found from there.
+        for name in ["HOME", "XDG_CONFIG_HOME"] {
+            command = match self.outer.get(OsStr::new(name)) {
+                Some(value) => command.env(name, value),
+                None => command.unset(name),
+            };
+        }
+        for setting in self.list_settings(&self.workspace)? {
+            if !setting.is_own && decides_signing(&setting.key) {
+                self.refuse_own_program(&setting)?;
+                command = command.configure(&setting.key, setting.value());
+            }
+        }
+        Ok(command)
+    }
+
+    /// Fails if a key of the user's names a program in the working tree: what it is now an agent may have written.
+    fn refuse_own_program(&self, setting: &Setting) -> Result<()> {
+        let value = setting.value().to_string_lossy();
+        let home = self.outer.get(OsStr::new("HOME")).map(PathBuf::from).unwrap_or_default();
+        let mut words = value.split_whitespace().filter(|word| word.contains('/'));
+        let program = words.find_map(|word| {
+            let path = match word.strip_prefix("~/") {
+                Some(rest) => home.join(rest),
+                None => Path::new(word).to_owned(),
+            };
+            (setting.key.starts_with("gpg.") && self.is_own(&path)).then_some(path)
+        });
+        match program {
+            Some(program) => Err(GitError::SigningProgram { key: setting.key.clone(), program }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a key decides whether a commit is signed, by which program and with which key.
+fn decides_signing(key: &str) -> bool {
+    key.starts_with("gpg.") || matches!(key, "commit.gpgsign" | "user.signingkey")
 }

@@ -11,7 +11,7 @@ use crate::run_git::RunGit;
 
 impl Repository {
     /// Returns the first lines of the messages of the last commits of HEAD, the newest first. Writes
-    /// nothing.
+    /// nothing. They come into a prompt, so they are read with no more rights than the agent's.
     ///
     /// # Errors
     ///
@@ -25,6 +25,7 @@ impl Repository {
         let log = GitCommand::new(workspace, environment)
             // It would start another program for each commit.
             .configure("log.showSignature", "false")
+            .confined_to(Vec::new())
             .args(["log", "--no-color", "--format=%s"])
             .arg(format!("--max-count={most}"))
             .args(["HEAD", "--"]);

@@ -93,6 +93,8 @@ impl Repository {
         let _lock = self.lock()?;
         self.verify_configuration(&self.workspace)?;
         let path = to_real_path(&request.path)?;
+        self.refuse_links("worktrees")?;
+        self.refuse_links(&format!("refs/heads/{}", request.branch))?;
         let _alone = self.lock_worktrees()?;
         self.remove_incomplete(&path)?;
         if let Some(worktree) = self.find_worktree(&path)? {

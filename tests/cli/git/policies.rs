@@ -100,7 +100,9 @@ fn a_changed_configuration_of_git_runs_nothing() {
     let script = "mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch ../ran\\n' > .git/hooks/pre-commit
         chmod +x .git/hooks/pre-commit; touch done\n";
     env.agent.call(1).script(script).out("<promise>COMPLETE: made it</promise>\n");
-    env.run().expect(0).says("git's configuration changed since the run began: hook pre-commit");
+    env.run()
+        .expect(0)
+        .says("git's configuration changed since agents began to work here: hook pre-commit");
     assert!(!env.root().join("ran").exists());
 }
 

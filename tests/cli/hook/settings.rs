@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::backlog::CLAIM;
 use crate::environment::TestEnvironment;
 
 const OWN: &str = "{\n    \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}]},\n  \
@@ -75,6 +76,17 @@ fn a_link_stays_a_link() {
     assert!(std::fs::read_to_string(&real).unwrap().contains("hook claude"));
     env.ralph(&["hook", "remove", "claude", "--yes"]).expect(0);
     assert_eq!(std::fs::read_to_string(&real).unwrap(), "{}");
+}
+
+#[test]
+fn a_link_in_a_workspace_leads_nowhere() {
+    let (env, _) = environment();
+    env.agent.call(1).script("ln -s ../elsewhere .claude; touch done\n").out(CLAIM);
+    env.run().expect(0);
+    std::fs::create_dir(env.root().join("elsewhere")).unwrap();
+    let ended = env.ralph(&["hook", "install", "claude", "--project", "--yes"]).expect(64);
+    ended.says("is a link, and an agent could have made it");
+    assert_eq!(std::fs::read_dir(env.root().join("elsewhere")).unwrap().count(), 0);
 }
 
 #[test]

@@ -277,6 +277,7 @@ impl SaveResult {
         match stored {
             Ok(stored) => {
                 self.skipped.extend(stored.skipped);
+                self.problems.extend(stored.problem);
                 stored.id
             }
             Err(problem) => {

@@ -73,6 +73,8 @@ pub struct StoredWork {
     pub id: Option<String>,
     /// Files that were not stored, and why.
     pub skipped: Vec<String>,
+    /// What else a person is to know of it.
+    pub problem: Option<String>,
 }
 
 const NONE: &str = "this program was built without version control";

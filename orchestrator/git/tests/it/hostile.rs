@@ -1,9 +1,13 @@
 //! Repositories whose configuration an agent has written.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use ralph_orchestrator_git::{
-    CheckpointName, CommitPolicy, DiffEnd, GitError, RollbackGuard, WorktreeRequest,
+    CheckpointName, CommitPolicy, DiffEnd, GitError, GitOutput, GitRequest, Repository,
+    RollbackGuard, RunGit, SystemGit, WorktreeRequest,
 };
 
 use crate::fixture::{Fixture, run};
@@ -156,7 +160,7 @@ fn notices_a_changed_hook_behind_a_link_and_a_pipe_in_its_place() {
     fixture.write_script(&target, "exit 0");
     fs::create_dir_all(fixture.path(".git/hooks")).unwrap();
     let hook = fixture.path(".git/hooks/pre-commit");
-    std::os::unix::fs::symlink("../../scripts/check", &hook).unwrap();
+    symlink("../../scripts/check", &hook).unwrap();
     let repository = fixture.begin(1);
     fixture.write_script(&target, "exit 1");
     let error = repository.commit(1, "m", &CommitPolicy::default()).unwrap_err();
@@ -175,9 +179,7 @@ fn refuses_another_repository_in_the_same_place() {
     let before = other.user_state();
     fs::rename(fixture.path(".git"), fixture.folder.path().join("moved")).unwrap();
     fs::write(fixture.path(".git"), format!("gitdir: {}\n", other.path(".git").display())).unwrap();
-    let error = fixture
-        .open_with(std::sync::Arc::new(ralph_orchestrator_git::SystemGit::find().unwrap()))
-        .unwrap_err();
+    let error = fixture.open_with(Arc::new(SystemGit::find().unwrap())).unwrap_err();
     assert!(matches!(error, GitError::RepositoryChanged { .. }), "{error}");
     assert_eq!(other.user_state(), before);
     assert_eq!(other.git(&["for-each-ref", "refs/ralph"]), "");
@@ -216,4 +218,204 @@ fn takes_a_forged_checkpoint_for_none_of_its_own() {
     let blob = fixture.git(&["hash-object", "-w", "a.txt"]);
     fixture.git(&["update-ref", "refs/ralph/0198-run/2", &blob]);
     assert_eq!(repository.list_checkpoints(&run()).unwrap().len(), 1);
+}
+
+/// Says that it confines, and keeps what it runs.
+struct Confining {
+    git: SystemGit,
+    requests: Mutex<Vec<GitRequest>>,
+}
+
+impl RunGit for Confining {
+    fn run_git(&self, request: &GitRequest) -> std::io::Result<GitOutput> {
+        self.requests.lock().unwrap().push(request.clone());
+        self.git.run_git(request)
+    }
+
+    fn confines(&self) -> bool {
+        true
+    }
+}
+
+fn confining() -> Arc<Confining> {
+    Arc::new(Confining { git: SystemGit::find().unwrap(), requests: Mutex::default() })
+}
+
+/// Opens the repository where programs are confined, with this configuration of the user's, in a folder of one run.
+fn open_confined(fixture: &Fixture, git: Arc<Confining>, user: &str, run: &str) -> Repository {
+    let file = fixture.folder.path().join("gitconfig");
+    fs::write(&file, user).unwrap();
+    let mut environment = fixture.environment();
+    environment.insert("GIT_CONFIG_GLOBAL".into(), file.into());
+    let folder = fixture.folder.path().join("state").join(run);
+    Repository::discover_with(&fixture.workspace, &folder, git, environment).unwrap()
+}
+
+#[test]
+fn signs_with_nothing_that_the_repository_names() {
+    let fixture = Fixture::committed();
+    let trace = fixture.folder.path().join("trace");
+    fixture.write_script(&fixture.path("evil"), &format!("echo evil >> '{}'", trace.display()));
+    let real = fixture.path("evil").display().to_string();
+    for (key, value) in [
+        ("gpg.program", "/proc/self/cwd/evil".to_owned()),
+        ("gpg.program", format!("/usr/../{real}")),
+        ("gpg.openpgp.program", real.clone()),
+        ("gpg.ssh.defaultKeyCommand", format!("/bin/sh {real}")),
+    ] {
+        let format = if key.starts_with("gpg.ssh") { "ssh" } else { "openpgp" };
+        fixture.git(&["config", "gpg.format", format]);
+        fixture.git(&["config", "commit.gpgSign", "true"]);
+        fixture.git(&["config", key, &value]);
+        let repository = open_confined(&fixture, confining(), "", "run");
+        repository.trust_configuration().unwrap();
+        repository.begin_iteration(1).unwrap();
+        fixture.write("a.txt", format!("{key} {value}"));
+        let outcome = repository.commit(1, "m", &CommitPolicy::default()).unwrap();
+        assert!(outcome.is_new);
+        let key = key.to_lowercase();
+        assert!(outcome.unused_signing.contains(&key), "{key}: {outcome:?}");
+        assert!(!fixture.git(&["cat-file", "commit", "HEAD"]).contains("gpgsig"), "{key}");
+        assert!(!trace.exists(), "{key} was executed");
+        fixture.git(&["config", "--unset", &key]);
+    }
+}
+
+#[test]
+fn signs_as_the_user_says_whatever_the_repository_says() {
+    let fixture = Fixture::committed();
+    let signer = fixture.folder.path().join("signer");
+    let script = "cat > /dev/null; echo '[GNUPG:] SIG_CREATED ' >&2
+        printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'";
+    fixture.write_script(&signer, script);
+    fixture.git(&["config", "commit.gpgSign", "false"]);
+    fixture.git(&["config", "gpg.program", "/proc/self/cwd/evil"]);
+    let git = confining();
+    let user = |program: &Path| {
+        format!("[commit]\ngpgSign = true\n[gpg]\nprogram = {}\n", program.display())
+    };
+    let repository = open_confined(&fixture, git.clone(), &user(&signer), "run");
+    repository.trust_configuration().unwrap();
+    repository.begin_iteration(1).unwrap();
+    fixture.write("a.txt", "signed");
+    repository.commit(1, "m", &CommitPolicy::default()).unwrap();
+    assert!(fixture.git(&["cat-file", "commit", "HEAD"]).contains("BEGIN PGP SIGNATURE"));
+    // An agent may have led the reflog of the branch to a file of the user's.
+    let requests = git.requests.lock().unwrap();
+    let mut updates = requests.iter().filter(|request| {
+        request.arguments.iter().any(|argument| argument == "refs/heads/main")
+            && request.arguments.iter().any(|argument| argument == "update-ref")
+    });
+    assert!(updates.next().unwrap().confined_to.is_some());
+    drop(requests);
+    // A program of the user's own choice that an agent can write signs nothing.
+    fixture.write_script(&fixture.path("signer"), script);
+    let user = user(&fixture.path("signer"));
+    let repository = open_confined(&fixture, confining(), &user, "other");
+    repository.trust_configuration().unwrap();
+    repository.begin_iteration(2).unwrap();
+    fixture.write("a.txt", "again");
+    let error = repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
+    assert!(matches!(error, GitError::SigningProgram { .. }), "{error}");
+}
+
+#[test]
+fn adopts_nothing_that_an_earlier_run_s_agent_wrote() {
+    let fixture = Fixture::committed();
+    let kept = fixture.folder.path().join("kept");
+    let begin = |run: &str| {
+        let repository = open_confined(&fixture, confining(), "", run);
+        repository.trust_as_before(&kept).map(|()| repository)
+    };
+    begin("first").unwrap();
+    fixture.git(&["config", "filter.x.clean", "./evil"]);
+    fixture.write_script(&fixture.path(".git/hooks/pre-commit"), "exit 0");
+    for run in ["second", "third"] {
+        let repository = begin(run).unwrap();
+        let error = repository.begin_iteration(1).unwrap_err();
+        let GitError::ConfigurationChanged(names) = error else { panic!("{error}") };
+        assert_eq!(names, ["filter.x.clean", "hook pre-commit"]);
+    }
+    // The folder is the same wherever a person moves it.
+    let moved = Fixture { workspace: fixture.workspace.with_file_name("moved"), ..Fixture::new() };
+    fs::rename(&fixture.workspace, &moved.workspace).unwrap();
+    let repository = open_confined(&moved, confining(), "", "moved");
+    repository.trust_as_before(&kept).unwrap();
+    repository.begin_iteration(1).unwrap_err();
+    fs::rename(&moved.workspace, &fixture.workspace).unwrap();
+    // A person accepts it, or takes it back.
+    let repository = begin("third").unwrap();
+    assert_eq!(repository.accept(&kept).unwrap(), ["filter.x.clean", "hook pre-commit"]);
+    begin("fourth").unwrap().begin_iteration(1).unwrap();
+    fixture.git(&["config", "--unset", "filter.x.clean"]);
+    begin("fifth").unwrap().begin_iteration(1).unwrap_err();
+    fixture.git(&["config", "filter.x.clean", "./evil"]);
+    begin("sixth").unwrap().begin_iteration(1).unwrap();
+}
+
+#[test]
+fn follows_no_link_of_an_earlier_run_to_another_repository() {
+    let fixture = Fixture::committed();
+    let kept = fixture.folder.path().join("kept");
+    let begin = |run: &str| open_confined(&fixture, confining(), "", run).trust_as_before(&kept);
+    begin("first").unwrap();
+    let (other, moved) = (Fixture::committed(), fixture.folder.path().join("moved"));
+    let away = || fs::rename(fixture.path(".git"), &moved).unwrap();
+    let back = || {
+        fs::remove_file(fixture.path(".git")).unwrap();
+        fs::rename(&moved, fixture.path(".git")).unwrap();
+    };
+    let refused = |run: &str| {
+        let error = begin(run).unwrap_err();
+        assert!(matches!(error, GitError::RepositoryChanged { .. }), "{run}: {error}");
+        assert!(error.to_string().contains(other.path(".git").to_str().unwrap()), "{error}");
+    };
+    away();
+    fs::write(fixture.path(".git"), format!("gitdir: {}\n", other.path(".git").display())).unwrap();
+    refused("file");
+    back();
+    away();
+    symlink(other.path(".git"), fixture.path(".git")).unwrap();
+    refused("link");
+    back();
+    fixture.write(".git/commondir", other.path(".git").to_str().unwrap());
+    refused("commondir");
+    fs::remove_file(fixture.path(".git/commondir")).unwrap();
+    fs::rename(fixture.path(".git/objects"), fixture.path(".git/objects2")).unwrap();
+    symlink(other.path(".git/objects"), fixture.path(".git/objects")).unwrap();
+    refused("objects");
+}
+
+#[test]
+fn writes_no_checkpoint_through_links_in_the_git_directory() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    let home = fixture.folder.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("profile"), "mine\n").unwrap();
+    let refused = |number| {
+        fixture.write("a.txt", format!("work {number}"));
+        let error = repository.checkpoint(&run(), number, "m").unwrap_err();
+        assert!(matches!(error, GitError::LinkInRepository(_)), "{number}: {error}");
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(home.join("profile")).unwrap(), "mine\n");
+    };
+    let objects = fixture.path(".git/objects");
+    let free =
+        (0..=255).map(|byte| objects.join(format!("{byte:02x}"))).find(|path| !path.exists());
+    let free = free.unwrap();
+    symlink(&home, &free).unwrap();
+    refused(2);
+    fs::remove_file(&free).unwrap();
+    let refs = fixture.path(".git/refs/ralph");
+    fs::rename(&refs, fixture.folder.path().join("refs")).unwrap();
+    symlink(&home, &refs).unwrap();
+    refused(3);
+    fs::remove_file(&refs).unwrap();
+    // A line of it would have the name that the repository gives the user.
+    let log = fixture.path(".git/logs/refs/ralph/0198-run/4");
+    fs::create_dir_all(log.parent().unwrap()).unwrap();
+    symlink(home.join("profile"), &log).unwrap();
+    refused(4);
 }
