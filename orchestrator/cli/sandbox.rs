@@ -64,6 +64,41 @@ pub(crate) struct SandboxPolicy {
     cache_home: PathBuf,
     home: Option<PathBuf>,
     sandbox: Sandbox,
+    /// Where its paths led when the run began.
+    real_paths: BTreeMap<PathBuf, PathBuf>,
+    /// Listed paths that open nothing, since an agent can have made a link of them.
+    redirected: Vec<PathBuf>,
+}
+
+/// What `[sandbox]` lists.
+struct Listed {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    /// What of both leads through a link that an agent can have made.
+    redirected: Vec<PathBuf>,
+    /// Where agents of this configuration can write.
+    places: Sandbox,
+}
+
+impl Listed {
+    fn new(context: &Context, home: Option<&Home<'_>>) -> Self {
+        let config = &context.loaded.config;
+        // In the workspace that a worktree is a copy of, another agent works.
+        let workspaces = [&config.run.workspace, context.loaded.configured_workspace()];
+        let write = workspaces.into_iter().map(|path| real_path(path));
+        let places = Sandbox {
+            write: write.chain(config.sandbox.write.iter().cloned()).collect(),
+            private: private_folders(home),
+            ..Sandbox::default()
+        };
+        let split = |paths: &[PathBuf]| -> (Vec<PathBuf>, Vec<PathBuf>) {
+            paths.iter().cloned().partition(|path| !places.can_redirect(path))
+        };
+        let (read, mut redirected) = split(&config.sandbox.read);
+        let (write, more) = split(&config.sandbox.write);
+        redirected.extend(more);
+        Self { read, write, redirected, places }
+    }
 }
 
 impl SandboxPolicy {
@@ -82,9 +117,15 @@ impl SandboxPolicy {
         })?;
         check(context)?;
         let vars = agent_vars(context);
+        let home = Home::new(&vars);
+        let listed = Listed::new(context, home.as_ref());
+        let sandbox = sandbox(context, home.as_ref(), &listed)?;
+        let paths = sandbox.read.iter().chain(&sandbox.write);
         Ok(Some(Self {
-            sandbox: sandbox(context, &vars)?,
-            home: Home::new(&vars).map(|home| home.folder().to_owned()),
+            real_paths: paths.map(|path| (path.clone(), real_path(path))).collect(),
+            redirected: listed.redirected,
+            sandbox,
+            home: home.map(|home| home.folder().to_owned()),
             workspace: config.run.workspace.clone(),
             is_open: config.sandbox.workspace == SandboxWorkspace::Open,
             config_file: context.file.clone(),
@@ -110,6 +151,12 @@ impl SandboxPolicy {
     /// Returns the sandbox with what these globs protect in the workspace at present.
     pub(crate) fn resolve(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();
+        // An agent of this run can have put a link there since.
+        let is_same = |path: &PathBuf| {
+            self.real_paths.get(path).is_none_or(|before| *before == real_path(path))
+        };
+        sandbox.read.retain(is_same);
+        sandbox.write.retain(is_same);
         sandbox.ports = serving::ports(&self.cache_home);
         if self.is_open {
             // Landlock cannot keep a file from being written in a folder in which files can be created.
@@ -141,6 +188,13 @@ impl SandboxPolicy {
                 self.config_file.display()
             ));
         }
+        warnings.extend(self.redirected.iter().map(|path| {
+            format!(
+                "sandbox: {} is not opened: a link leads there from a folder in which an agent can make one; put what \
+                 it leads to in the list instead, if you made that link (docs/user/sandbox.md)",
+                path.display()
+            )
+        }));
         let closed = self.resolve(globs).and_then(|sandbox| sandbox.closed_folders());
         let (inside, outside): (Vec<_>, Vec<_>) =
             closed.unwrap_or_default().into_iter().partition(|folder| self.is_inside(folder));
@@ -190,26 +244,27 @@ fn closed_warning(folders: &[PathBuf], why: &str) -> Option<String> {
     ))
 }
 
-fn sandbox(context: &Context, vars: &BTreeMap<String, String>) -> Result<Sandbox, CommandError> {
+fn sandbox(
+    context: &Context,
+    home: Option<&Home<'_>>,
+    listed: &Listed,
+) -> Result<Sandbox, CommandError> {
     let config = &context.loaded.config;
-    let home = Home::new(vars);
-    let listed = [&config.sandbox.read[..], &config.sandbox.write].concat();
-    let mut private = vec![PathBuf::from(SESSIONS)];
-    let mut hide = hidden(context, home.as_ref())?;
+    let mut hide = hidden(context, home)?;
     let mut keep = vec![context.file.clone()];
     let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    if let Some(home) = &home {
-        private.extend(home.private());
+    if let Some(home) = home {
         read.extend(home.open());
-        hide.extend(home.closed(&listed));
+        hide.extend(home.closed(&[&listed.read[..], &listed.write].concat()));
         keep.extend(home.own(".cache"));
     }
     keep.extend(Some(user_file(&context.vars)).filter(|file| file.exists()));
     if !config.run.prompt_editable {
         keep.extend(config.run.prompt.clone());
     }
-    let write = DEVICES.map(PathBuf::from).into_iter().chain([config.run.workspace.clone()]);
-    let write = write.chain(config.sandbox.write.clone()).collect();
+    let write = DEVICES.map(PathBuf::from).into_iter().chain([real_path(&config.run.workspace)]);
+    let write = write.chain(listed.write.clone()).collect();
+    let private = private_folders(home);
     let mut sandbox = Sandbox { read, write, keep, hide, private, ports: BTreeSet::new() };
     let is_private =
         |folder: &PathBuf| sandbox.private.iter().any(|own| real_path(own) == real_path(folder));
@@ -222,9 +277,16 @@ fn sandbox(context: &Context, vars: &BTreeMap<String, String>) -> Result<Sandbox
     let found: Vec<PathBuf> = folders.chain(files).chain(named_files(context)).collect();
     sandbox.read.extend(found);
     // An agent that can put a link there must not open by it what it likes.
-    sandbox.read = sandbox.read.iter().filter(|path| !sandbox.can_replace(path)).cloned().collect();
-    sandbox.read.extend(config.sandbox.read.clone());
+    let is_safe = |path: &&PathBuf| !sandbox.can_replace(path) && !listed.places.can_redirect(path);
+    sandbox.read = sandbox.read.iter().filter(is_safe).cloned().collect();
+    sandbox.read.extend(listed.read.clone());
     Ok(sandbox)
+}
+
+/// Returns the folders that a listed folder above them does not open.
+fn private_folders(home: Option<&Home<'_>>) -> Vec<PathBuf> {
+    let of_home = home.map(Home::private).unwrap_or_default();
+    std::iter::once(PathBuf::from(SESSIONS)).chain(of_home).collect()
 }
 
 /// Returns the variables of the agent, as far as they say where its folders are.
@@ -239,7 +301,7 @@ fn named_files(context: &Context) -> Vec<PathBuf> {
     let config = &context.loaded.config;
     let mut files = Vec::new();
     for agent in std::iter::once(&config.agent).chain(config.agents.values()) {
-        files.extend(agent.inputs.clone());
+        files.extend(agent.inputs.iter().map(|path| context.loaded.agent_dir().join(path)));
         let mut values = vec![&agent.config];
         while let Some(value) = values.pop() {
             match value {
@@ -301,7 +363,9 @@ fn check(context: &Context) -> Result<(), CommandError> {
     let (config, vars) = (&context.loaded.config, agent_vars(context));
     let home = Home::new(&vars);
     let hide = hidden(context, home.as_ref())?;
-    let listed = [("read", &config.sandbox.read), ("write", &config.sandbox.write)];
+    // What an agent can have made a link of opens nothing, wherever it leads.
+    let Listed { read, write, .. } = Listed::new(context, home.as_ref());
+    let listed = [("read", &read), ("write", &write)];
     for (key, path) in listed.iter().flat_map(|(key, list)| list.iter().map(move |p| (*key, p))) {
         let real = path.canonicalize().map_err(|error| {
             let message = format!("sandbox.{key}: {}: {error}", path.display());
@@ -312,7 +376,7 @@ fn check(context: &Context) -> Result<(), CommandError> {
     let workspace = real_path(&config.run.workspace);
     not_hidden("run.workspace", &workspace, &hide)?;
     let Some(home) = home.map(|home| real_path(home.folder())) else { return Ok(()) };
-    let is_listed = config.sandbox.write.iter().any(|path| home.starts_with(real_path(path)));
+    let is_listed = write.iter().any(|path| home.starts_with(real_path(path)));
     if home.starts_with(&workspace) && !is_listed {
         let message = format!(
             "run.workspace: the home directory {} lies in {}, and a sandbox closes it",

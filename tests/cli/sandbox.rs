@@ -461,3 +461,55 @@ fn in_the_layout_of_init_the_agent_can_create_files_where_it_works() {
         ["new yes", "folder yes", "rename yes", "state no", "outside no", "protected yes"];
     assert_eq!(tries.lines().collect::<Vec<_>>(), expected);
 }
+
+/// What a user lists, what an agent puts in its place, and whether the workspace is locked.
+const REPLACED: [(&str, &str, &str); 9] = [
+    ("sandbox.read=['w/data']", "rm -rf data; ln -s $H/.ssh data", "open"),
+    ("sandbox.write=['@/agent','w/data']", "rm -rf data; ln -s $H data", "open"),
+    ("sandbox.write=['@/agent','@/w/data']", "rm -rf data; ln -s $H data", "open"),
+    ("sandbox.write=['@/agent','w/data/f']", "rm data/f; ln -s $H/.ssh/id_ed25519 data/f", "open"),
+    ("sandbox.write=['@/agent','w/data/x']", "rm -rf data; ln -s $H/.ssh data", "open"),
+    ("sandbox.write=['@/agent','w/data/x']", "rm -rf data/x; ln -s $H data/x", "locked"),
+    (
+        "sandbox.write=['@/agent','@/own','@/own/p']",
+        "rm -rf ../own/p; ln -s $H/.ssh ../own/p",
+        "open",
+    ),
+    ("sandbox.read=['w/data']", "rm -rf data; ln -s $H/.cargo/credentials.toml data", "open"),
+    ("agent.inputs=['w/mcp.json']", "rm mcp.json; ln -s $H/.ssh/id_ed25519 mcp.json", "open"),
+];
+
+#[test]
+fn a_listed_path_that_an_agent_replaces_by_a_link_opens_nothing() {
+    if kernel_level() < 3 {
+        return;
+    }
+    for (listed, replace, workspace) in REPLACED {
+        let s = Sandboxed::new(true, "landlock", "");
+        home::fill_home(&s.env);
+        let (root, home) = (s.env.root(), s.env.root().join("home").display().to_string());
+        fs::create_dir_all(root.join("own/p")).unwrap();
+        fs::create_dir_all(root.join("home/.ssh/x")).unwrap();
+        fs::create_dir_all(root.join("w/data/x")).unwrap();
+        s.env.write("data/f", "").write("mcp.json", "{}\n");
+        let keys = format!("{home}/.ssh/id_ed25519 {home}/.cargo/credentials.toml");
+        let tries: String = keys
+            .split(' ')
+            .map(|key| format!("try read 'cat {key}'\ntry write 'echo x >>{key}'\n"))
+            .collect();
+        let script = format!("{TRY}{tries}H={home}; {replace}\n");
+        s.env.agent.default_call().script(&script);
+        let listed = listed.replace('@', &root.display().to_string());
+        let listed = listed.replace("'w/", &format!("'{}/w/", root.display()));
+        let open = format!("sandbox.workspace={workspace}");
+        let run = ["run", "--set", &listed, "--set", &open, "--set", "limits.max_iterations=2"];
+        s.ralph(&run);
+        let ended = s.ralph(&[&run[..], &["--restart"]].concat());
+        let tries = s.tries();
+        assert!(tries.len() >= 8, "{listed}: {tries:?} {}", ended.stderr);
+        assert!(tries.iter().all(|line| line.ends_with(" no")), "{listed}: {tries:?}");
+        if listed.starts_with("sandbox") {
+            ended.says("is not opened");
+        }
+    }
+}

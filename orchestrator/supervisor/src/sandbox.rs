@@ -5,19 +5,19 @@
 //! of their own; what else lies in them gets them, entry by entry, as it is found when the process
 //! starts.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
     PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
 use crate::shim::landlock_level;
 
@@ -29,6 +29,8 @@ const NETWORK_LEVEL: u32 = 4;
 const SIGNAL_LEVEL: u32 = 6;
 /// The number of rules that can be added at every start in acceptable time.
 const MAX_GRANTS: usize = 100_000;
+/// The number of links in a path that the kernel follows.
+const MAX_LINKS: usize = 40;
 
 /// The file access of a process tree. Paths may be missing; symlinks in them are followed when the process
 /// starts. Paths that are not listed can neither be read nor written.
@@ -115,15 +117,39 @@ impl Sandbox {
         Ok(cover.closed.into_iter().collect())
     }
 
-    /// Returns whether a confined process can put something else in the place of the path, or of a folder that leads to
+    /// Returns whether a confined process can put something else in the place of the path, or of anything that leads to
     /// it, such as a link.
     #[must_use]
     pub fn can_replace(&self, path: &Path) -> bool {
-        let writable: Vec<PathBuf> = self.write.iter().map(|tree| real(tree)).collect();
-        path.ancestors().any(|above| {
-            let name = real_name(above);
-            writable.iter().any(|tree| name.starts_with(tree))
-        })
+        let places = self.writable_places();
+        steps(path).iter().any(|step| self.is_below(step, &places))
+    }
+
+    /// Returns whether the path leads through a link that a confined process can have put there.
+    #[must_use]
+    pub fn can_redirect(&self, path: &Path) -> bool {
+        let places = self.writable_places();
+        way(path).iter().any(|step| self.is_below(step, &places))
+    }
+
+    /// Returns the real paths that can be written, without those that lead through a link in another of them.
+    fn writable_places(&self) -> Vec<PathBuf> {
+        let (plain, linked): (Vec<_>, Vec<_>) =
+            self.write.iter().partition(|tree| way(tree).is_empty());
+        let plain: Vec<PathBuf> = plain.into_iter().map(|tree| real(tree)).collect();
+        let is_own = |tree: &&PathBuf| !way(tree).iter().any(|step| self.is_below(step, &plain));
+        let linked = linked.into_iter().filter(is_own).map(|tree| real(tree));
+        linked.chain(plain.iter().cloned()).collect()
+    }
+
+    /// Returns whether a real path lies in one of these trees, and in no private folder that this does not open.
+    fn is_below(&self, path: &Path, trees: &[PathBuf]) -> bool {
+        let private: Vec<PathBuf> = self.private.iter().map(|folder| real(folder)).collect();
+        let is_closed = |tree: &PathBuf| {
+            let mut within = private.iter().filter(|own| *own != tree && own.starts_with(tree));
+            within.any(|own| path.starts_with(own))
+        };
+        trees.iter().any(|tree| path.starts_with(tree) && !is_closed(tree))
     }
 
     /// Returns the readable and the writable paths, which contain nothing excluded.
@@ -184,9 +210,10 @@ fn grant(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
-    // Links were followed before; one that came into its place since is not.
+    // Links were followed before; one that came into its place or above it since is not.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else {
+    let no_links = ResolveFlags::NO_SYMLINKS;
+    let Ok(fd) = rustix::fs::openat2(CWD, path, flags, Mode::empty(), no_links) else {
         // It is gone, or out of reach anyway.
         return Ok(ruleset);
     };
@@ -280,6 +307,47 @@ fn real_name(path: &Path) -> PathBuf {
         (Some(folder), Some(name)) if folder != Path::new("") => real(folder).join(name),
         _ => path.to_owned(),
     }
+}
+
+/// Returns what resolving a path goes through before it ends, where that really lies: each link, and each folder that
+/// `..` leaves.
+fn way(path: &Path) -> Vec<PathBuf> {
+    let mut steps = steps(path);
+    steps.pop();
+    steps
+}
+
+/// Returns what resolving a path goes through, where that really lies; the real path comes last.
+fn steps(path: &Path) -> Vec<PathBuf> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut rest: VecDeque<OsString> = names(&path).collect();
+    let (mut at, mut found) = (PathBuf::from("/"), Vec::new());
+    while let Some(name) = rest.pop_front() {
+        if name == ".." {
+            found.push(at.clone());
+            at.pop();
+            continue;
+        }
+        at.push(name);
+        let Some(target) = fs::read_link(&at).ok().filter(|_| found.len() < MAX_LINKS) else {
+            continue;
+        };
+        found.push(at.clone());
+        at.pop();
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        names(&target).rev().for_each(|name| rest.push_front(name));
+    }
+    found.push(at);
+    found
+}
+
+/// Returns the names in a path, `..` included.
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    let is_name =
+        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    path.components().filter(is_name).map(|part| part.as_os_str().to_owned())
 }
 
 /// Adds the program, with what it is installed with, and the temporary folder of a process to its sandbox.
@@ -397,6 +465,45 @@ mod tests {
         let read = |program: &str| for_process(sandbox.clone(), &root.join(program), None).read;
         assert_eq!(read("w/bin/tool"), <[PathBuf; 0]>::default());
         assert!(read("private/bin/tool").contains(&root.join("private/lib")));
+    }
+
+    #[test]
+    fn a_link_that_a_confined_process_can_have_made_is_known_wherever_it_is_on_the_way() {
+        let (_folder, root) = files(&["w/build/x", "own/d/x", "other/x", "home/me/x"]);
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(root.join(to), root.join(name)).unwrap();
+        };
+        link("other", "w/link");
+        link("other", "own/link");
+        link("w/link", "outside");
+        link("own", "mine");
+        link("w", "workspace");
+        link("other", "home/me/link");
+        let sandbox = Sandbox {
+            // The last is what an agent made of a listed folder: it claims everything.
+            write: ["w", "mine", "home", "w/all"].map(|name| root.join(name)).into(),
+            private: vec![root.join("home/me")],
+            ..Sandbox::default()
+        };
+        std::os::unix::fs::symlink("/", root.join("w/all")).unwrap();
+        let cases = [
+            ("w/link", true),
+            ("w/link/x", true),
+            ("own/link", true),
+            ("mine/link/x", true),
+            ("outside", true),
+            ("workspace/link", true),
+            ("w/build/../../other", true),
+            ("w/build/x", false),
+            ("workspace", false),
+            ("workspace/build", false),
+            ("mine/d", false),
+            ("home/me/link", false),
+            ("other/none", false),
+        ];
+        for (path, is_redirected) in cases {
+            assert_eq!(sandbox.can_redirect(&root.join(path)), is_redirected, "{path}");
+        }
     }
 
     #[test]
