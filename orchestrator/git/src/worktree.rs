@@ -115,14 +115,7 @@ impl Repository {
         };
         self.remove_left_lock(&reference)?;
         let existing = self.resolve(&reference)?;
-        let command = self.worktree_git().args(["add", "--quiet"]);
-        let command = if self.git.confines() {
-            // What is not there yet cannot be opened to it.
-            fs::create_dir_all(&path).map_err(|error| GitError::io(&path, error))?;
-            command.confined_to(self.worktree_folders(&path))
-        } else {
-            command
-        };
+        let command = self.confined_worktree_git(&path)?.args(["add", "--quiet"]);
         let command = match (&existing, &start) {
             // A killed attempt created the branch and nothing else.
             (Some(existing), Some(start)) if existing == start => {
@@ -327,6 +320,15 @@ impl Repository {
     /// Returns what hooks and filters of a new worktree may write.
     fn worktree_folders(&self, path: &Path) -> Vec<PathBuf> {
         vec![path.to_owned(), self.git_dir.clone(), self.common_dir.clone()]
+    }
+
+    /// Begins a command that runs the hooks and filters of a new worktree.
+    fn confined_worktree_git(&self, path: &Path) -> Result<GitCommand> {
+        if self.git.confines() {
+            // What is not there yet cannot be opened to it.
+            fs::create_dir_all(path).map_err(|error| GitError::io(path, error))?;
+        }
+        Ok(self.worktree_git().confined_to(self.worktree_folders(path)))
     }
 
     fn worktree_git(&self) -> GitCommand {
