@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::find_copies;
-use super::{SupervisedGit, blocking, environment};
+use super::{Confinement, SupervisedGit, blocking, environment};
 use crate::context::{Context, shell_word};
 use crate::error::CommandError;
 use crate::output;
 use crate::render::text::count;
+use crate::sandbox::SandboxPolicy;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
@@ -198,8 +199,12 @@ async fn find_work(
     let (private, record) = (layout.worktree_git(&record.run), record.clone());
     let (vars, home) = (context.vars.clone(), home.to_owned());
     let loaded = context.loaded.clone();
+    let Ok(policy) = SandboxPolicy::from_context(context) else { return Ok(None) };
+    let policy = policy.map(|policy| policy.without_workspace().with_readable([record.folder()]));
+    let confinement = Confinement::new(policy.as_ref(), context);
     blocking(move || {
         let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime).ok()?;
+        let git = git.confined(confinement, Vec::new());
         let opened = Repository::discover_with(&home, &private, Arc::new(git), environment(&vars));
         let WorktreeRecord { branch, base, .. } = &record;
         let copies = find_copies(&loaded, &record);

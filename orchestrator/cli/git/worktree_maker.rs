@@ -17,12 +17,13 @@ use tokio::runtime::Handle;
 
 use super::process::kept_folder;
 use super::worktree::short;
-use super::{SupervisedGit, blocking, environment};
+use super::{Confinement, SupervisedGit, blocking, environment};
 use crate::context::{Context, shell_word};
 use crate::error::CommandError;
 use crate::orphans::RUN_ID;
 use crate::output;
 use crate::render::text::{count, escape};
+use crate::sandbox::SandboxPolicy;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";
@@ -89,12 +90,21 @@ impl WorktreeMaker {
         Ok(record)
     }
 
+    /// Returns how the repository's hooks and filters are confined: an agent of an earlier run can have written them.
+    fn confinement(&self) -> Result<Option<Confinement>, CommandError> {
+        let policy = SandboxPolicy::from_context(&self.context)?;
+        let policy = policy.map(SandboxPolicy::without_workspace);
+        Ok(Confinement::new(policy.as_ref(), &self.context))
+    }
+
     pub(super) async fn find_start(&self) -> Result<WorktreeStart, CommandError> {
         let Context { loaded, vars, .. } = &self.context;
         let (workspace, vars) = (loaded.configured_workspace().to_owned(), vars.clone());
         let (supervisor, runtime) = (self.supervisor.clone(), Handle::current());
+        let (confinement, protect) = (self.confinement()?, self.protect.clone());
         let found = blocking(move || {
             let git = SupervisedGit::find(supervisor, &vars, runtime)?;
+            let git = git.confined(confinement, protect);
             WorktreeStart::find(&workspace, PREFIX, &git, &environment(&vars))
                 .map_err(|error| error.to_string())
         });
@@ -153,6 +163,7 @@ impl WorktreeMaker {
         };
         let git = SupervisedGit::find(supervisor, vars, Handle::current())
             .map_err(CommandError::unavailable)?;
+        let git = git.confined(self.confinement()?, self.protect.clone());
         let mut environment = environment(vars);
         environment.insert(RUN_ID.into(), record.run.clone().into());
         let (loaded, layout, start) = (loaded.clone(), self.layout.clone(), start.clone());

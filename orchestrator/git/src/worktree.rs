@@ -82,7 +82,7 @@ pub enum IgnoredFiles {
 impl Repository {
     /// Creates a worktree with a branch of its own, unless it exists on this branch.
     ///
-    /// The user's hooks and filters run as with `git worktree add`. What a killed attempt left is
+    /// The user's hooks and filters run as with `git worktree add`, confined if [`RunGit`](crate::RunGit) confines. What a killed attempt left is
     /// removed first.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Repository {
         };
         self.remove_left_lock(&reference)?;
         let existing = self.resolve(&reference)?;
-        let command = self.worktree_git().args(["add", "--quiet"]);
+        let command = self.confined_worktree_git(&path)?.args(["add", "--quiet"]);
         let command = match (&existing, &start) {
             // A killed attempt created the branch and nothing else.
             (Some(existing), Some(start)) if existing == start => {
@@ -189,6 +189,7 @@ impl Repository {
         let Some(head) = &worktree.head else { return Ok(None) };
         let none = "0".repeat(head.as_str().len());
         let command = GitCommand::new(&worktree.path, &self.outer).for_hooks(&self.outer);
+        let command = command.confined_to(self.worktree_folders(&worktree.path));
         let command = command.args(["hook", "run", "--ignore-missing", "post-checkout", "--"]);
         let failure = command.args([&none, head.as_str(), "1"]).read_if(&*self.git)?.err();
         Ok(failure.map(|(exit, message)| describe_hook(exit, &message)))
@@ -316,6 +317,20 @@ impl Repository {
 
     fn find_worktree(&self, path: &Path) -> Result<Option<Worktree>> {
         Ok(self.list_worktrees()?.into_iter().find(|worktree| worktree.path == path))
+    }
+
+    /// Returns what hooks and filters of a new worktree may write.
+    fn worktree_folders(&self, path: &Path) -> Vec<PathBuf> {
+        vec![path.to_owned(), self.git_dir.clone(), self.common_dir.clone()]
+    }
+
+    /// Begins a command that runs the hooks and filters of a new worktree.
+    fn confined_worktree_git(&self, path: &Path) -> Result<GitCommand> {
+        if self.git.confines() {
+            // What is not there yet cannot be opened to it.
+            fs::create_dir_all(path).map_err(|error| GitError::io(path, error))?;
+        }
+        Ok(self.worktree_git().confined_to(self.worktree_folders(path)))
     }
 
     fn worktree_git(&self) -> GitCommand {

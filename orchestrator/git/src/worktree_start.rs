@@ -79,7 +79,7 @@ impl WorktreeStart {
     }
 }
 
-/// Returns the files of a working tree that are changed, staged or untracked. Filters run.
+/// Returns the files of a working tree that are changed, staged or untracked. Filters run, confined if git is.
 pub(crate) fn list_uncommitted(
     folder: &Path,
     environment: &BTreeMap<OsString, OsString>,
@@ -93,7 +93,7 @@ pub(crate) fn list_uncommitted(
         "--untracked-files=all",
         "--ignore-submodules=all",
     ]);
-    let status = status.read(git)?;
+    let status = status.confined_to(Vec::new()).read(git)?;
     let paths = split_nul(&status).map(|entry| entry.get(3..).unwrap_or_default());
     Ok(paths.map(RepoPath::from_bytes).collect())
 }

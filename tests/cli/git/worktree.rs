@@ -308,6 +308,41 @@ fn an_agent_in_a_sandbox_reads_the_repository_and_writes_only_the_worktree() {
 }
 
 #[test]
+fn hooks_and_filters_of_a_new_worktree_are_confined_with_a_sandbox() {
+    let env = repository("off");
+    let (root, agent) = (env.root(), env.root().join("agent").display().to_string());
+    let sandbox = format!("[sandbox]\nmode = \"landlock\"\nwrite = [\"{agent}\"]\n");
+    set_mode(&env, "off", &sandbox);
+    let body =
+        |name: &str| format!("touch '{agent}/{name}'; touch '{}/escaped-{name}'", root.display());
+    for name in ["post-checkout", "reference-transaction"] {
+        write_hook(&env, name, &format!("{}; exit 0", body(name)));
+    }
+    for name in ["smudge", "clean"] {
+        let key = format!("filter.own.{name}");
+        git(&env, &["config", &key, &format!("sh -c \"{}; cat\"", body(name))]);
+    }
+    env.write(".git/info/attributes", "a.txt filter=own\n").write("a.txt", "two\n");
+    done_at_once(&env);
+    let seen = root.join("seen");
+    fs::write(&seen, "").unwrap();
+    let write = format!("sandbox.write=['{agent}','{}']", seen.display());
+    let ended = env.ralph(&["run", "--set", &write]);
+    if ended.code == Some(69) {
+        ended.says("Landlock");
+        return;
+    }
+    ended.expect(0);
+    assert!(worktrees(&env).remove(0).join("a.txt").exists());
+    for name in ["post-checkout", "reference-transaction", "smudge"] {
+        assert!(root.join("agent").join(name).exists(), "{name} ran");
+    }
+    for name in ["post-checkout", "reference-transaction", "smudge", "clean"] {
+        assert!(!root.join(format!("escaped-{name}")).exists(), "{name} was not confined");
+    }
+}
+
+#[test]
 fn a_question_is_answered_and_a_run_is_stopped_from_the_checkout() {
     let env = repository("off");
     env.agent.call(1).out("<promise>NEEDS_HUMAN: which name?</promise>\n");
