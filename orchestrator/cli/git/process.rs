@@ -66,7 +66,7 @@ impl Confinement {
 /// Returns the folder in which it is kept what repositories were before agents worked in them: beside what else was
 /// accepted, where no agent in a sandbox reaches.
 pub(crate) fn kept_folder(context: &Context) -> PathBuf {
-    states_dir(&context.state_home()).join("trust")
+    states_dir(&context.state_home()).join(".trust")
 }
 
 impl SupervisedGit {
