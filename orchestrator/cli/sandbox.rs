@@ -85,7 +85,7 @@ impl Listed {
         let config = &context.loaded.config;
         // In the workspace that a worktree is a copy of, another agent works.
         let workspaces = [&config.run.workspace, context.loaded.configured_workspace()];
-        let write = workspaces.into_iter().map(|path| real_path(path));
+        let write = workspaces.into_iter().map(real_path);
         let places = Sandbox {
             write: write.chain(config.sandbox.write.iter().cloned()).collect(),
             private: private_folders(home),
