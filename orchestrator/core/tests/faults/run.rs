@@ -70,7 +70,7 @@ fn start(world: &World, good: usize, fault: Fault) {
         Err(error) => {
             let state = world.script.state.display().to_string();
             let said = error.to_string();
-            let has_path = said.contains(&state) || said.contains("/.trust/");
+            let has_path = said.contains(&state) || said.contains("/.trust");
             assert!(has_path, "{about}: no path in {said:?}");
             let why = ["No space left", "Input/output error"];
             assert!(why.iter().any(|why| said.contains(why)), "{about}: no cause in {said:?}");
