@@ -71,8 +71,10 @@ fn killed_after_any_record_of_the_series_it_ends_the_same() {
         let mut running = env.start(&["run"]);
         let path = env.root().join("home/.local/state/ralph-orchestrator");
         let has_come = || {
-            let state = std::fs::read_dir(&path).ok().and_then(|mut found| found.next());
-            let journal = state.and_then(Result::ok).map(|s| s.path().join("series/journal.jsonl"));
+            let states = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            let mut states =
+                states.map(|entry| entry.path()).filter(|path| !path.ends_with(".trust"));
+            let journal = states.next().map(|state| state.join("series/journal.jsonl"));
             let text = journal.and_then(|path| std::fs::read_to_string(path).ok());
             text.is_some_and(|text| text.lines().count() >= at)
         };

@@ -226,7 +226,11 @@ fn killed_after_any_record_it_is_made_exactly_once() {
         let mut running = env.start(&["run"]);
         let path = env.root().join("home/.local/state/ralph-orchestrator");
         eventually("the record", || {
-            let state = fs::read_dir(&path).ok().and_then(|mut found| found.next());
+            let mut states = fs::read_dir(&path).into_iter().flatten();
+            let is_state = |entry: &std::io::Result<fs::DirEntry>| {
+                entry.as_ref().is_ok_and(|entry| entry.file_name() != ".trust")
+            };
+            let state = states.find(is_state);
             let journal = state.and_then(Result::ok).map(|s| s.path().join("series/journal.jsonl"));
             let text = journal.and_then(|path| fs::read_to_string(path).ok());
             text.is_some_and(|text| text.lines().count() >= at)
