@@ -94,15 +94,7 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
         return state.layout.root().to_owned();
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
-    let Some(owner) = usual.or(owners.first()) else { return states };
-    let dir = place(owner);
-    match (read(&dir), owner.folder()) {
-        // The workspace that had this path was moved, and its state still has the name.
-        (Some(known), Some(folder)) if known.workspace().as_ref() != Some(&workspace) => {
-            add_to_name(&dir, &format!("-{}", folder.inode))
-        }
-        _ => dir,
-    }
+    usual.or(owners.first()).map(place).unwrap_or(states)
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {
