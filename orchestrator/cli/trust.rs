@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::{
-    AgentWork, Disk, Lock, SeriesLock, StateError, TrustStore, state_dirs,
+    AcceptedFile, AgentWork, Disk, Lock, SeriesLock, StateError, TrustStore, state_dirs,
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_supervisor::ancestors;
@@ -21,7 +21,7 @@ use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::{output, question};
 
-pub(crate) use differences::describe;
+use differences::describe;
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;
@@ -124,8 +124,7 @@ impl Trust {
         if is_acceptable || self.is_always {
             return Ok(Judgement::Acceptable(now));
         }
-        let newest = accepted.and_then(|accepted| accepted.versions.into_iter().next_back());
-        let accepted = newest.map(|version| version.text);
+        let accepted = accepted.and_then(AcceptedFile::newest_text);
         Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted }))
     }
 
@@ -135,8 +134,7 @@ impl Trust {
     /// What is recorded is damaged.
     pub(crate) fn accepted_text(&self, path: &Path) -> Result<Option<String>, CommandError> {
         let accepted = self.store.accepted(&identity(path))?;
-        let newest = accepted.and_then(|accepted| accepted.versions.into_iter().next_back());
-        Ok(newest.map(|version| version.text))
+        Ok(accepted.and_then(AcceptedFile::newest_text))
     }
 
     /// Judges a file by its name; `None` if it cannot be read as text, which whoever reads it reports.

@@ -1,11 +1,11 @@
 //! `-w`: the run of a workspace, wherever one is, and whatever began it.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::machine::FileIdentity;
-use ralph_orchestrator_core::store::{Lock, Owner, StateDir, list_runs, state_dirs, state_dirs_of};
+use ralph_orchestrator_core::store::{
+    Lock, Owner, StateDir, identity_of, list_runs, state_dirs, state_dirs_of,
+};
 
 use crate::args::Command;
 use crate::context::{state_home, variables};
@@ -59,9 +59,7 @@ pub(crate) fn find_for(command: &Command, selector: &str) -> Result<ConfigFile, 
 
 /// Returns the configuration of the run whose workspace was moved to this folder, if one was.
 fn find_moved(folder: &Path) -> Option<ConfigFile> {
-    let found = std::fs::metadata(folder).ok()?;
-    let identity = FileIdentity { device: found.dev(), inode: found.ino() };
-    let now = Owner::new(folder, None).with_folder(identity);
+    let now = Owner::new(folder, None).with_folder(identity_of(folder)?);
     let state = all_states().into_iter().find(|state| now.is_moved_from(&state.owner))?;
     let before = state.owner.workspace()?;
     let configuration = state.owner.configuration();

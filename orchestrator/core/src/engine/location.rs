@@ -1,6 +1,5 @@
 //! Where a run takes place: its workspace and its prompt, distinguished from whatever replaces them.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
@@ -8,7 +7,7 @@ use super::paths::states_dir;
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
-use crate::store::{Disk, lock_workspace, state_dirs_of};
+use crate::store::{Disk, identity_of, lock_workspace, state_dirs_of};
 use crate::workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
@@ -80,8 +79,8 @@ pub(super) fn compare(
 
 /// Whether the run began in this folder, wherever it has been moved since.
 pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
-    let (Some(pin), Ok(now)) = (pins.workspace, std::fs::metadata(folder)) else { return false };
-    is_same_folder(pins, pin, FileIdentity { device: now.dev(), inode: now.ino() })
+    let (Some(pin), Some(now)) = (pins.workspace, identity_of(folder)) else { return false };
+    is_same_folder(pins, pin, now)
 }
 
 fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {

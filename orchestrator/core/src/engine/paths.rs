@@ -1,13 +1,10 @@
 //! Where the state of a configuration lies, and whose it is.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::construction::error_at;
 use super::error::EngineError;
-use crate::machine::FileIdentity;
-use crate::store::{Layout, Owner, StateDir, StateError, state_dirs};
+use crate::store::{Layout, Owner, StateDir, StateError, identity_of, state_dirs};
 use crate::workspace::state_dir_name;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
@@ -16,13 +13,11 @@ use ralph_orchestrator_safe_fs::real_path;
 /// put in the place of the file since the run began, and it may have begun by the file that a link leads to.
 fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
     let workspace = real_path(loaded.configured_workspace());
-    let folder = fs::metadata(&workspace).ok();
+    let folder = identity_of(&workspace);
     let owner = |configuration: Option<&Path>| {
         let owner = Owner::new(&workspace, configuration).with_task(loaded.task());
-        match &folder {
-            Some(found) => {
-                owner.with_folder(FileIdentity { device: found.dev(), inode: found.ino() })
-            }
+        match folder {
+            Some(folder) => owner.with_folder(folder),
             None => owner,
         }
     };

@@ -182,7 +182,9 @@ impl Owner {
     }
 }
 
-fn identity_of(folder: &Path) -> Option<FileIdentity> {
+/// Returns what tells a folder from others, wherever it is moved.
+#[must_use]
+pub fn identity_of(folder: &Path) -> Option<FileIdentity> {
     let found = fs::metadata(folder).ok()?;
     Some(FileIdentity { device: found.dev(), inode: found.ino() })
 }

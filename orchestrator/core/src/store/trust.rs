@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use data_encoding::HEXLOWER;
 use ralph_orchestrator_safe_fs::{escape, path_bytes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,12 @@ impl AcceptedFile {
     #[must_use]
     pub const fn is_after(&self, work: &AgentWork) -> bool {
         self.order > work.order
+    }
+
+    /// Returns the text that was accepted last.
+    #[must_use]
+    pub fn newest_text(self) -> Option<String> {
+        self.versions.into_iter().next_back().map(|version| version.text)
     }
 }
 
@@ -351,21 +358,15 @@ fn now_ms() -> u64 {
 }
 
 fn seal(key: &Key, digest: &str, text: &str) -> Result<SealedVersion, StateError> {
-    Ok(SealedVersion { digest: digest.to_owned(), text: to_hex(&key.seal(text.as_bytes())?) })
+    Ok(SealedVersion {
+        digest: digest.to_owned(),
+        text: HEXLOWER.encode(&key.seal(text.as_bytes())?),
+    })
 }
 
 fn unseal(key: &Key, version: &SealedVersion) -> Option<String> {
-    let sealed = from_hex(&version.text)?;
+    let sealed = HEXLOWER.decode(version.text.as_bytes()).ok()?;
     String::from_utf8(key.unseal(&sealed)?.into_owned()).ok()
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -398,7 +399,7 @@ mod tests {
         assert_eq!(accepted.versions[1].text, "one = \"sesame\"");
         assert_eq!(store.accepted(&work.join("other.toml")).unwrap(), None);
         let stored = fs::read_to_string(store.folder.join(&file_names(&file)[0])).unwrap();
-        assert!(!stored.contains("sesame") && !stored.contains(&to_hex(b"sesame")));
+        assert!(!stored.contains("sesame") && !stored.contains(&HEXLOWER.encode(b"sesame")));
         for version in 0..MOST_VERSIONS + 3 {
             store.accept(&file, &version.to_string(), "").unwrap();
         }
