@@ -3,6 +3,7 @@
 mod messages;
 mod origin;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_core::engine::{RecordedControl, record_control};
@@ -12,7 +13,6 @@ use ralph_orchestrator_core::store::{
     read_current_run, send_control, withdraw_control,
 };
 use ralph_orchestrator_supervisor::{PeerSocket, ancestors};
-use ralph_orchestrator_web::Connection;
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
@@ -115,20 +115,23 @@ pub(crate) fn deliver(
 /// Refuses controls of what a run has started: an agent does not give itself more of anything. A request to stop
 /// comes another way, and is nobody's gain.
 fn refuse_from_below(layout: &Layout) -> Result<(), CommandError> {
-    let holders = holders(layout);
-    match ancestors().iter().find(|process| holders.contains(&process.id.pid)) {
-        None => Ok(()),
-        Some(run) => Err(from_below(run.id.pid)),
-    }
+    find_run_above(std::slice::from_ref(layout)).map_or(Ok(()), |pid| Err(from_below(pid)))
+}
+
+/// Returns the process that holds one of these states and has started this one.
+pub(crate) fn find_run_above(layouts: &[Layout]) -> Option<i32> {
+    let above = ancestors();
+    let mut pids = layouts.iter().flat_map(holders);
+    pids.find(|pid| above.iter().any(|process| process.id.pid == *pid))
 }
 
 /// Refuses, in the same way, a control that came by a connection within this machine. A client that has left could be
 /// anybody's.
 pub(crate) fn refuse_client_below(
     layout: &Layout,
-    connection: Connection,
+    client: SocketAddr,
+    server: SocketAddr,
 ) -> Result<(), CommandError> {
-    let Connection { client, server } = connection;
     if client.ip().to_canonical() != server.ip().to_canonical()
         && !client.ip().to_canonical().is_loopback()
     {

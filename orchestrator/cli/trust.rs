@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::{
-    AcceptedFile, AgentWork, Disk, Lock, SeriesLock, StateError, TrustStore, state_dirs,
+    AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs,
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
-use ralph_orchestrator_supervisor::ancestors;
 
 use crate::context::{Context, Overrides, state_home};
+use crate::control::find_run_above;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::{output, question};
@@ -166,12 +166,8 @@ impl Trust {
     /// # Errors
     /// This process is below one that holds a run.
     pub(crate) fn refuse_from_below(&self) -> Result<(), CommandError> {
-        let above = ancestors();
-        let holders = state_dirs(&self.states)
-            .into_iter()
-            .flat_map(|state| [SeriesLock::holder(&state.layout), Lock::holder(&state.layout)]);
-        let mut pids = holders.flatten().map(|holder| i64::from(holder.pid));
-        match pids.find(|pid| above.iter().any(|one| i64::from(one.id.pid) == *pid)) {
+        let states = state_dirs(&self.states).into_iter();
+        match find_run_above(&states.map(|state| state.layout).collect::<Vec<_>>()) {
             None => Ok(()),
             Some(pid) => {
                 let message =

@@ -64,7 +64,8 @@ pub(super) fn send(
     let control = parse(control, arguments)?;
     located.require_current().map_err(|error| refused(&error))?;
     if control != Control::Stop {
-        refuse_client_below(&located.state_dir.layout, connection)
+        let Connection { client, server } = connection;
+        refuse_client_below(&located.state_dir.layout, client, server)
             .map_err(|error| refused(&error))?;
     }
     let keyed = KeyedOrigin::new(&located.state_dir.layout, PROGRAM, key)
