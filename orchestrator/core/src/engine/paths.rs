@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::construction::error_at;
 use super::error::EngineError;
-use crate::store::{Layout, Owner, StateDir, StateError, identity_of, state_dirs};
+use crate::store::{
+    Disk, Layout, Owner, StateDir, StateError, TrustStore, identity_of, state_dirs,
+};
 use crate::workspace::state_dir_name;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
@@ -81,15 +83,26 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     if let Some(owner) = owners.iter().find(is_own) {
         return place(owner);
     }
-    let is_its = |state: &StateDir| {
-        owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
-    };
-    let mut moved = state_dirs(&states).into_iter().filter(is_its);
-    if let Some(state) = moved.find(|state| state.layout.root().parent() == Some(&states)) {
-        return state.layout.root().to_owned();
+    if let Some(moved) = find_moved(&owners, &states) {
+        return moved;
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
     usual.or(owners.first()).map(place).unwrap_or(states)
+}
+
+/// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it
+/// only where agents have worked in this very folder.
+fn find_moved(owners: &[Owner], states: &Path) -> Option<PathBuf> {
+    let folder = owners.first().and_then(Owner::folder)?;
+    if !TrustStore::new(states, Disk::default()).knows_folder(folder) {
+        return None;
+    }
+    let is_its = |state: &StateDir| {
+        owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
+    };
+    let mut moved = state_dirs(states).into_iter().filter(is_its);
+    let found = moved.find(|state| state.layout.root().parent() == Some(states))?;
+    Some(found.layout.root().to_owned())
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {

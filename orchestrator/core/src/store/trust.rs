@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +24,9 @@ use serde::{Deserialize, Serialize};
 use super::Key;
 use super::disk::Disk;
 use super::error::StateError;
+use super::owner::identity_of;
 use super::signed_line::{sign, verify};
+use crate::machine::FileIdentity;
 
 /// Versions of a file that are kept, so that switching between branches asks for each once.
 const MOST_VERSIONS: usize = 32;
@@ -192,6 +194,12 @@ impl TrustStore {
         })
     }
 
+    /// Whether agents are known to have worked in this folder, whatever it was called then. One look at the disk.
+    #[must_use]
+    pub fn knows_folder(&self, folder: FileIdentity) -> bool {
+        self.folder.join(name_of_identity(folder)).symlink_metadata().is_ok()
+    }
+
     /// Records that agents work in these folders, or can write these files, from now on; but for the files that a
     /// sandbox keeps them from writing.
     ///
@@ -331,19 +339,22 @@ fn unreadable(path: &Path) -> StateError {
 /// is known again, that of its device and inode.
 fn folder_names(folder: &Path) -> Vec<String> {
     let by_path = format!("folder-{}", short_hash(path_bytes(folder)));
-    let identity = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir);
-    let by_identity = identity.map(|found| format!("folder-{}-{}", found.dev(), found.ino()));
+    let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
+    let by_identity = is_folder.then(|| identity_of(folder)).flatten().map(name_of_identity);
     std::iter::once(by_path).chain(by_identity).collect()
+}
+
+fn name_of_identity(FileIdentity { device, inode }: FileIdentity) -> String {
+    format!("folder-{device}-{inode}")
 }
 
 /// Returns the names under which a file is recorded: that of its path, and that of its name in its folder, wherever that is
 /// moved.
 fn file_names(file: &Path) -> Vec<String> {
     let by_path = format!("file-{}", short_hash(path_bytes(file)));
-    let folder = file.parent().and_then(|folder| fs::metadata(folder).ok());
-    let by_folder = folder.zip(file.file_name()).map(|(folder, name)| {
-        let name = short_hash(name.as_encoded_bytes());
-        format!("file-{}-{}-{name}", folder.dev(), folder.ino())
+    let folder = file.parent().and_then(identity_of);
+    let by_folder = folder.zip(file.file_name()).map(|(FileIdentity { device, inode }, name)| {
+        format!("file-{device}-{inode}-{}", short_hash(name.as_encoded_bytes()))
     });
     std::iter::once(by_path).chain(by_folder).collect()
 }
