@@ -27,7 +27,7 @@ pub(crate) enum Version {
 }
 
 /// Where a configuration is read from.
-pub(crate) struct Found {
+pub(crate) struct CommandSources {
     pub(crate) sources: Sources,
     /// The file that it is, or would be.
     pub(crate) file: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) fn find_sources(
     overrides: Overrides,
     open_task: fn(&Path, &str) -> Result<TaskSource, CommandError>,
     version: Version,
-) -> Result<Found, CommandError> {
+) -> Result<CommandSources, CommandError> {
     let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
     let mut trust = Trust::new(vars, &sets);
     let mut judged = JudgedFiles::default();
@@ -94,7 +94,7 @@ pub(crate) fn find_sources(
         judged.add(trust.judge(task.plan.path(), task.plan.toml())?);
     }
     sources.implied = implied;
-    Ok(Found { sources, file: path, judged })
+    Ok(CommandSources { sources, file: path, judged })
 }
 
 /// Has the sources be those of a folder without a file: what is stored with its run, or nothing. Returns the folder, and

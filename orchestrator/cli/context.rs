@@ -13,7 +13,7 @@ use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, state_dirs};
 
 use crate::args::SetArgs;
 use crate::compiled_in::{self, CompiledIn};
-use crate::config_sources::{Found, Version, find_sources};
+use crate::config_sources::{CommandSources, Version, find_sources};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
@@ -91,7 +91,7 @@ impl Context {
     ) -> Result<(Self, Sources), CommandError> {
         let vars = variables();
         warn_about_foreign_variables(&vars);
-        let Found { sources, file, judged } =
+        let CommandSources { sources, file, judged } =
             find_sources(file, &vars, overrides.into(), tasks::open, version)?;
         let loaded = config::load(&sources)?;
         let compiled_in = compiled_in::of_program();
@@ -106,7 +106,7 @@ impl Context {
         let vars = variables();
         let found =
             find_sources(file, &vars, overrides.into(), tasks::find, Version::Accepted).ok()?;
-        let Found { sources, file, judged } = found;
+        let CommandSources { sources, file, judged } = found;
         let loaded = config::load_run_paths(&sources)?;
         Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program(), judged })
     }
@@ -170,7 +170,7 @@ impl Context {
         let vars = variables();
         let found =
             find_sources(file, &vars, overrides.into(), tasks::find, Version::Accepted).ok()?;
-        let Found { sources, file, judged } = found;
+        let CommandSources { sources, file, judged } = found;
         let configuration = file.canonicalize().ok()?;
         let mut states = state_dirs(&states_dir(&state_home(&vars)));
         let task = sources.task.as_ref().map(|task| task.id.as_str());
