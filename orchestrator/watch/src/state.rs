@@ -129,6 +129,8 @@ impl WatchState {
                     *page = Page::new(title, &lines);
                 }
             }
+            // What a later key was refused for is still to be read.
+            Update::Outcome(Ok(_)) if matches!(self.message, Some(Err(_))) => {}
             Update::Outcome(outcome) => self.message = Some(outcome),
             Update::Facts { .. } | Update::Story { .. } => {}
         }
