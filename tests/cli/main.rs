@@ -36,6 +36,7 @@ mod faults;
 mod foreign;
 mod git;
 mod given;
+mod golden;
 mod guarded;
 mod handoff;
 mod help;
