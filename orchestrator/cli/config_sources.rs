@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{self as config, Sources, TaskSource};
 use ralph_orchestrator_core::engine::{state_layout, states_dir};
 use ralph_orchestrator_core::store::{StateDir, read_current_run, read_run_config, state_dirs};
-
 use toml::{Table, Value};
 
-use crate::args::SetArgs;
-use crate::context::{Overrides, state_home, user_file, variables};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
+use crate::overrides::Overrides;
+use crate::set_args::SetArgs;
 use crate::trust::{self, JudgedFiles, Judgement, Trust, UnacceptedFile};
+use crate::user_folders::{state_home, user_file, variables};
 use crate::{presets, registry, tasks};
 
 /// Which version of a file that was changed where an agent could write it.

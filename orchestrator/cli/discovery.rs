@@ -10,8 +10,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CommandError;
+use crate::shell_word::shell_word;
+use crate::tasks;
 use crate::trust::Trust;
-use crate::{context, tasks};
+use crate::user_folders;
 
 pub(crate) use ralph_orchestrator_config::FILE_NAME as NAME;
 
@@ -54,7 +56,7 @@ impl ConfigFile {
             return Ok(Self::named(named));
         }
         let here = std::env::current_dir()?;
-        let trust = Trust::new(&context::variables(), &[]);
+        let trust = Trust::new(&user_folders::variables(), &[]);
         let (place, passed_over) = ConfigPlace::search(&here, &trust)?;
         Ok(Self { place, task: None, passed_over })
     }
@@ -67,7 +69,7 @@ impl ConfigFile {
     /// Returns what is to be said of which file is used; `asks` if the command itself asks about one that is not.
     pub(crate) fn notices(&self, asks: bool) -> Vec<String> {
         let passed_over = self.passed_over.as_ref().filter(|_| !asks).map(|file| {
-            let (shown, word) = (file.display(), context::shell_word(file));
+            let (shown, word) = (file.display(), shell_word(file));
             format!(
                 "{shown} appeared where an agent could write it, and is not used; if it is yours, \
                  `ralph-orchestrator trust {word}` accepts it"
@@ -111,7 +113,7 @@ impl ConfigFile {
     pub(crate) fn missing(&self) -> CommandError {
         if let Some(file) = &self.passed_over {
             let message = format!("{} is not accepted", file.display());
-            let word = context::shell_word(file);
+            let word = shell_word(file);
             return CommandError::config(message)
                 .hinted(format!("if it is yours, `ralph-orchestrator trust {word}` accepts it"));
         }

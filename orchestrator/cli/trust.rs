@@ -15,10 +15,12 @@ use ralph_orchestrator_core::store::{
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 
-use crate::context::{Context, Overrides, state_home};
-use crate::control::find_run_above;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::overrides::Overrides;
+use crate::run_above::find_run_above;
+use crate::user_folders::state_home;
 use crate::{output, question};
 
 use differences::describe;
@@ -316,7 +318,7 @@ pub(crate) fn load_to_look(
 
 /// Asks whether a file that has appeared shall be obeyed; without a terminal it is named, and not obeyed.
 fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<(), CommandError> {
-    let trust = Trust::new(&crate::context::variables(), &overrides.sets);
+    let trust = Trust::new(&crate::user_folders::variables(), &overrides.sets);
     if let Some(Judgement::Unaccepted(unaccepted)) = trust.judge_file(planted)?
         && question::is_possible()
     {
@@ -417,7 +419,7 @@ pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
         lines.extend(describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}")));
     }
     lines.push("nothing was started with it".to_owned());
-    let first = files.first().map(|file| crate::context::shell_word(&file.now.path));
+    let first = files.first().map(|file| crate::shell_word::shell_word(&file.now.path));
     CommandError::config(lines.join("\n")).hinted(format!(
         "if this is your change, `ralph-orchestrator trust {}` accepts it",
         first.unwrap_or_default()

@@ -3,13 +3,13 @@
 use ralph_orchestrator_core::engine::remove_scratch_dirs;
 use ralph_orchestrator_core::store::{self, Disk, Layout};
 
-use super::run_selection::{layouts, list_all};
-use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::render::text::{count, len, shorten_home};
+use crate::run_selection::{layouts, list_all};
+use crate::set_args::SetArgs;
 use crate::{output, question};
 
 #[derive(Debug, clap::Args)]
