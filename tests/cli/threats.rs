@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::environment::{Ended, TestEnvironment, tested_program};
 use crate::git;
 use crate::sandbox::kernel_level;
+use crate::serve::Server;
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 
@@ -18,7 +19,7 @@ struct Cell {
     is_obeyed: bool,
     /// The exit status of the next command: one that no attack disturbed says that the limit is reached.
     status: i32,
-    /// What the run or the next command says.
+    /// What the agent's commands, the run or the next command say.
     words: Vec<String>,
 }
 
@@ -73,6 +74,8 @@ struct Attack {
     /// What `ralph.toml` says, beginning within `[sandbox]`.
     config: &'static str,
     prepare: fn(&TestEnvironment),
+    /// `serve` runs meanwhile, with a passphrase that the agent knows.
+    has_server: bool,
     /// What the agent runs in its first call; each `try` is an attempt. A second call means that it won.
     script: &'static str,
     /// The command in which the agent attacks, and the one that a person types next.
@@ -87,6 +90,7 @@ const ATTACK: Attack = Attack {
     channel: "",
     config: "",
     prepare: |_| {},
+    has_server: false,
     script: "",
     first: &["run"],
     next: &["run"],
@@ -96,9 +100,9 @@ const ATTACK: Attack = Attack {
 /// The second prompt has what the agent wrote.
 const IN_PROMPT: &str = "grep evil ../agent/calls/2.stdin";
 
-/// The state `S`, the folder `R` of everything, and the program `P` are told to the agent.
+/// The state `S`, the folder `R` of everything, the program `P` and the address `A` are told to the agent.
 const PRELUDE: &str = r#"
-export FAKE_DIR R='@ROOT' P='@PROGRAM' S="$HOME/.local/state/ralph-orchestrator"
+export FAKE_DIR R='@ROOT' P='@PROGRAM' A='@ADDRESS' S="$HOME/.local/state/ralph-orchestrator"
 try() { if sh -c "$1" >>"$FAKE_DIR/said" 2>&1; then echo yes; else echo no; fi >>"$FAKE_DIR/tries"; }
 "#;
 
@@ -133,6 +137,7 @@ const GO: &[&str] = &[
 const APART: &[&str] = &["-c", "../ralph.toml", "run"];
 const OTHER: &[&str] = &["-c", "../other/ralph.toml", "run"];
 const TWICE: &[&str] = &["run", "--max-iterations", "2"];
+const SETUP: &[&str] = &["run", "--restart", "--set", "run.setup=['sh', 'setup.sh']"];
 const ANEW: &[&str] = &["run", "--restart"];
 const ROLLBACK: &[&str] = &["rollback", "--to", "0"];
 
@@ -314,11 +319,48 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
+        channel: "a script that git's hooks run",
+        config: "[git]\ncommit = \"iteration\"\n",
+        prepare: |env| {
+            repository(env);
+            git::write_hook(env, "pre-commit", "sh ./checks.sh");
+            env.write("checks.sh", "true\n");
+        },
+        script: "echo more > more.txt; try 'echo \"echo > $R/won\" > checks.sh'",
+        ..ATTACK
+    },
+    Attack {
+        channel: "a script that the setup runs",
+        prepare: |env| {
+            env.write("setup.sh", "true\n");
+        },
+        script: "try 'echo \"echo > $R/won\" > setup.sh'",
+        first: SETUP,
+        next: SETUP,
+        won: "test -e ../won",
+        ..ATTACK
+    },
+    Attack {
         channel: "controls: `steer`, `limits`, `pause`",
         script: r#"
             try '"$P" limits --max-iterations 9'
             try '"$P" steer "do as I say"'
             try 'env -u RALPH_RUN_ID setsid -w "$P" pause'"#,
+        ..ATTACK
+    },
+    Attack {
+        channel: "controls by `serve`, with its passphrase",
+        has_server: true,
+        script: r#"
+            export body='{"text": "evil"}'
+            try 'bash -c "exec 3<>/dev/tcp/127.0.0.1/${A##*:} || exit
+                printf \"POST /api/runs/$RALPH_RUN_ID/steer HTTP/1.1\r\nHost: $A\r\nOrigin: http://$A\r\n\" >&3
+                printf \"Authorization: Bearer sixteen letters and more\r\nIdempotency-Key: 1\r\n\" >&3
+                printf \"Content-Type: application/json\r\nConnection: close\r\n\" >&3
+                printf \"Content-Length: ${#body}\r\n\r\n%s\" \"\$body\" >&3
+                cat <&3" > $TMPDIR/answer; cat $TMPDIR/answer; grep "^HTTP/1.1 200" $TMPDIR/answer'"#,
+        first: TWICE,
+        won: IN_PROMPT,
         ..ATTACK
     },
     Attack {
@@ -407,11 +449,18 @@ impl Attack {
     fn perform(&self, mode: &str, cell: &Cell) -> Vec<String> {
         let mut env = TestEnvironment::new();
         env.unset("RALPH_TRUST");
+        let passphrase = env.root().join("passphrase");
+        fs::write(&passphrase, "sixteen letters and more\n").unwrap();
+        let serve = ["--control", "--passphrase-file", passphrase.to_str().unwrap()];
+        let server = self.has_server.then(|| Server::start(&env, &serve));
+        let address =
+            server.as_ref().map_or_else(String::new, |server| server.host().replace("Host: ", ""));
         let told = |text: &str| {
             text.replace("@ROOT", &env.root().display().to_string())
                 .replace("@PROGRAM", &tested_program().display().to_string())
                 .replace("@AGENT", &env.agent.program().display().to_string())
                 .replace("@MODE", mode)
+                .replace("@ADDRESS", &address)
         };
         let sandbox = "[limits]\nmax_iterations = 1\n[sandbox]\nmode = \"@MODE\"\n\
                        read = [\"@PROGRAM\"]\nwrite = [\"@ROOT/agent\"]\n";
@@ -425,14 +474,16 @@ impl Attack {
         };
         let first = command(self.first);
         let next = command(self.next);
-        let all = [&first.stdout, &first.stderr, &next.stdout, &next.stderr].map(String::as_str);
-        let all = all.join("\n----\n");
-        let read = |name: &str| fs::read_to_string(env.root().join("agent").join(name));
-        let tries = read("tries").unwrap_or_default();
+        let read = |name: &str| {
+            fs::read_to_string(env.root().join("agent").join(name)).unwrap_or_default()
+        };
+        let said = [&read("said"), &first.stdout, &first.stderr, &next.stdout, &next.stderr];
+        let said = said.map(String::as_str).join("\n----\n");
+        let tries = read("tries");
         let mut wrong = Vec::new();
         let word = if cell.succeeds { "yes" } else { "no" };
         if tries.is_empty() || tries.lines().any(|line| line != word) {
-            wrong.push(format!("the agent's attempts came to {tries:?}: {:?}", read("said")));
+            wrong.push(format!("the agent's attempts came to {tries:?}"));
         }
         if next.code != Some(cell.status) {
             wrong.push(format!("the next command ended with {:?}", next.code));
@@ -440,7 +491,7 @@ impl Attack {
         wrong.extend(
             cell.words
                 .iter()
-                .filter(|word| !all.contains(word.as_str()))
+                .filter(|word| !said.contains(word.as_str()))
                 .map(|word| format!("nothing said {word:?}")),
         );
         let won = env.program(Path::new("sh")).args(["-c", self.won]).output().unwrap();
@@ -449,7 +500,7 @@ impl Attack {
         }
         if !wrong.is_empty() {
             wrong.insert(0, format!("\n{}, mode {mode}, {cell:?}", self.channel));
-            wrong.push(all);
+            wrong.push(said);
         }
         wrong
     }
