@@ -316,6 +316,7 @@ impl From<GitError> for CommandError {
             | GitError::UnsafeOwnership { .. }
             | GitError::LinkInRepository(_)
             | GitError::RepositoryChanged { .. } => ErrorKind::Config,
+            GitError::ForgedObjects { .. } => ErrorKind::Damaged,
             GitError::Busy(_) => ErrorKind::Busy,
             _ => ErrorKind::Internal,
         };

@@ -216,20 +216,6 @@ fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
 }
 
 #[test]
-fn an_agent_accepts_nothing_itself() {
-    let env = asking();
-    env.config("[limits]\nmax_iterations = 1\n");
-    let program = crate::environment::tested_program().display().to_string();
-    env.agent
-        .default_call()
-        .script(&format!("sed -i 's/ = 1/ = 9/' ralph.toml\n{program} trust > said 2>&1\n"))
-        .out("hm\n");
-    env.run().expect(1);
-    assert!(env.read("said").contains("use another terminal"), "{}", env.read("said"));
-    env.run().expect(78);
-}
-
-#[test]
 fn what_an_agent_deletes_of_the_record_makes_nothing_obeyed() {
     for script in [
         "rm \"$HOME\"/.local/state/ralph-orchestrator/.trust/folder*",
