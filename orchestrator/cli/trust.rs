@@ -2,6 +2,7 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +23,7 @@ use crate::error::CommandError;
 use crate::{output, question};
 
 use differences::describe;
+pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;

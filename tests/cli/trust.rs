@@ -2,6 +2,7 @@
 //! configuration, and a person types the next command.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -334,6 +335,77 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["run"]);
     assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
     assert!(shown.contains("already completed"), "{shown}{said}");
+    // What takes the old place is another workspace, and what is done there leaves this run alone.
+    copy_folder(&moved, &env.workspace());
+    fs::remove_file(env.path("done")).unwrap();
+    assert_eq!(env.status()["run"], Value::Null);
+    env.ralph(&["reset", "--yes"]).expect(0).says("nothing to delete");
+    let own = env.ralph(&["run", "--once"]).expect(0);
+    own.says("stays with that").says(&moved.display().to_string());
+    assert_ne!(env.status()["run"], id);
+    let (_, shown, said) = there(&["status", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id, "{said}");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+/// Puts a copy in the place of the workspace, as a backup or a new clone is one.
+fn replace_by_copy(env: &TestEnvironment) {
+    let kept = env.root().join("kept");
+    fs::rename(env.workspace(), &kept).unwrap();
+    copy_folder(&kept, &env.workspace());
+    fs::remove_dir_all(kept).unwrap();
+}
+
+#[test]
+fn a_copy_of_the_workspace_goes_on_with_the_run_once_it_is_accepted() {
+    let env = after_work("");
+    replace_by_copy(&env);
+    let more = &["run", "--max-iterations", "2"];
+    env.ralph(more).expect(65).says("`ralph-orchestrator trust` accepts it");
+    env.ralph(&["doctor"]).expect(65).says("`ralph-orchestrator trust` accepts it");
+    assert_eq!(env.agent.calls(), 1);
+    env.ralph(&["trust"]).expect(0).says("as the workspace of run");
+    env.ralph(&["trust"]).expect(0).says("nothing to accept");
+    env.ralph(more).expect(1).says("resumed");
+    assert_eq!(env.agent.calls(), 2);
+    // What was accepted is this folder, not whichever has the path.
+    replace_by_copy(&env);
+    env.ralph(&["run", "--max-iterations", "3"]).expect(65);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_copy_of_the_workspace_is_asked_for_at_a_terminal() {
+    for (answer, status, calls) in [(b"n\n", 65, 1), (b"y\n", 1, 2)] {
+        let env = after_work("");
+        replace_by_copy(&env);
+        let args = &["run", "--plain", "--max-iterations", "2"];
+        let mut screen = Screen::start(&env, args, 100, "xterm");
+        screen.shows("is another folder than the one in which run");
+        screen.shows("in which the run is to go on?");
+        screen.press(answer);
+        assert_eq!(screen.wait(), Some(status));
+        assert_eq!(env.agent.calls(), calls);
+    }
+}
+
+#[test]
+fn an_agent_accepts_no_copy_of_its_workspace() {
+    let env = asking();
+    let program = crate::environment::tested_program().display();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().script(&format!(
+        "w=$PWD; cd ..; mv \"$w\" kept; cp -a kept \"$w\"; cd \"$w\"; '{program}' trust > ../answer 2>&1\n"
+    ));
+    env.run().expect(65);
+    let answer = fs::read_to_string(env.root().join("answer")).unwrap();
+    assert!(answer.contains("accepts no files"), "{answer}");
+    env.run().expect(65);
+    assert_eq!(env.agent.calls(), 1);
 }
 
 #[test]

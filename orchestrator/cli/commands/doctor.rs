@@ -493,9 +493,15 @@ fn check_state(context: &Context) -> Finding {
     let root = shorten_home(layout.root());
     match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
-        Ok(Some(found)) => {
-            Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
-        }
+        Ok(Some(found)) => match trust::find_replaced(context) {
+            Ok(None) => {
+                Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
+            }
+            Ok(Some(replaced)) => {
+                Finding::new("state", Err(replaced.error().to_string()), exit::DAMAGED)
+            }
+            Err(error) => Finding::new("state", Err(error.render(false, None)), error.code()),
+        },
         Err(error) => {
             let message = error.to_string();
             Finding::new("state", Err(message), CommandError::from(error).code())

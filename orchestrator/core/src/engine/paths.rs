@@ -11,6 +11,9 @@ use crate::workspace::state_dir_name;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 
+/// Workspaces that had one path, one after the other, and were moved.
+const MOST_AT_ONE_PATH: u32 = 9;
+
 /// Returns the owners that the state of this configuration's run may have, the likeliest first: a link may have been
 /// put in the place of the file since the run began, and it may have begun by the file that a link leads to.
 fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
@@ -74,8 +77,10 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     let states = states_dir(state_home);
     let workspace = real_path(loaded.configured_workspace());
     let place = |owner: &Owner| {
-        let configuration = owner.distinct_configuration();
-        states.join(state_dir_name(&workspace, configuration.as_deref(), loaded.task()))
+        let first = usual_state_dir(&states, &workspace, owner);
+        let more = (2..=MOST_AT_ONE_PATH).map(|n| add_to_name(&first, &format!("-{n}")));
+        let mut all = std::iter::once(first.clone()).chain(more);
+        all.find(|dir| find_moved_away(&states, dir, &workspace).is_none()).unwrap_or(first)
     };
     let owners = possible_owners(loaded);
     let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();
@@ -88,6 +93,21 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
     usual.or(owners.first()).map(place).unwrap_or(states)
+}
+
+fn usual_state_dir(states: &Path, workspace: &Path, owner: &Owner) -> PathBuf {
+    let configuration = owner.distinct_configuration();
+    states.join(state_dir_name(workspace, configuration.as_deref(), owner.task()))
+}
+
+/// Returns where the workspace is now whose state this is, if it had this path once and was moved since: its run has
+/// nothing to do with what has the path now. A state that was put there from its own place is none of those.
+pub(super) fn find_moved_away(states: &Path, dir: &Path, workspace: &Path) -> Option<PathBuf> {
+    let owner = Owner::read(&Layout::new(dir.to_owned())).ok()??;
+    let there = owner.workspace().filter(|there| there != workspace)?;
+    let is_there = owner.folder().is_some() && identity_of(&there) == owner.folder();
+    let is_moved = is_there && !usual_state_dir(states, &there, &owner).exists();
+    is_moved.then_some(there)
 }
 
 /// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it
