@@ -115,6 +115,25 @@ fn a_person_at_a_terminal_is_asked_and_shown_what_differs() {
 }
 
 #[test]
+fn a_look_obeys_what_is_stricter_and_asks_for_the_rest_at_a_terminal() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 9\n");
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    edit(&env, "max_iterations = 9", "max_iterations = 8");
+    env.ralph(&["run", "--dry-run"]).expect(0).says("iterations 8");
+    env.ralph(&["doctor"]).expect(0);
+    env.ralph(&["run", "--once"]).expect(0).says("stricter than what was accepted");
+    edit(&env, "max_iterations = 8", "max_iterations = 10");
+    env.ralph(&["doctor"]).expect(78).says("max_iterations = 10 (was 8)");
+    let mut screen = Screen::start(&env, &["run", "--dry-run"], 100, "xterm");
+    screen.shows("max_iterations = 10 (was 8)");
+    screen.press(b"y\n");
+    assert_eq!(screen.wait(), Some(0));
+    env.ralph(&["doctor"]).expect(0);
+}
+
+#[test]
 fn a_file_that_appears_is_no_configuration() {
     let planted = "[completion]\\nbaseline = \"warn\"\\n[env]\\nset = { PATH = \"/nowhere\" }\\n";
     let env = asking();
@@ -428,6 +447,34 @@ fn a_workspace_without_a_file_that_is_moved_keeps_its_run() {
 }
 
 #[test]
+fn a_task_that_is_moved_with_its_workspace_goes_on() {
+    let env = asking();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let agent = env.agent.program().display().to_string();
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["new", "make it", "--test-command", "test -e done"]).expect(0);
+    env.ralph(&["go", "1", "--once", "--", &agent]).expect(0);
+    let moved = env.root().join("renamed");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let go = || {
+        let output = env.command(&["go", "1", "--once"]).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = go();
+    assert_eq!((status, env.agent.calls()), (0, 2), "{said}");
+    assert!(said.contains("resumed"), "{said}");
+    // What the front matter says is asked for, and nothing else of the plan.
+    let plan = moved.join(".ralph/ralph-1/plan.md");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, format!("{text}\nmore to do\n")).unwrap();
+    assert_eq!(go().0, 0);
+    fs::write(&plan, text.replace("test -e done", "true")).unwrap();
+    let (status, said) = go();
+    assert_eq!((status, env.agent.calls()), (78, 3), "{said}");
+    assert!(!said.contains("run.prompt"), "{said}");
+}
+
+#[test]
 fn what_the_user_had_written_is_accepted() {
     let env = after_work("");
     fs::remove_file(env.path("ralph.toml")).unwrap();
@@ -448,6 +495,9 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
+    // So it does at each start.
+    let again = env.run().expect(1);
+    again.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use super::work_places::record_work;
 use super::workspace_setup::build_workspace_setup;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{
-    Disk, Layout, OrphanReport, StateError, Store, StoredRun, TrustStore, lock_workspace,
+    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
 };
 use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
@@ -309,7 +309,10 @@ fn record_owner(
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
     let layout = store.layout().clone();
-    let owner = state_owner(&request.loaded, &layout);
+    let mut owner = state_owner(&request.loaded, &layout);
+    if let Some(before) = Owner::read(&layout)?.filter(|_| !is_new) {
+        owner = owner.keep_configuration(&before);
+    }
     // That of the configured workspace, wherever the run works.
     let folder = owner.folder().unwrap_or(location::file_pin(location.workspace.id()));
     let owner = owner.with_folder(folder);

@@ -1,11 +1,11 @@
 //! Runs that a start does not find any more, because a path of theirs is another now.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::open::Request;
 use super::paths::{default_state_dir, find_moved_away};
 use crate::machine::FileIdentity;
-use crate::store::{Layout, Owner, StateDir, StateError, read_run, record_elsewhere, state_dirs};
+use crate::store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 
 /// A run that is about to begin, for lack of one to resume.
 pub(super) struct Beginning<'a> {
@@ -90,16 +90,13 @@ impl Beginning<'_> {
 
     fn note_of_moved(&self, state: &StateDir) -> Option<String> {
         let here = self.owner.workspace()?;
-        let there = find_moved_away(&self.request.states(), state.layout.root(), &here)?;
+        let there = find_moved_away(&state.layout, &here)?;
         let run = state.run()?;
-        let began_here = read_run(&state.layout, &run, |_| {}).ok()?.found.state.started?;
-        (Path::new(&began_here.workspace) == here).then(|| {
-            format!(
-                "run {run} began in the folder that had this path and is {} now, and stays with that; this is a \
-                 run of its own",
-                there.display()
-            )
-        })
+        Some(format!(
+            "run {run} began in the folder that had this path and is {} now, and stays with that; this is a run of \
+             its own",
+            there.display()
+        ))
     }
 
     fn relation(&self, state: &StateDir, changed_key: Option<&str>) -> Option<String> {
