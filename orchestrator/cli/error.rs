@@ -387,6 +387,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_run_that_holds_the_state_is_to_be_stopped() {
+        use ralph_orchestrator_core::store::{Holder, Work};
+        for (work, helps) in [(Work::Run, "`ralph-orchestrator stop`"), (Work::Rollback, "wait")] {
+            let holder = Holder { pid: 7, started: None, work };
+            let error = CommandError::from(StateError::Busy { holder });
+            let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
+            assert!(hint.contains(helps) && hint.contains("stop`") == work.is_run(), "{hint}");
+        }
+    }
+
+    #[test]
     fn what_may_not_be_entered_is_answered_by_the_mode_to_restore() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
