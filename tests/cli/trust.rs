@@ -398,6 +398,29 @@ fn a_copy_of_the_workspace_goes_on_with_the_run_once_it_is_accepted() {
 }
 
 #[test]
+fn a_copy_of_a_workspace_that_was_moved_before_is_one_of_the_run_too() {
+    let env = after_work("");
+    let (moved, kept) = (env.root().join("renamed"), env.root().join("kept"));
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    fs::rename(&moved, &kept).unwrap();
+    copy_folder(&kept, &moved);
+    fs::remove_dir_all(kept).unwrap();
+    // The copy of the file is accepted as any other.
+    assert_eq!(there(&["trust", "ralph.toml"]).0, 0);
+    let (status, said) = there(&["run", "--max-iterations", "3"]);
+    assert_eq!((status, env.agent.calls()), (65, 2), "{said}");
+    assert_eq!(there(&["trust"]).0, 0);
+    let (status, said) = there(&["run", "--max-iterations", "3"]);
+    assert_eq!((status, env.agent.calls()), (1, 3), "{said}");
+    assert!(said.contains("resumed"), "{said}");
+}
+
+#[test]
 fn a_copy_of_the_workspace_is_asked_for_at_a_terminal() {
     for (answer, status, calls) in [(b"n\n", 65, 1), (b"y\n", 1, 2)] {
         let env = after_work("");

@@ -116,10 +116,10 @@ pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathB
 }
 
 /// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it
-/// only where agents have worked in this very folder.
+/// only where agents have worked in this very folder, or in one of which this may be a copy.
 fn find_moved(owners: &[Owner], states: &Path) -> Option<PathBuf> {
-    let folder = owners.first().and_then(Owner::folder)?;
-    if !TrustStore::new(states, Disk::default()).knows_folder(folder) {
+    let workspace = owners.first().and_then(Owner::workspace)?;
+    if !TrustStore::new(states, Disk::default()).knows_folder(&workspace) {
         return None;
     }
     let is_its = |state: &StateDir| {

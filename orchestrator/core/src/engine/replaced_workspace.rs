@@ -6,7 +6,7 @@ use super::error::EngineError;
 use super::location;
 use super::paths::{state_layout, states_dir};
 use crate::machine::FileIdentity;
-use crate::store::{Disk, Owner, StateError, StoredRun, TrustStore, identity_of, read_current_run};
+use crate::store::{Disk, Owner, StateError, TrustStore, identity_of, read_current_run};
 use crate::workspace::{WorkspaceError, WorkspaceHandle};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_safe_fs::real_path;
@@ -39,7 +39,7 @@ impl ReplacedWorkspace {
         let Some(found) = read_current_run(&layout, |_| {}).ok().flatten() else { return Ok(None) };
         let Ok(held) = WorkspaceHandle::open(&path) else { return Ok(None) };
         let is_same = location::compare(&found.state.identities, &held).is_ok();
-        if is_same || found.state.completion().is_some() || !began_at(&found, &path) {
+        if is_same || found.state.completion().is_some() {
             return Ok(None);
         }
         let replaced = Self { path, run: found.run, folder };
@@ -78,8 +78,4 @@ impl ReplacedWorkspace {
         let FileIdentity { device, inode } = self.folder;
         format!("{} in {device}:{inode}", self.run)
     }
-}
-
-fn began_at(found: &StoredRun, path: &Path) -> bool {
-    found.state.started.as_ref().is_some_and(|started| Path::new(&started.workspace) == path)
 }
