@@ -197,6 +197,9 @@ impl From<ConfigErrors> for CommandError {
 impl From<StateError> for CommandError {
     fn from(error: StateError) -> Self {
         let (kind, hint) = match &error {
+            StateError::Busy { holder } if !holder.work.is_run() => {
+                (ErrorKind::Busy, "wait for it; it ends by itself")
+            }
             StateError::Busy { .. } => {
                 (ErrorKind::Busy, "wait for it, or stop it with `ralph-orchestrator stop`")
             }
@@ -393,6 +396,17 @@ mod tests {
             assert_eq!(error.code(), exit::INTERNAL);
             let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
             assert!(hint.contains(asks) && hint.contains("nothing that was recorded is lost"));
+        }
+    }
+
+    #[test]
+    fn only_a_run_that_holds_the_state_is_to_be_stopped() {
+        use ralph_orchestrator_core::store::{Holder, Work};
+        for (work, helps) in [(Work::Run, "`ralph-orchestrator stop`"), (Work::Rollback, "wait")] {
+            let holder = Holder { pid: 7, started: None, work };
+            let error = CommandError::from(StateError::Busy { holder });
+            let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
+            assert!(hint.contains(helps) && hint.contains("stop`") == work.is_run(), "{hint}");
         }
     }
 

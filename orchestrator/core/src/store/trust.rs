@@ -194,10 +194,12 @@ impl TrustStore {
         })
     }
 
-    /// Whether agents are known to have worked in this folder, whatever it was called then. One look at the disk.
+    /// Whether agents are known to have worked in this folder, whatever it was called then, or in one of its path. Two
+    /// looks at the disk.
     #[must_use]
-    pub fn knows_folder(&self, folder: FileIdentity) -> bool {
-        self.folder.join(name_of_identity(folder)).symlink_metadata().is_ok()
+    pub fn knows_folder(&self, folder: &Path) -> bool {
+        let names = folder_names(folder);
+        names.iter().any(|name| self.folder.join(name).symlink_metadata().is_ok())
     }
 
     /// Records that agents work in these folders, or can write these files, from now on; but for the files that a
