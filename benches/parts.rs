@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
     SaveMode, Trigger,
 };
-use ralph_orchestrator_core::store::{Layout, Store};
-use ralph_orchestrator_core::workspace::TreeHasher;
+use ralph_orchestrator_store::{Layout, Store};
+use ralph_orchestrator_workspace::TreeHasher;
 use serde_json::Value;
 use tempfile::TempDir;
 

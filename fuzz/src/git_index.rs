@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::workspace::TreeHasher;
+use ralph_orchestrator_workspace::TreeHasher;
 
 use crate::folder;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{
     Disk, Journal, JournalEntry, Key, StateError, TornLine, read_journal,
 };
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use ralph_orchestrator_core::machine::{Completion, Latch};
-use ralph_orchestrator_core::store::{Disk, Key, LatchFile, StateError};
+use ralph_orchestrator_machine::{Completion, Latch};
+use ralph_orchestrator_store::{Disk, Key, LatchFile, StateError};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

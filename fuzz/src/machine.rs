@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, ControlOrigin,
     Effect, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation,
     ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted, SaveMode,

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, EvidenceFile, NearMiss, Tokens, Usage,
     Usd, Verdict,
 };
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     BaselineMode, ChangedFile, Changes, Control, ControlOrigin, FileChange, FrozenPolicy,
     IterationOutcome, LimitChanges, PathIdentities, Record, RunLimits, RunStarted, SaveMode,
     StopReason, Trigger, ValidatorVerdict,

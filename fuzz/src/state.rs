@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_core::machine::{Latch, Record, State};
-use ralph_orchestrator_core::store::{Layout, StateError, Store, StoredRun, read_current_run};
+use ralph_orchestrator_machine::{Latch, Record, State};
+use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun, read_current_run};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ralph_orchestrator_core::engine::RunEvent;
+use ralph_orchestrator_engine::RunEvent;
 
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

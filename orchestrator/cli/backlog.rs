@@ -9,13 +9,13 @@ use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
 use ralph_orchestrator_contract::{BuildError, Usd};
-use ralph_orchestrator_core::engine::build_context;
-use ralph_orchestrator_core::machine::{Latch, Limit, State, Stop, StopReason};
-use ralph_orchestrator_core::registry::FactoryMap;
-use ralph_orchestrator_core::store::{Layout, StoredRun};
 use ralph_orchestrator_driver::{
     BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger, read_proved,
 };
+use ralph_orchestrator_engine::build_context;
+use ralph_orchestrator_engine::registry::FactoryMap;
+use ralph_orchestrator_machine::{Latch, Limit, State, Stop, StopReason};
+use ralph_orchestrator_store::{Layout, StoredRun};
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;

@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::{
     Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, Description,
     EvidenceValidator, parse_config,
 };
-use ralph_orchestrator_core::registry::{BuildResult, FactoryMap, Registry};
+use ralph_orchestrator_engine::registry::{BuildResult, FactoryMap, Registry};
 use ralph_orchestrator_supervisor::Supervisor;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{self as config, Sources, TaskSource};
-use ralph_orchestrator_core::engine::{state_layout, states_dir};
-use ralph_orchestrator_core::store::{StateDir, read_current_run, read_run_config, state_dirs};
+use ralph_orchestrator_engine::{state_layout, states_dir};
+use ralph_orchestrator_store::{StateDir, read_current_run, read_run_config, state_dirs};
 use toml::{Table, Value};
 
 use crate::discovery::{ConfigFile, ConfigPlace};

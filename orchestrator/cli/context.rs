@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
-use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
-use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, state_dirs};
+use ralph_orchestrator_engine::{state_layout, states_dir, verify_owner};
+use ralph_orchestrator_store::{Disk, Layout, lock_workspace, state_dirs};
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};

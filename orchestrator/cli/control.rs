@@ -7,9 +7,9 @@ mod origin;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_core::engine::{RecordedControl, record_control};
-use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::{RecordedControl, record_control};
+use ralph_orchestrator_machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
+use ralph_orchestrator_store::{
     Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
     send_control, withdraw_control,
 };

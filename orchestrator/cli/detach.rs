@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_core::engine::Session;
-use ralph_orchestrator_core::store::{Layout, RunReader};
+use ralph_orchestrator_engine::Session;
+use ralph_orchestrator_store::{Layout, RunReader};
 use ralph_orchestrator_supervisor::start_in_background;
 use serde::{Deserialize, Serialize};
 

@@ -9,8 +9,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::state_dirs_of;
+use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_store::state_dirs_of;
 
 use crate::error::CommandError;
 use crate::shell_word::shell_word;

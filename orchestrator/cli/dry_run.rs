@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
 use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, duration_text};
-use ralph_orchestrator_core::engine::{Session, SetupPlan, find_role_prompt};
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
+use ralph_orchestrator_store::Layout;
 use serde_json::{Value, json};
 
 use crate::git::RunPlace;

@@ -8,12 +8,12 @@ use std::path::Path;
 use ralph_orchestrator_backlog::BacklogError;
 use ralph_orchestrator_bench::job::JobError;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceLocation};
-use ralph_orchestrator_core::engine::{EngineError, RolePromptError};
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::StateError;
-use ralph_orchestrator_core::workspace::PromptError;
 use ralph_orchestrator_driver::DriverError;
+use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
 
 use crate::render::config_errors;
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn only_a_run_that_holds_the_state_is_to_be_stopped() {
-        use ralph_orchestrator_core::store::{Holder, Work};
+        use ralph_orchestrator_store::{Holder, Work};
         for (work, helps) in [(Work::Run, "`ralph-orchestrator stop`"), (Work::Rollback, "wait")] {
             let holder = Holder { pid: 7, started: None, work };
             let error = CommandError::from(StateError::Busy { holder });

@@ -86,6 +86,6 @@ pub use embedded::{
 };
 pub use ralph_adapter_common as adapter;
 pub use ralph_orchestrator_contract::*;
-pub use ralph_orchestrator_core::engine::RunEvent;
-pub use ralph_orchestrator_core::machine::StopReason;
+pub use ralph_orchestrator_engine::RunEvent;
+pub use ralph_orchestrator_machine::StopReason;
 pub use ralph_orchestrator_supervisor as supervisor;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, misspelt_within};
 use ralph_orchestrator_contract::ErrorClass;
-use ralph_orchestrator_core::engine::EngineError;
+use ralph_orchestrator_engine::EngineError;
 use ralph_orchestrator_supervisor::{NotFound, find_program};
 
 use crate::error::CommandError;

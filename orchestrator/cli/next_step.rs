@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
 
@@ -221,7 +221,7 @@ fn with_value(state: &State, limit: Limit) -> String {
 mod tests {
     use super::*;
     use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
-    use ralph_orchestrator_core::machine::{IterationOutcome, Stop};
+    use ralph_orchestrator_machine::{IterationOutcome, Stop};
 
     fn stopped(reason: StopReason) -> State {
         let stop = Some(Stop { reason, message: String::new() });

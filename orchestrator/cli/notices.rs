@@ -9,12 +9,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::{Notify, NotifyKind};
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver, plain_environment};
-use ralph_orchestrator_core::machine::{Record, StopReason};
-use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
+use ralph_orchestrator_engine::{RunEvent, RunObserver, plain_environment};
+use ralph_orchestrator_machine::{Record, StopReason};
 use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::context::Context;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ralph_orchestrator_core::store::OrphanReport;
+use ralph_orchestrator_store::OrphanReport;
 use ralph_orchestrator_supervisor::OrphanCleanup;
 
 use crate::render::text::one_line;

@@ -8,8 +8,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use ralph_orchestrator_core::store::list_worktrees;
 use ralph_orchestrator_safe_fs::{create_folders, normalize_lexically};
+use ralph_orchestrator_store::list_worktrees;
 use tempfile::NamedTempFile;
 
 use crate::error::CommandError;
@@ -75,7 +75,7 @@ fn failed(path: &Path, error: &io::Error) -> CommandError {
 
 /// The folders in which agents of this user's runs work or worked, without links.
 fn workspaces() -> Vec<PathBuf> {
-    let of_state = |state: ralph_orchestrator_core::store::StateDir| {
+    let of_state = |state: ralph_orchestrator_store::StateDir| {
         let worktrees = list_worktrees(&state.layout).into_iter().map(|record| record.folder());
         state.owner.workspace().into_iter().chain(worktrees).collect::<Vec<_>>()
     };

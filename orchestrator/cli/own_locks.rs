@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_core::engine::EngineError;
-use ralph_orchestrator_core::store::StateError;
+use ralph_orchestrator_engine::EngineError;
+use ralph_orchestrator_store::StateError;
 
 /// How long the processes of a run may take to end, and with them its locks, when the next one begins.
 const WAIT: Duration = Duration::from_secs(10);

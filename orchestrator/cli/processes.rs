@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_contract::Survivor;
-use ralph_orchestrator_core::engine::Processes;
+use ralph_orchestrator_engine::Processes;
 use ralph_orchestrator_supervisor as supervise;
 
 /// The processes of iterations, as the supervisor finds them.

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::{Finished, Redactor};
-use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
-use ralph_orchestrator_core::store::{Disk, Layout, StoredRun, read_run, read_run_config};
+use ralph_orchestrator_engine::{Finished, Redactor};
+use ralph_orchestrator_machine::{StopReason, ValidatorVerdict};
 use ralph_orchestrator_receipt::{
     Acceptance, Completion, Envelope, EvidenceDigest, JournalHead, PublicKey, SigningKey,
     Statement, Subject, TokenCounts, ValidatorStatement,
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, read_if_exists, real_path};
+use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_run, read_run_config};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toml::Table;

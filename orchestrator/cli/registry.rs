@@ -8,11 +8,11 @@ use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_backlog::{Backlog, BacklogFile, BacklogKind, ItemOrder, open_backlog};
 use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::{BuildContext, BuildError, parse_config};
-use ralph_orchestrator_core::registry::{FactoryMap, LaunchContext, Registry};
-use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
+use ralph_orchestrator_engine::registry::{FactoryMap, LaunchContext, Registry};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
+use ralph_orchestrator_workspace::GuardedPaths;
 use serde_json::Value;
 
 use crate::compiled_in::CompiledIn;

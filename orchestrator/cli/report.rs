@@ -15,8 +15,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, escape_formatter};
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::machine::{IterationSummary, RunSummary, ValidatorVerdict};
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_machine::{IterationSummary, RunSummary, ValidatorVerdict};
+use ralph_orchestrator_store::JournalEntry;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 

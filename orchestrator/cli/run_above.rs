@@ -1,6 +1,6 @@
 //! The run that has started this process.
 
-use ralph_orchestrator_core::store::{Layout, Lock, SeriesLock};
+use ralph_orchestrator_store::{Layout, Lock, SeriesLock};
 use ralph_orchestrator_supervisor::ancestors;
 
 /// Returns the process that holds one of these states and has started this one.

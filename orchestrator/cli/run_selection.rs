@@ -1,9 +1,9 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::machine::RunSummary;
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_machine::RunSummary;
+use ralph_orchestrator_store::{
     Holder, JournalEntry, Layout, Lock, Owner, StoredRun, list_runs, read_current_run, read_run,
     state_dirs_of,
 };

@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::workspace::{Baseline, ProtectedPaths};
+use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
+use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
 
 use crate::context::Context;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use ralph_orchestrator_core::engine::StopRequests;
+use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};

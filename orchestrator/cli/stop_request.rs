@@ -1,9 +1,7 @@
 //! The end of a run, requested from outside.
 
-use ralph_orchestrator_core::machine::{Control, ControlOrigin, ReceivedControl};
-use ralph_orchestrator_core::store::{
-    Holder, Layout, Lock, SeriesLock, read_current_run, send_control,
-};
+use ralph_orchestrator_machine::{Control, ControlOrigin, ReceivedControl};
+use ralph_orchestrator_store::{Holder, Layout, Lock, SeriesLock, read_current_run, send_control};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::CommandError;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, list_runs};
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{Layout, list_runs};
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::context::Context;
 use crate::output;
+
 pub(crate) use collector::Collector;
 use collector::Delivered;
 use ended_spans::EndedSpans;

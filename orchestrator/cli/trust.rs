@@ -10,11 +10,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::values_of;
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::{
-    AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs,
-};
+use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -25,6 +23,7 @@ use crate::user_folders::state_home;
 use crate::{output, question};
 
 use differences::describe;
+
 pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 
 /// A larger file is no configuration.

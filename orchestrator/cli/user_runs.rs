@@ -5,8 +5,8 @@ pub(crate) mod iteration;
 pub(crate) mod listing;
 pub(crate) mod tracked;
 
-use ralph_orchestrator_core::machine::{Control, ControlOrigin};
-use ralph_orchestrator_core::store::{StateDir, list_runs};
+use ralph_orchestrator_machine::{Control, ControlOrigin};
+use ralph_orchestrator_store::{StateDir, list_runs};
 
 use crate::context::invocation;
 use crate::control::{self, ControlTarget};

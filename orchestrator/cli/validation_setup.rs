@@ -5,10 +5,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::engine::{
-    CompletionPolicy, ConfiguredAgent, HeldFiles, build_context,
-};
-use ralph_orchestrator_core::registry::{LaunchContext, Registry};
+use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
+use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, HeldFiles, build_context};
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::context::Context;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_store::{
     Lock, Owner, StateDir, identity_of, list_runs, state_dirs, state_dirs_of,
 };
 

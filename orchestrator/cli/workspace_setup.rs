@@ -7,7 +7,7 @@ use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource, EvidenceValidator,
     ValidationContext, Verdict,
 };
-use ralph_orchestrator_core::workspace_setup::{SetupContext, WorkspaceSetup};
+use ralph_orchestrator_engine::workspace_setup::{SetupContext, WorkspaceSetup};
 use ralph_orchestrator_supervisor::{Supervisor, find_program};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_orchestrator_core::store::{Disk, Layout, Lock, Work};
+use ralph_orchestrator_store::{Disk, Layout, Lock, Work};
 use rustix::process::Signal;
 
 use crate::environment::{TestEnvironment, eventually};

@@ -68,7 +68,7 @@ fn what_is_asked_for_is_shown_and_kept() {
     let ended = env.ralph(&["run", "--restart", "-v"]).expect(0);
     assert!(!ended.stderr.contains("DEBUG"), "{}", ended.stderr);
 
-    env.var("RALPH_LOG", "ralph_orchestrator_core::engine=info");
+    env.var("RALPH_LOG", "ralph_orchestrator_engine=info");
     let ended = env.ralph(&["run", "--restart"]).expect(0);
     ended.says(" INFO run{run=").says("iteration started");
     assert!(!ended.stderr.contains("process started"), "{}", ended.stderr);

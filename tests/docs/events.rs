@@ -216,7 +216,7 @@ fn the_recorded_session_fits_the_schemas() {
 /// Every event that the program knows is described. Those above are only those that are easily made.
 #[test]
 fn no_event_is_left_out() {
-    let source = repository().join("orchestrator/core/src/engine/run_event.rs");
+    let source = repository().join("orchestrator/engine/src/run_event.rs");
     let source = fs::read_to_string(source).unwrap();
     let (_, variants) = source.split_once("pub enum RunEvent {").unwrap();
     let (variants, _) = variants.split_once("\n}\n").unwrap();

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::{Limits, LoadedConfig};
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver, RunPart};
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::registry::FactoryMap;
-use ralph_orchestrator_core::store::{Disk, Layout, list_runs};
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, DriverSetup, Executor as _,
     LocalExecutor, RunOrder, Submission,
 };
+use ralph_orchestrator_engine::registry::FactoryMap;
+use ralph_orchestrator_engine::{RunEvent, RunObserver, RunPart};
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::{Disk, Layout, list_runs};
 
 use super::faults;
 use super::opener::TrialOpener;

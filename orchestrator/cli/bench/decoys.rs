@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::trial::{CheatFinding, CheatKind};
-use ralph_orchestrator_core::workspace::close_in_background;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
+use ralph_orchestrator_workspace::close_in_background;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_contract::ErrorClass;
-use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
+use ralph_orchestrator_machine::{IterationOutcome, State, StopReason};
 
 /// The kind of fault of an agent that cannot be started.
 pub(crate) const AGENT_NOT_AVAILABLE: &str = "AgentNotAvailableError";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{LoadedConfig, Sources};
-use ralph_orchestrator_core::engine::Redactor;
+use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;

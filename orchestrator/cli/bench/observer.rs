@@ -8,7 +8,7 @@ use ralph_orchestrator_bench::job::{JobObserver, JobPlan, JobProgress, StopSigna
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::summary::{PlannedJob, collect_complete_rounds};
 use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
-use ralph_orchestrator_core::engine::StopRequests;
+use ralph_orchestrator_engine::StopRequests;
 use serde_json::json;
 
 use super::job_line::JobLine;

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::{Isolation, LoadedConfig};
-use ralph_orchestrator_core::engine::{
-    EngineError, OpenOutcome, Request, Session, VersionControl, open,
-};
-use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{RunOpener, RunOrder};
+use ralph_orchestrator_engine::{EngineError, OpenOutcome, Request, Session, VersionControl, open};
+use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_supervisor::Mount;
 
 use super::job_setup::JobSetup;

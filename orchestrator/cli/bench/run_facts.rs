@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_bench::job::LedgerEntry;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
-use ralph_orchestrator_core::machine::{IterationOutcome, Record, State};
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_machine::{IterationOutcome, Record, State};
+use ralph_orchestrator_store::{
     JournalEntry, Layout, StateError, StoredRun, list_runs, read_current_run, read_run,
 };
 

@@ -14,8 +14,8 @@ use ralph_orchestrator_bench::trial::{
 };
 use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::Supervisor;
 
 use super::container::{ContainerSetup, JobContainers};

@@ -12,8 +12,8 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
 use super::agent_run::{self, AgentEnd};

@@ -10,7 +10,7 @@ use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Role, Sources, duration_text, toml_text,
 };
 use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
-use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
+use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
 use super::agent_names::{MAIN_AGENT, NOP, ORACLE, is_reserved};

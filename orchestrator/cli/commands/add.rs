@@ -1,8 +1,8 @@
 //! `add`
 
 use ralph_orchestrator_backlog::NewItem;
-use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{AddOutcome, DriverError, add_item};
+use ralph_orchestrator_store::Disk;
 use serde_json::json;
 
 use crate::block_on::block_on;

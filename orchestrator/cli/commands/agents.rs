@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{BuildContext, Description};
-use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 

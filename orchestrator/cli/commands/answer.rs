@@ -1,6 +1,6 @@
 //! `answer`
 
-use ralph_orchestrator_core::machine::Control;
+use ralph_orchestrator_machine::Control;
 
 use super::steer::send;
 use crate::discovery::ConfigFile;

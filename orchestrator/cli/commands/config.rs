@@ -1,6 +1,6 @@
 //! `config`
 
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
 

@@ -11,12 +11,12 @@ use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildContext, Verdict};
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_engine::registry::Registry;
+use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_workspace_setup,
 };
-use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::Registry;
-use ralph_orchestrator_core::store::{Layout, Lock, read_current_run};
+use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_store::{Layout, Lock, read_current_run};
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 

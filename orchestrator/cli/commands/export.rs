@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::store::{JournalEntry, Layout};
-use ralph_orchestrator_core::trajectory::write_trajectories;
+use ralph_orchestrator_engine::trajectory::write_trajectories;
+use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Control, Limit, LimitChanges, LimitValue, State};
+use ralph_orchestrator_machine::{Control, Limit, LimitChanges, LimitValue, State};
 use serde_json::{Value, json};
 
 use crate::context::Context;

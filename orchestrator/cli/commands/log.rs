@@ -5,10 +5,10 @@ mod diff;
 mod follow;
 mod iteration;
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{JournalEntry, Layout, read_run};
-use ralph_orchestrator_core::trajectory::build_trajectory;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
+use ralph_orchestrator_engine::trajectory::build_trajectory;
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{JournalEntry, Layout, read_run};
 
 use crate::backlog::{item_name, usage_text};
 use crate::context::Context;

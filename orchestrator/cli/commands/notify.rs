@@ -1,6 +1,6 @@
 //! `notify`
 
-use ralph_orchestrator_core::engine::new_run_id;
+use ralph_orchestrator_engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
 

@@ -1,7 +1,7 @@
 //! `prompts`
 
 use ralph_orchestrator_config::{Prompts, Role};
-use ralph_orchestrator_core::engine::{built_in_prompt, find_role_prompt};
+use ralph_orchestrator_engine::{built_in_prompt, find_role_prompt};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;

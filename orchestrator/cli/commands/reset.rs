@@ -1,7 +1,7 @@
 //! `reset`
 
-use ralph_orchestrator_core::engine::remove_scratch_dirs;
-use ralph_orchestrator_core::store::{self, Disk, Layout};
+use ralph_orchestrator_engine::remove_scratch_dirs;
+use ralph_orchestrator_store::{self as store, Disk, Layout};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;

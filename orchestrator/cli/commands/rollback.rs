@@ -3,11 +3,11 @@
 use std::io;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::bookkeeping_paths;
-use ralph_orchestrator_core::store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
+use ralph_orchestrator_engine::bookkeeping_paths;
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
+use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
 use serde_json::json;
 
 use crate::block_on::block_on;

@@ -5,14 +5,14 @@ mod backlog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_driver::read_ledger;
+use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
-use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
-use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
-use ralph_orchestrator_core::workspace::own_outputs;
-use ralph_orchestrator_driver::read_ledger;
+use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
+use ralph_orchestrator_store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_workspace::own_outputs;
 use tokio::runtime::Handle;
 
 use crate::block_on::block_on;

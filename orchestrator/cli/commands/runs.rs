@@ -4,9 +4,9 @@ pub(crate) mod all_workspaces;
 mod prune;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::{State, StopReason};
-use ralph_orchestrator_core::store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
+use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
 use serde_json::{Value, json};
 
 use crate::backlog::item_name;

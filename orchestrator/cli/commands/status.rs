@@ -1,8 +1,8 @@
 //! `status`
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
-use ralph_orchestrator_core::store::StoredRun;
+use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
+use ralph_orchestrator_store::StoredRun;
 
 use super::rollback;
 use crate::backlog::{BacklogView, whole_state};

@@ -1,6 +1,6 @@
 //! `steer`
 
-use ralph_orchestrator_core::machine::Control;
+use ralph_orchestrator_machine::Control;
 
 use crate::context::Context;
 use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_core::store::{Holder, Layout, Owner, withdraw_control};
+use ralph_orchestrator_store::{Holder, Layout, Owner, withdraw_control};
 use rustix::process::test_kill_process;
 
 use crate::context::{self, Context};

@@ -5,9 +5,9 @@ mod receipt;
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::Redactor;
-use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::store::{Lock, StateError};
+use ralph_orchestrator_engine::Redactor;
+use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_store::{Lock, StateError};
 
 use crate::block_on::block_on;
 use crate::context::Context;

@@ -2,10 +2,10 @@
 
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
-use ralph_orchestrator_core::store::Lock;
+use ralph_orchestrator_store::Lock;
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;

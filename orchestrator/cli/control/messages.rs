@@ -1,7 +1,7 @@
 //! What is said of a control that was delivered, the same wherever it came from.
 
-use ralph_orchestrator_core::engine::RecordedControl;
-use ralph_orchestrator_core::machine::Control;
+use ralph_orchestrator_engine::RecordedControl;
+use ralph_orchestrator_machine::Control;
 
 use super::Delivery;
 use crate::error::CommandError;

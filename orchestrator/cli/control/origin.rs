@@ -1,9 +1,9 @@
 //! Who sends a control, and the id by which it takes effect once.
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::new_run_id;
-use ralph_orchestrator_core::machine::ControlOrigin;
-use ralph_orchestrator_core::store::{Layout, StateError, read_current_run};
+use ralph_orchestrator_engine::new_run_id;
+use ralph_orchestrator_machine::ControlOrigin;
+use ralph_orchestrator_store::{Layout, StateError, read_current_run};
 
 /// Characters of an id before those that a key decides: the time, the version and the variant.
 const TIME: usize = 20;

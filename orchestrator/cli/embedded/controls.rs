@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use ralph_orchestrator_core::machine::Control;
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_store::Layout;
 use tokio::sync::oneshot;
 
 use super::OrchestratorError;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use tokio::sync::mpsc;
 
 /// So much of what an agent reports waits to be read, in bytes.

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunEvent, Session, StopRequests, open,
 };
-use ralph_orchestrator_core::machine::{State, StopReason};
-use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
@@ -208,7 +208,7 @@ impl RunTask {
         plugins: &Plugins,
         policy: Option<&SandboxPolicy>,
         events: &EventSender,
-    ) -> Result<OpenOutcome, ralph_orchestrator_core::engine::EngineError> {
+    ) -> Result<OpenOutcome, ralph_orchestrator_engine::EngineError> {
         let Context { file, loaded, vars, .. } = &self.context;
         let RunOptions { once, restart, agent } = &self.options;
         // Its shims hold the locks of this run, and end with it.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ralph_orchestrator_core::engine::{ScratchDir, plain_environment, states_dir};
+use ralph_orchestrator_engine::{ScratchDir, plain_environment, states_dir};
 use ralph_orchestrator_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use tokio::runtime::Handle;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::{check_role_prompts, has_other_task};
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
+use ralph_orchestrator_git::WorktreeStart;
+use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
 };
-use ralph_orchestrator_git::WorktreeStart;
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::{Value, json};
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ralph_orchestrator_core::engine::{
-    RepositoryLocation, RunRepository, StoredWork, VersionControl,
-};
+use ralph_orchestrator_engine::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
 use ralph_orchestrator_git::{CommitPolicy, GitError, Repository, RunRef, SkipReason, SkippedFile};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ralph_orchestrator_core::engine::{Redactor, redactor_of_run};
-use ralph_orchestrator_core::store::{Disk, Layout, Rollbacks, StoredRun};
+use ralph_orchestrator_engine::{Redactor, redactor_of_run};
 use ralph_orchestrator_git::{CheckpointName, RepoPath, Repository, RunRef};
+use ralph_orchestrator_store::{Disk, Layout, Rollbacks, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_git::{Repository, WorktreeWork};
+use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
-use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;

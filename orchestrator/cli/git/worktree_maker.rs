@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
-use ralph_orchestrator_core::engine::{new_run_id, states_dir};
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::{new_run_id, states_dir};
+use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
+use ralph_orchestrator_store::{
     Disk, Layout, StateError, WorktreeLock, WorktreePaths, WorktreeRecord, lock_workspace,
 };
-use ralph_orchestrator_core::workspace::{PromptPlace, copy_if_other, is_same_content};
-use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
 use super::process::kept_folder;

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunEvent, RunObserver, Session, open,
 };
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::Disk;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::Disk;
-use ralph_orchestrator_core::workspace::state_dir_name_of_link;
+use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::read_if_exists;
+use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_supervisor::ProcessId;
+use ralph_orchestrator_workspace::state_dir_name_of_link;
 use serde::{Deserialize, Serialize};
 
 use super::transcript::TranscriptPosition;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_orchestrator_core::engine::states_dir;
-use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
+use ralph_orchestrator_store::Disk;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -5,11 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::{
-    CompletionPolicy, SetupReport, build_context, plain_environment,
-};
-use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::LaunchContext;
+use ralph_orchestrator_engine::registry::LaunchContext;
+use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
+use ralph_orchestrator_machine::ValidatorVerdict;
 
 use crate::block_on::block_on;
 use crate::context::Context;

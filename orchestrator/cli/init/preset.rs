@@ -5,7 +5,7 @@ mod demo;
 use std::path::Path;
 
 use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
-use ralph_orchestrator_core::engine::built_in_prompt;
+use ralph_orchestrator_engine::built_in_prompt;
 
 use super::agent::AgentChoice;
 use super::check::ProposedChecks;

@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::store::Disk;
-use ralph_orchestrator_core::workspace::state_dir_name;
+use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_workspace::state_dir_name;
 
 use crate::error::{CommandError, exit};
 use crate::output;

@@ -1,7 +1,7 @@
 //! Reports the work on a backlog, beside its runs.
 
-use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
+use ralph_orchestrator_machine::StopReason;
 
 use super::json::print_event;
 use super::text::{count, one_line};

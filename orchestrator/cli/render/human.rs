@@ -9,11 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, NearMiss, Verdict};
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::{
-    StopReason, ValidatorVerdict, is_unchecked, near_miss_reason,
-};
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
+use ralph_orchestrator_machine::{StopReason, ValidatorVerdict, is_unchecked, near_miss_reason};
+use ralph_orchestrator_store::Layout;
 
 use super::live::{LiveActivity, LiveLine};
 use super::summary;
@@ -21,6 +19,7 @@ use super::terminal::{fold, has_cursor, stderr_width};
 use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
 use crate::activity::Activity;
 use crate::{next_step, output};
+
 use iteration::stagnation;
 
 /// However much happens, the live line is drawn no more often.

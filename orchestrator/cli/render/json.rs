@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
+use ralph_orchestrator_machine::StopReason;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
-use ralph_orchestrator_core::machine::LimitChanges;
+use ralph_orchestrator_machine::LimitChanges;
 
 use super::terminal::{columns, fit};
 use super::text::{clock, one_line, short_duration, short_tokens, short_usd};

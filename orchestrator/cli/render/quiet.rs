@@ -1,7 +1,7 @@
 //! `run --quiet`: one line at the end.
 
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
+use ralph_orchestrator_machine::StopReason;
 
 use crate::activity::Activity;
 use crate::output;

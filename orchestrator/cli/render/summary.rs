@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use ralph_orchestrator_contract::{Usd, Verdict};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, RunSummary, ValidatorVerdict,
 };
-use ralph_orchestrator_core::store::{Layout, StoredRun, read_run};
+use ralph_orchestrator_store::{Layout, StoredRun, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
 use super::text::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, LimitValue,
     Trigger,
 };

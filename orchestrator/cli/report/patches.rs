@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_orchestrator_core::machine::IterationSummary;
+use ralph_orchestrator_machine::IterationSummary;
 use serde::Serialize;
 
 use crate::error::CommandError;

@@ -1,7 +1,7 @@
 //! The accepted evidence: its pictures, and what else there is.
 
 use data_encoding::BASE64;
-use ralph_orchestrator_core::machine::State;
+use ralph_orchestrator_machine::State;
 use ralph_orchestrator_safe_fs::read_if_exists;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! The current run of a state directory, as lists show it.
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::{Record, State, StopReason};
-use ralph_orchestrator_core::store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
+use ralph_orchestrator_machine::{Record, State, StopReason};
+use ralph_orchestrator_store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
 use serde_json::{Value, json};
 
 use crate::backlog::whole_state;

@@ -1,7 +1,7 @@
 //! What a run has used of its limits.
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Limit, LimitValue, State};
+use ralph_orchestrator_machine::{Limit, LimitValue, State};
 
 /// The limits on what a run may use, in the order of the documentation.
 pub(crate) const LIMITS: [Limit; 4] =

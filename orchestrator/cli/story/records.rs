@@ -1,11 +1,11 @@
 //! Formats records of the journal for people.
 
 use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, Usd, Verdict};
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     Changes, Control, ControlOrigin, LaunchDigests, Record, StopReason, ValidatorVerdict,
     is_unchecked,
 };
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{

@@ -1,7 +1,7 @@
 //! How a run stands, as a phase, a line and an object.
 
-use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, State, StopReason};
-use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
+use ralph_orchestrator_machine::{FrozenPolicy, Latch, State, StopReason};
+use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
 use crate::backlog::whole_state;

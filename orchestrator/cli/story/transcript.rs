@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use ralph_orchestrator_contract::Event;
-use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_store::Layout;
 
 use crate::output;
 use crate::render::text::{escape, one_line, tool_line};

@@ -5,8 +5,8 @@ use std::io::{self, BufRead as _, BufReader};
 
 use jiff::Timestamp;
 use ralph_orchestrator_contract::Event;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, RunReader};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{Layout, RunReader};
 use ralph_orchestrator_telemetry::{Span, Trace, TraceBuilder};
 use serde_json::Value;
 

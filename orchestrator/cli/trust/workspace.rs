@@ -1,6 +1,6 @@
 //! A copy of a run's workspace, which has taken its place: the run goes on in it once a person has accepted it.
 
-use ralph_orchestrator_core::engine::{ReplacedWorkspace, states_dir};
+use ralph_orchestrator_engine::{ReplacedWorkspace, states_dir};
 
 use super::Trust;
 use crate::context::Context;

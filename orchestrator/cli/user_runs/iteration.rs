@@ -6,8 +6,8 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::Event;
-use ralph_orchestrator_core::store::RunReader;
 use ralph_orchestrator_git::Diff;
+use ralph_orchestrator_store::RunReader;
 
 use super::LocatedRun;
 use crate::block_on::block_on;

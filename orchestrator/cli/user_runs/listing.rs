@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::store::{Holder, Lock, StateDir};
+use ralph_orchestrator_store::{Holder, Lock, StateDir};
 use serde_json::Value;
 
 use crate::story::current_run::{CurrentRun, CurrentRunReader};

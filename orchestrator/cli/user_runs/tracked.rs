@@ -1,8 +1,8 @@
 //! A run whose journal is read once: later only what was appended.
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::{Record, RunSummary};
-use ralph_orchestrator_core::store::{JournalEntry, Lock, RunReader};
+use ralph_orchestrator_machine::{Record, RunSummary};
+use ralph_orchestrator_store::{JournalEntry, Lock, RunReader};
 
 use super::LocatedRun;
 use crate::run_selection::SelectedRun;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::machine::{
+use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, Latch, Limit, LimitValue, RunSummary, State, StopReason,
     ValidatorVerdict,
 };

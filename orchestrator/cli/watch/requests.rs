@@ -1,6 +1,6 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
-use ralph_orchestrator_core::machine::Control;
+use ralph_orchestrator_machine::Control;
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
 use crate::commands::limits::LimitsArgs;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::JournalEntry;
 use ralph_orchestrator_watch::{StoryLine, Tone};
 
 use crate::render::text::{escape, local_clock};

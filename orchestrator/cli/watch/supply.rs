@@ -6,7 +6,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_core::store::StateDir;
+use ralph_orchestrator_store::StateDir;
 use ralph_orchestrator_watch::{Request, RunFacts, RunListItem, Update};
 
 use super::facts::{facts, phase_of, unreadable};

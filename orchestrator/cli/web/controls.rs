@@ -1,7 +1,7 @@
 //! The controls that the page and programs send.
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Control, LimitChanges};
+use ralph_orchestrator_machine::{Control, LimitChanges};
 use ralph_orchestrator_web::{Connection, SourceError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

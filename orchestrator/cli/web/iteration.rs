@@ -2,8 +2,8 @@
 
 use std::io;
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::RunReader;
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_web::SourceError;
 use serde_json::{Value, json};
 

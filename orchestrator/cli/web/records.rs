@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ralph_orchestrator_core::store::{JournalEntry, RunReader};
+use ralph_orchestrator_store::{JournalEntry, RunReader};
 use ralph_orchestrator_web::{RecordEvent, RecordStream, SourceError, StartAt};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A run as the interface shows it.
 
-use ralph_orchestrator_core::machine::{IterationSummary, RunSummary};
+use ralph_orchestrator_machine::{IterationSummary, RunSummary};
 use ralph_orchestrator_web::SourceError;
 use serde_json::{Value, json};
 

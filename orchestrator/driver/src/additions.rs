@@ -5,7 +5,7 @@
 //! is never taken for the agent's.
 
 use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, NewItem};
-use ralph_orchestrator_core::store::{Disk, Layout, SeriesFiles, SeriesLock, StateError};
+use ralph_orchestrator_store::{Disk, Layout, SeriesFiles, SeriesLock, StateError};
 
 use crate::error::DriverError;
 use crate::iteration_guard::read_base;

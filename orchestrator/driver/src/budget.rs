@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_contract::{Tokens, Usd};
-use ralph_orchestrator_core::machine::{State, StopReason};
+use ralph_orchestrator_machine::{State, StopReason};
+use serde::{Deserialize, Serialize};
 
 /// What runs have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use ralph_orchestrator_backlog::{
     BacklogItem, BacklogSnapshot, ItemPlacement, ItemStatus, NextItem,
 };
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_machine::StopReason;
 
 use crate::budget::exceeded;
 use crate::driver::{BacklogDriver, Stop};

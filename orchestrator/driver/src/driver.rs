@@ -7,9 +7,9 @@ use ralph_orchestrator_backlog::{
     NextItem,
 };
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_core::engine::{GuardedPhase, PhaseGuard as _, RunObserver, RunPart};
-use ralph_orchestrator_core::machine::{Control, ReceivedControl, State, StopReason};
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, RunObserver, RunPart};
+use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
+use ralph_orchestrator_store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
 };
 

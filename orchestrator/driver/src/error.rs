@@ -1,8 +1,8 @@
 //! What keeps a backlog from being worked.
 
 use ralph_orchestrator_backlog::BacklogError;
-use ralph_orchestrator_core::engine::EngineError;
-use ralph_orchestrator_core::store::StateError;
+use ralph_orchestrator_engine::EngineError;
+use ralph_orchestrator_store::StateError;
 
 /// Why a backlog cannot be worked.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! What observers see of the work on a backlog.
 
-use serde::Serialize;
-
 use ralph_orchestrator_backlog::{ItemCounts, ItemPlacement};
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_machine::StopReason;
+use serde::Serialize;
 
 use crate::budget::RunUsage;
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-
 use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_core::engine::{RunObserver, RunPart};
-use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
+use ralph_orchestrator_engine::{RunObserver, RunPart};
+use ralph_orchestrator_machine::{IterationOutcome, State, StopReason};
 
 use crate::detector::ItemClaim;
 use crate::error::DriverError;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, ItemStatus};
-use ralph_orchestrator_core::engine::RunPart;
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_engine::RunPart;
+use ralph_orchestrator_machine::StopReason;
 
 use crate::budget::{RunUsage, exceeded, remaining};
 use crate::driver::{BacklogDriver, BacklogEnd, DriverSetup, Stop};

@@ -5,15 +5,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
-
 use ralph_orchestrator_backlog::{
     Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
 };
-use ralph_orchestrator_core::engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::{Note, Record};
-use ralph_orchestrator_core::store::{Series, SeriesFiles};
+use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
+use ralph_orchestrator_machine::{Note, Record};
+use ralph_orchestrator_store::{Series, SeriesFiles};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::additions::take_additions;
 use crate::error::DriverError;

@@ -1,11 +1,11 @@
 //! The fold of what the driver has recorded.
 
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::{Layout, StateError, read_series};
 use serde::Serialize;
 
 use crate::budget::RunUsage;
 use crate::record::SeriesRecord;
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::{Layout, StateError, read_series};
 
 /// Which item is which run, and what was used, since the work on the backlog began.
 #[derive(Clone, Debug, Default, PartialEq)]

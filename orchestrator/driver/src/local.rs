@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
-
 use ralph_orchestrator_backlog::BacklogItem;
-use ralph_orchestrator_core::engine::{OpenOutcome, RunObserver, Session, StopRequests};
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_engine::{OpenOutcome, RunObserver, Session, StopRequests};
+use ralph_orchestrator_machine::StopReason;
+use tokio::sync::watch;
 
 use crate::error::DriverError;
 use crate::executor::{Executor, RunOrder, RunReport, Submission};

@@ -3,7 +3,7 @@
 use ralph_orchestrator_backlog::{
     AgentCompletions, Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
 };
-use ralph_orchestrator_core::store::{Disk, Layout, SeriesFiles};
+use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
 
 use crate::error::DriverError;
 use crate::iteration_guard::read_base;

@@ -1,11 +1,11 @@
 //! What the driver records beside the runs. Its state is the fold of these.
 
+use ralph_orchestrator_backlog::{GuardFinding, ItemStatus};
+use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_store::JournalRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::RunUsage;
-use ralph_orchestrator_backlog::{GuardFinding, ItemStatus};
-use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::store::JournalRecord;
 
 /// One fact about the work on a backlog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::workspace::ProgramDigests;
 use ralph_orchestrator_safe_fs::read_if_exists;
+use ralph_orchestrator_workspace::ProgramDigests;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use ralph_orchestrator_config::NoticeTopic;
 use ralph_orchestrator_contract::{Usage, Usd};
-use ralph_orchestrator_core::machine::{IterationOutcome, Record, StopReason, is_unchecked};
+use ralph_orchestrator_machine::{IterationOutcome, Record, StopReason, is_unchecked};
 use serde::Serialize;
 
 /// The longest text of others in a notice, in characters.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, list_runs, read_run};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{Layout, list_runs, read_run};
 use tokio::sync::watch;
 
 use crate::deliveries::Deliveries;

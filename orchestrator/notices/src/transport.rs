@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ralph_orchestrator_config::NotifyKind;
-use ralph_orchestrator_core::engine::ScratchDir;
+use ralph_orchestrator_engine::ScratchDir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, Output, Spec, Supervisor, find_program, harmless_line,

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_contract::{Event, Verdict};
-use ralph_orchestrator_core::machine::{
-    Control, IterationOutcome, Record, RunStarted, ValidatorVerdict,
-};
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_machine::{Control, IterationOutcome, Record, RunStarted, ValidatorVerdict};
+use ralph_orchestrator_store::JournalEntry;
 use serde_json::{Value, json};
 
 use crate::otlp::{self, RequestSize};

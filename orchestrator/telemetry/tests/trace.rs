@@ -15,8 +15,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span as WireSpan;
 use proptest::prelude::*;
 use ralph_orchestrator_contract::Event;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::JournalEntry;
 use ralph_orchestrator_telemetry::{RequestSize, Span, Trace, TraceBuilder};
 use serde_json::{Value, json};
 

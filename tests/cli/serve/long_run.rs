@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Usage, Usd};
-use ralph_orchestrator_core::machine::{IterationOutcome, Record, Trigger};
-use ralph_orchestrator_core::store::{Layout, Store};
+use ralph_orchestrator_machine::{IterationOutcome, Record, Trigger};
+use ralph_orchestrator_store::{Layout, Store};
 use serde_json::json;
 
 use super::Server;

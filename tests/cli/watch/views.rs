@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, Store};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{Layout, Store};
 
 use super::{TERM, snapshot_views, watch};
 use crate::environment::{TestEnvironment, alive, eventually};

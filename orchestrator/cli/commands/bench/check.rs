@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::task::{
 };
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig, TaskSetup};
-use ralph_orchestrator_core::engine::plain_environment;
+use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
 };

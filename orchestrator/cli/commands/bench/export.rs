@@ -9,8 +9,8 @@ use ralph_orchestrator_bench::report::harbor::{
 };
 use ralph_orchestrator_bench::task::sha256_of;
 use ralph_orchestrator_bench::trial::TrialRecord;
-use ralph_orchestrator_core::store::{Layout, read_current_run};
-use ralph_orchestrator_core::trajectory::write_trajectories;
+use ralph_orchestrator_engine::trajectory::write_trajectories;
+use ralph_orchestrator_store::{Layout, read_current_run};
 
 use super::report::summary;
 use super::run::{explain, setup_of};
@@ -106,10 +106,7 @@ fn find_files(attempt: &Path, scratch: &Path) -> TrialFiles {
     found
 }
 
-fn write_run(
-    layout: &Layout,
-    scratch: &Path,
-) -> Result<(), ralph_orchestrator_core::store::StateError> {
+fn write_run(layout: &Layout, scratch: &Path) -> Result<(), ralph_orchestrator_store::StateError> {
     let mut entries = Vec::new();
     let Some(run) = read_current_run(layout, |entry| entries.push(entry.clone()))? else {
         return Ok(());

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
 use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
-use ralph_orchestrator_core::engine::is_as_recorded;
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Layout, StoredRun, read_run_config};
+use ralph_orchestrator_engine::is_as_recorded;
 use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
 use serde_json::json;
 
 use super::check;

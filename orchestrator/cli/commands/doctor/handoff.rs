@@ -1,7 +1,7 @@
 //! What hands an iteration off to the next: the agent, its context, or time.
 
 use ralph_orchestrator_config::{Handoff, duration_text};
-use ralph_orchestrator_core::engine::ConfiguredAgent;
+use ralph_orchestrator_engine::ConfiguredAgent;
 
 use super::{Finding, Severity};
 

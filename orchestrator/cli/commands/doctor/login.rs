@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::ConfiguredAgent;
+use ralph_orchestrator_engine::ConfiguredAgent;
 use serde_json::Value;
 
 use crate::context::Context;

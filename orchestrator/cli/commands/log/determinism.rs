@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_core::machine::{Record, RunSummary, TreeChange};
-use ralph_orchestrator_core::store::JournalEntry;
+use ralph_orchestrator_machine::{Record, RunSummary, TreeChange};
+use ralph_orchestrator_store::JournalEntry;
 use serde::Serialize;
 
 use crate::output;

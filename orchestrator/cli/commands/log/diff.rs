@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{JournalEntry, Layout};
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{JournalEntry, Layout};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_driver::read_ledger;
+use ralph_orchestrator_machine::Record;
+use ralph_orchestrator_store::{
     JournalEntry, Layout, Lock, RunReader, SeriesLock, StoredRun, read_current_run, read_run,
 };
-use ralph_orchestrator_driver::read_ledger;
 
 use super::iteration::{IterationPrinter, is_over};
 use crate::commands::log::LogArgs;

@@ -1,7 +1,7 @@
 //! `log N`: what an iteration was given, what its agent said and did, and what became of it.
 
-use ralph_orchestrator_core::machine::{Latch, LaunchDigests, Record, State};
-use ralph_orchestrator_core::store::{JournalEntry, Layout};
+use ralph_orchestrator_machine::{Latch, LaunchDigests, Record, State};
+use ralph_orchestrator_store::{JournalEntry, Layout};
 use serde_json::json;
 
 use crate::error::CommandError;

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
-use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
-use ralph_orchestrator_core::machine::{State, StopReason};
-use ralph_orchestrator_core::store::{Disk, Layout};
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
     LocalExecutor, RunOpener, RunOrder,
 };
+use ralph_orchestrator_engine::{EngineError, OpenOutcome, Request, Session, open};
+use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_store::{Disk, Layout};
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{advice, guard_rules, pass_over, require};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_config::parse_duration;
-use ralph_orchestrator_core::store::{
+use ralph_orchestrator_store::{
     Disk, EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
 };
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Prints what people ask of the run.
 
-use ralph_orchestrator_core::engine::RunEvent;
-use ralph_orchestrator_core::machine::Control;
+use ralph_orchestrator_engine::RunEvent;
+use ralph_orchestrator_machine::Control;
 
 use super::{HumanReporter, ReporterState, YELLOW};
 use crate::render::live::LiveActivity;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Event, Usage, Usd};
-use ralph_orchestrator_core::engine::RunEvent;
-use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
+use ralph_orchestrator_engine::RunEvent;
+use ralph_orchestrator_machine::{Changes, IterationOutcome};
 
 use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
 use crate::output;

@@ -1,0 +1,205 @@
+//! Takes in what people ask of the run, at every moment of it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_orchestrator_machine::{Control, Effect, Input, ReceivedControl};
+use ralph_orchestrator_store::{InboxContents, InboxReader, StateError};
+use ralph_orchestrator_workspace::PromptWatch;
+use tokio::time::Instant;
+
+use super::clock::{LONGEST_SLEEP_MS, unix_ms};
+use super::error::EngineError;
+use super::iteration_watch::IterationWatch;
+use super::session::Session;
+use super::stop::stop_requested;
+
+/// The shortest time between two readings of the inbox, however often it changes.
+const PACE: Duration = Duration::from_millis(50);
+/// How many files that are no message are named in one start of the orchestrator.
+const MOST_WARNINGS: usize = 8;
+
+/// The inbox of the run, from the engine's side.
+pub(super) struct ControlInbox {
+    /// `None` until the run begins, and while a wait has it.
+    watch: Option<InboxWatch>,
+    reader: InboxReader,
+    /// When this start of the orchestrator began, in milliseconds since the Unix epoch.
+    began_ms: u64,
+    warnings: usize,
+    has_failed: bool,
+}
+
+/// Notices that the inbox has changed.
+pub(super) struct InboxWatch {
+    watch: PromptWatch,
+    next: Instant,
+}
+
+impl ControlInbox {
+    pub(super) fn new() -> Self {
+        Self {
+            watch: None,
+            reader: InboxReader::default(),
+            began_ms: unix_ms(),
+            warnings: 0,
+            has_failed: false,
+        }
+    }
+}
+
+impl InboxWatch {
+    fn new(inbox: &Path) -> Self {
+        Self { watch: PromptWatch::new(inbox), next: Instant::now() }
+    }
+
+    /// Resolves when the inbox may have changed, and not too often. Nothing is lost if the future is dropped.
+    pub(super) async fn changed(&mut self) {
+        tokio::time::sleep_until(self.next).await;
+        self.watch.changed().await;
+        self.next = Instant::now() + PACE;
+    }
+}
+
+impl Session {
+    /// Lends the watch of the inbox to something that waits.
+    pub(super) fn lend_inbox_watch(&mut self) -> InboxWatch {
+        let inbox = self.layout().inbox();
+        self.inbox.watch.take().unwrap_or_else(|| InboxWatch::new(&inbox))
+    }
+
+    pub(super) fn return_inbox_watch(&mut self, watch: InboxWatch) {
+        self.inbox.watch = Some(watch);
+    }
+
+    /// Records what people ask of the run, then removes their messages. Returns the other effects.
+    pub(super) fn take_controls(&mut self) -> Result<Vec<Effect>, EngineError> {
+        if self.state.started.is_none() || self.state.completion().is_some() {
+            return Ok(Vec::new());
+        }
+        let mut effects = Vec::new();
+        loop {
+            let InboxContents { controls, unusable, unreadable, has_more } =
+                match self.store.read_inbox(&self.run, &mut self.inbox.reader) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        // The run goes on without it.
+                        self.warn_of_failure(&error)?;
+                        return Ok(effects);
+                    }
+                };
+            let mut is_done = true;
+            for control in controls {
+                is_done &= self.take_control(control, &mut effects)?;
+            }
+            for (name, why) in unusable {
+                self.discard_message(&name, &why)?;
+            }
+            if let Some(error) = unreadable {
+                self.warn_of_failure(&error)?;
+            }
+            // What is neither taken nor ignored would be read again at once.
+            if !has_more || !is_done {
+                return Ok(effects);
+            }
+        }
+    }
+
+    /// Returns whether the control need not be read again.
+    fn take_control(
+        &mut self,
+        received: ReceivedControl,
+        effects: &mut Vec<Effect>,
+    ) -> Result<bool, EngineError> {
+        let id = received.origin.id.clone();
+        // Who asked an earlier start to stop does not mean this one.
+        let is_obsolete =
+            received.control == Control::Stop && received.origin.sent_ms < self.inbox.began_ms;
+        if !is_obsolete && !self.state.controls.received.contains(&id) {
+            effects.extend(self.advance(Input::Control(received))?);
+        }
+        // What is not recorded is not lost: it stays where it is.
+        if !is_obsolete && !self.state.controls.received.contains(&id) {
+            return Ok(false);
+        }
+        if let Err(error) = self.store.remove_read_message(&id, &mut self.inbox.reader) {
+            self.warn_of_failure(&error)?;
+        }
+        Ok(true)
+    }
+
+    /// Warns that the inbox cannot be read or written, once in each start.
+    fn warn_of_failure(&mut self, error: &StateError) -> Result<(), EngineError> {
+        if std::mem::replace(&mut self.inbox.has_failed, true) {
+            return Ok(());
+        }
+        self.advance(Input::Warning(format!("messages to the run: {error}"))).map(drop)
+    }
+
+    /// Removes a file that is no message for this run, and names it in a warning.
+    fn discard_message(&mut self, name: &OsStr, why: &str) -> Result<(), EngineError> {
+        let removed = self.store.discard_from_inbox(name, &mut self.inbox.reader);
+        self.inbox.warnings = self.inbox.warnings.saturating_add(1);
+        let shown: String = name.to_string_lossy().chars().take(80).collect();
+        let becomes = match removed {
+            Ok(()) => "discarded",
+            Err(_) => "ignored, since it cannot be removed",
+        };
+        let message = match self.inbox.warnings {
+            ..=MOST_WARNINGS => format!("the message {shown} in the inbox was {becomes}: {why}"),
+            many if many == MOST_WARNINGS + 1 => {
+                "more files in the inbox that are no messages are discarded without a word".into()
+            }
+            _ => return Ok(()),
+        };
+        self.advance(Input::Warning(message)).map(drop)
+    }
+
+    /// The same while the agent runs. The only effect is to cancel the agent.
+    pub(super) fn take_controls_in_iteration(
+        &mut self,
+        watch: &IterationWatch,
+    ) -> Result<(), EngineError> {
+        for effect in self.take_controls()? {
+            if let Effect::Cancel(reason) = effect {
+                watch.end(reason);
+            }
+        }
+        self.offer_guidance(watch);
+        Ok(())
+    }
+
+    /// Whether a wait has to end because of what people asked for.
+    pub(super) fn is_wait_obsolete(&self) -> bool {
+        self.state.process.stop_requested
+            || self.state.is_pause_requested()
+            || self.state.is_out_of_budget()
+    }
+
+    /// Waits until the pause of the run ends, without using up its runtime.
+    pub(super) async fn hold(&mut self) -> Result<Vec<Input>, EngineError> {
+        self.clock.halt();
+        let mut inbox = self.lend_inbox_watch();
+        let result = loop {
+            if let Err(error) = self.take_controls() {
+                break Err(error);
+            }
+            if *self.stop.borrow() > 0 {
+                break Ok(vec![Input::Signal, Input::HoldFinished]);
+            }
+            let is_stopped = self.state.process.stop_requested || self.state.is_out_of_budget();
+            if is_stopped || !self.state.is_pause_requested() {
+                break Ok(vec![Input::HoldFinished]);
+            }
+            tokio::select! {
+                () = stop_requested(&mut self.stop, 1) => {}
+                () = inbox.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
+            }
+        };
+        self.return_inbox_watch(inbox);
+        self.clock.run();
+        result
+    }
+}

@@ -1,0 +1,106 @@
+//! Asking the detectors.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ralph_orchestrator_contract::{Claim, CompletionDetector, DetectorInput, Findings, NearMiss};
+
+use super::blocking::blocking;
+use super::session::Session;
+
+/// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
+const SHORT_PROMPT: usize = 64 * 1024;
+/// Most claims and near misses that are taken from one inspection.
+const MOST_FINDINGS: usize = 32;
+/// The longest text of a claim, and of the parts of a near miss, in bytes.
+pub(super) const LONGEST_CLAIM: usize = 8 * 1024;
+const LONGEST_MISS: usize = 2 * 1024;
+
+/// The input of the detectors, owned, so that they can run concurrently.
+pub(super) struct InspectionTask {
+    detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
+    workspace: PathBuf,
+    prompt_path: Option<PathBuf>,
+    prompt: String,
+    final_text: Option<String>,
+    /// What the agent was given whose final message it is.
+    given: Option<String>,
+}
+
+impl Session {
+    /// Returns the task of searching the prompt and the final message for claims.
+    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
+        InspectionTask {
+            detectors: Arc::clone(&self.policy.detectors),
+            workspace: self.workspace.clone(),
+            prompt_path: self.prompt.path().map(ToOwned::to_owned),
+            prompt,
+            given: final_text.as_ref().and(self.sent_prompt.clone()),
+            final_text,
+        }
+    }
+}
+
+impl InspectionTask {
+    /// Returns what all detectors find.
+    pub(super) async fn run(self) -> Findings {
+        let is_short = self.prompt.len() <= SHORT_PROMPT;
+        let find = async move {
+            let prompt_path = self.prompt_path.as_deref();
+            let view = DetectorInput {
+                workspace: &self.workspace,
+                prompt_path,
+                // Text in the configuration is the user's: no agent can have put a claim there.
+                prompt: prompt_path.map(|_| self.prompt.as_str()),
+                final_text: self.final_text.as_deref(),
+                given: self.given.as_deref(),
+            };
+            let mut all = Findings::default();
+            for detector in self.detectors.iter() {
+                let found = detector.inspect(view).await;
+                let named = |claim| named(claim, detector.name());
+                let claims = found.claims.into_iter().take(MOST_FINDINGS);
+                all.claims.extend(claims.map(named).map(bounded));
+                let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
+                all.near_misses.extend(misses.map(bounded_miss));
+                all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
+            }
+            all
+        };
+        if is_short {
+            return find.await;
+        }
+        let runtime = tokio::runtime::Handle::current();
+        blocking(move || runtime.block_on(find)).await.unwrap_or_else(|error| Findings {
+            warnings: vec![format!("looking for claims failed: {error}")],
+            ..Findings::default()
+        })
+    }
+}
+
+/// Returns the claim with the name of its detector, if the detector left it out.
+pub(super) fn named(mut claim: Claim, detector: &str) -> Claim {
+    if claim.detector.is_empty() {
+        detector.clone_into(&mut claim.detector);
+    }
+    claim
+}
+
+/// Returns the claim with its text cut to the longest that is stored.
+pub(super) fn bounded(mut claim: Claim) -> Claim {
+    cut(&mut claim.text, LONGEST_CLAIM);
+    claim
+}
+
+fn bounded_miss(mut miss: NearMiss) -> NearMiss {
+    cut(&mut miss.text, LONGEST_MISS);
+    cut(&mut miss.hint, LONGEST_MISS);
+    miss
+}
+
+/// Cuts a text to at most so many bytes.
+pub(super) fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+    }
+}

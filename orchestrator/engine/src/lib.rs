@@ -1,0 +1,110 @@
+//! Drives a run: performs what the state machine decides, and feeds what comes of it.
+//!
+//! [`open`] checks a configuration, takes the lock and decides whether a run begins or is resumed; [`Session::drive`]
+//! performs the effects of the [machine](ralph_orchestrator_machine) until the run ends. Knows no adapter, no detector, no
+//! validator and no terminal: those come in through the traits of `ralph-orchestrator-contract` and through [`registry`].
+
+mod agent_inputs;
+mod agent_message;
+mod agent_setup;
+mod agents;
+mod allowance;
+mod announce;
+mod attached;
+mod blocking;
+mod bytecode;
+mod cancel;
+mod clock;
+mod completion_phrases;
+mod construction;
+mod controls;
+mod environment;
+mod error;
+mod event_loop;
+mod evidence_check;
+mod execution;
+mod existing_run;
+mod feedback;
+mod fingerprint;
+mod guidance;
+mod idle;
+mod in_session_validation;
+mod initializer;
+mod inspect;
+mod instructions;
+mod iteration;
+mod iteration_files;
+mod iteration_watch;
+mod location;
+mod memory;
+mod observation;
+mod observe;
+mod open;
+mod paths;
+mod pending_records;
+mod phase_guard;
+mod pinned_paths;
+mod prices;
+mod processes;
+mod prompt;
+mod protected_globs;
+mod protection;
+mod record_control;
+mod redact;
+pub mod registry;
+mod relocated;
+mod renew;
+mod replaced_workspace;
+mod resumed_run;
+mod role_prompts;
+mod run_event;
+mod saving;
+mod scratch;
+mod secret_files;
+mod session;
+mod session_builder;
+mod setup;
+mod setup_builder;
+mod sink;
+mod stop;
+mod stored_runs;
+mod survivors;
+mod token_bucket;
+mod trace;
+pub mod trajectory;
+mod transcript;
+mod validate;
+mod validation_policy;
+mod validation_task;
+mod validator_changes;
+mod version_control;
+mod wait;
+mod work_places;
+pub mod workspace_setup;
+
+pub use agent_setup::ConfiguredAgent;
+pub use construction::{build_context, plain_environment};
+pub use error::EngineError;
+pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
+pub use paths::{state_layout, states_dir, verify_owner};
+pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
+pub use processes::{NoProcesses, Processes};
+pub use record_control::{RecordedControl, record_control};
+pub use redact::Redactor;
+pub use replaced_workspace::ReplacedWorkspace;
+pub use role_prompts::{
+    FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
+};
+pub use run_event::{RunEvent, RunObserver};
+pub use scratch::{ScratchDir, remove_scratch_dirs};
+pub use session::{DryRun, Finished, Session, SetupPlan};
+pub use setup::{SetupFinding, SetupReport};
+pub use setup_builder::build_workspace_setup;
+pub use stop::StopRequests;
+pub use stored_runs::{
+    find_completed, has_other_task, is_as_recorded, new_run_id, redactor_of_run,
+};
+pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
+pub use version_control::{
+    NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,
+};

@@ -1,0 +1,233 @@
+//! Where a run takes place: its workspace and its prompt, distinguished from whatever replaces them.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, real_path, unescape};
+use ralph_orchestrator_store::{Disk, identity_of, lock_workspace, state_dirs_of};
+use ralph_orchestrator_workspace::{
+    FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
+};
+
+use super::error::EngineError;
+use super::paths::states_dir;
+use super::prompt::PromptSource;
+use super::session::Session;
+
+/// The file that says where the path in the configuration leads, where that is another one.
+const LEADS_TO: &str = "workspace";
+/// Longer than any path.
+const LONGEST_PATH: usize = 64 * 1024;
+
+impl Session {
+    /// Recreates a deleted workspace as an empty folder; refuses anything else in its place.
+    pub(super) fn recreate_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
+        match self.held.verify() {
+            Ok(()) => Ok(Vec::new()),
+            Err(WorkspaceError::Gone { .. }) => {
+                self.held = self.held.recreate()?;
+                let root = self.layout().root().to_owned();
+                let states = root.parent().unwrap_or(&root);
+                let occupied = lock_workspace(self.store.disk(), self.held.folder(), states)?;
+                drop(std::mem::replace(&mut self.occupied, occupied));
+                let path = self.workspace.display();
+                Ok(vec![
+                    Input::WorkspaceMade(file_pin(self.held.id())),
+                    Input::Warning(format!("{path} was deleted; it was made again, empty")),
+                ])
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns what is recorded of the workspace and the prompt.
+pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {
+    PathIdentities {
+        workspace: Some(file_pin(workspace.id())),
+        prompt: prompt.place().map(prompt_pin),
+        role_prompts: prompt.role_places().map(prompt_pin).collect(),
+        boot: boot(),
+        machine: machine(),
+    }
+}
+
+fn prompt_pin(place: &PromptPlace) -> PromptIdentity {
+    PromptIdentity {
+        configured: escape(place.configured()),
+        file: escape(place.file()),
+        shared: place.shared().map(file_pin),
+    }
+}
+
+pub(super) const fn file_pin(id: FileId) -> FileIdentity {
+    FileIdentity { device: id.device, inode: id.inode }
+}
+
+/// Refuses a folder that is not the one in which the run began.
+pub(super) fn compare(
+    pins: &PathIdentities,
+    workspace: &WorkspaceHandle,
+) -> Result<(), WorkspaceError> {
+    let Some(pin) = pins.workspace else { return Ok(()) };
+    let is_elsewhere = !pins.machine.is_empty() && pins.machine != machine();
+    if is_elsewhere || is_same_folder(pins, pin, file_pin(workspace.id())) {
+        return Ok(());
+    }
+    Err(WorkspaceError::Other { path: workspace.path().to_owned() })
+}
+
+/// Whether the run began in this folder, wherever it has been moved since.
+pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
+    let (Some(pin), Some(now)) = (pins.workspace, identity_of(folder)) else { return false };
+    is_same_folder(pins, pin, now)
+}
+
+fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {
+    // Devices are numbered anew when the machine starts.
+    pin.inode == now.inode && (pin.device == now.device || pins.boot != boot())
+}
+
+/// Returns the recorded place of the prompt, unless the configuration names another one now.
+pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Option<PromptPlace> {
+    let mut recorded = pins.prompt.iter().chain(&pins.role_prompts);
+    let pin =
+        recorded.find(|pin| unescape(&pin.configured).is_some_and(|path| path == configured))?;
+    let shared = pin.shared.map(|pin| FileId { device: pin.device, inode: pin.inode });
+    Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
+}
+
+/// Returns a note if the configuration names another prompt than when the run began in the workspace `before`.
+pub(super) fn other_prompt(
+    pins: &PathIdentities,
+    prompt: &PromptSource,
+    before: &Path,
+    workspace: &Path,
+) -> Option<String> {
+    let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
+    let pinned = unescape(&pin.configured)?;
+    let is_moved = || {
+        let inside = pinned.strip_prefix(before).ok();
+        inside.is_some() && inside == path.strip_prefix(workspace).ok()
+    };
+    (pinned != path && !is_moved()).then(|| {
+        format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
+    })
+}
+
+/// Returns the id of the machine's boot; empty where the system has none.
+fn boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Returns the id of the machine; empty where the system has none.
+fn machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// The paths to the workspace: where the path in the configuration leads, and where it would lead if one
+/// of the links in it were none.
+pub(super) struct WorkspacePaths {
+    /// As configured.
+    configured: PathBuf,
+    /// Without links.
+    real: PathBuf,
+    /// The folder of all states; none if the configuration names the state's folder, which belongs to
+    /// one workspace.
+    states: Option<PathBuf>,
+}
+
+impl WorkspacePaths {
+    pub(super) fn new(loaded: &LoadedConfig, state_home: &Path) -> Self {
+        let default = loaded.config.state.dir.is_none();
+        let configured = loaded.configured_workspace();
+        Self {
+            configured: configured.to_owned(),
+            real: real_path(configured),
+            states: default.then(|| states_dir(state_home)),
+        }
+    }
+
+    /// Returns whether a run of any configuration began while this was where its path led.
+    fn has_run(&self, path: &Path) -> bool {
+        let found = self.states.iter().flat_map(|states| state_dirs_of(states, path));
+        found.into_iter().any(|state| state.layout.latch().exists())
+    }
+
+    /// Returns each path, with the folder that stores where it led: the same for all configurations.
+    fn all(&self) -> Vec<(PathBuf, PathBuf)> {
+        let Some(states) = &self.states else { return Vec::new() };
+        // Usually there is no link.
+        let ancestors = self.configured.ancestors().take(if self.configured == self.real {
+            0
+        } else {
+            usize::MAX
+        });
+        let mut paths: Vec<PathBuf> = ancestors
+            .filter_map(|ancestor| {
+                let rest = self.configured.strip_prefix(ancestor).ok()?;
+                let real = ancestor.canonicalize().ok()?;
+                Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+            })
+            .chain([self.real.clone()])
+            .collect();
+        paths.sort();
+        paths.dedup();
+        let with_state = |path: PathBuf| (states.join(state_dir_name_of_link(&path)), path);
+        paths.into_iter().map(with_state).map(|(state, path)| (path, state)).collect()
+    }
+
+    /// Refuses a path that led elsewhere when a run began.
+    ///
+    /// # Errors
+    /// A run began where the path led then.
+    pub(super) fn verify(&self) -> Result<(), WorkspaceError> {
+        for (path, state) in self.all() {
+            let before = match leads_to(&state) {
+                Some(before) => before,
+                None if path != self.real && self.has_run(&path) => path,
+                None => continue,
+            };
+            if before != self.real {
+                return Err(WorkspaceError::Replaced {
+                    path: self.configured.clone(),
+                    found: format!(
+                        "{}, where it leads now instead of {},",
+                        self.real.display(),
+                        before.display()
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores where the path leads, for the next start.
+    pub(super) fn store(&self, disk: &Disk) -> Result<(), EngineError> {
+        for (path, state) in self.all() {
+            let before = leads_to(&state);
+            if before.as_ref() == Some(&self.real) && path != self.real {
+                continue;
+            }
+            let pointer = state.join(LEADS_TO);
+            if path == self.real {
+                if before.is_some() {
+                    disk.remove_private(&pointer)?;
+                }
+            } else if path == self.configured || before.is_some() || self.has_run(&path) {
+                disk.create_dir(&state)?;
+                disk.write_private(&pointer, escape(&self.real).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns where the path led whose state would be in this folder.
+fn leads_to(state: &Path) -> Option<PathBuf> {
+    let bytes = read_file(&state.join(LEADS_TO), LONGEST_PATH, SymlinkPolicy::Follow).ok()?;
+    unescape(std::str::from_utf8(&bytes).ok()?)
+}

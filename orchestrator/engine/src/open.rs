@@ -1,0 +1,511 @@
+//! From a configuration to a run that can begin or be resumed: the same way for both.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_store::{
+    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
+};
+use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
+
+use super::agents::AgentPool;
+use super::construction::{build_agent_context, build_context};
+use super::error::EngineError;
+use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
+use super::location::{self, WorkspacePaths};
+use super::memory::RunMemory;
+use super::paths::{state_layout, state_owner, states_dir, verify_owner};
+use super::phase_guard::PhaseGuard;
+use super::processes::Processes;
+use super::prompt::PromptSource;
+use super::redact::Redactor;
+use super::relocated::Beginning;
+use super::renew::{self, Renewal};
+use super::replaced_workspace::ReplacedWorkspace;
+use super::resumed_run::ResumedRun;
+use super::role_prompts::check_role_prompts;
+use super::saving::Saving;
+use super::session::Session;
+use super::session_builder::SessionBuilder;
+use super::setup_builder::build_workspace_setup;
+use super::validation_policy::CompletionPolicy;
+use super::version_control::VersionControl;
+use super::work_places::record_work;
+use crate::registry::{LaunchContext, Registry};
+use crate::workspace_setup::WorkspaceSetup;
+
+/// What [`open`] is asked for.
+pub struct Request<'a> {
+    /// The configuration.
+    pub loaded: LoadedConfig,
+    /// The configuration file.
+    pub config_file: PathBuf,
+    /// The orchestrator's own environment.
+    pub vars: BTreeMap<String, String>,
+    /// Where the state's file operations go.
+    pub disk: Disk,
+    /// The folder for state, such as `$XDG_STATE_HOME`.
+    pub state_home: PathBuf,
+    /// Whether the run is one of the user's, which other starts find by its workspace and compare with; a trial of
+    /// a benchmark is found by its state directory only.
+    pub is_listed: bool,
+    /// Whether the caller made the workspace a moment ago, for this run alone, and nothing else has run in it: then nobody
+    /// else can be writing its files.
+    pub is_workspace_fresh: bool,
+    /// What the configuration can name.
+    pub registry: &'a Registry,
+    /// Ends leftover processes of the run with this id. Called when nothing can be supervising them any
+    /// more.
+    pub end_orphans: &'a (dyn Fn(&str) -> OrphanReport + Sync),
+    /// Inspects and ends the processes of the iterations.
+    pub processes: Arc<dyn Processes>,
+    /// Stores the work of iterations, if `[git]` asks for it.
+    pub version_control: Arc<dyn VersionControl>,
+    /// `[agents.NAME]` instead of `[agent]`.
+    pub agent: Option<String>,
+    /// Stop after one iteration.
+    pub once: bool,
+    /// The agent works in a session of its own: see [`RunStarted::attached`](ralph_orchestrator_machine::RunStarted).
+    pub attached: bool,
+    /// Begin a new run, whatever there was.
+    pub restart: bool,
+    /// With `restart`: move a workspace that came from its template aside, and make it anew.
+    pub renew: bool,
+    /// The id of the run, if a new one begins; by default one is made.
+    pub new_run: Option<String>,
+    /// Begin nothing and record nothing: the session that is returned only has a plan.
+    pub dry_run: bool,
+    /// What the run works on, if it is one of a series.
+    pub part: Option<RunPart>,
+    /// Globs that the user names on the command line, which the checks there protect: a run that does not
+    /// protect them is another one.
+    pub protect: Vec<String>,
+    /// Prints what is done before there is a run to record it.
+    pub say: &'a (dyn Fn(&str) + Sync),
+}
+
+/// The part of a larger task that one run of a series works on.
+#[derive(Clone)]
+pub struct RunPart {
+    /// The run that has this part. Without one, or if the state directory holds another, a new run begins.
+    pub run: Option<String>,
+    /// The id of the item that it is, if it is one of a backlog.
+    pub item: Option<String>,
+    /// Returns what the agent is given after the prompt; called before each iteration.
+    pub text: PartText,
+    /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside
+    /// what `[initializer]` names; called after each iteration.
+    pub products: Option<MissingProducts>,
+    /// Guards what the run must not change beside its own files.
+    pub guard: Option<Arc<dyn PhaseGuard>>,
+}
+
+/// Returns what the agent is given after this prompt; nothing if it is empty.
+pub type PartText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Returns what is missing, for the agent. Blocks.
+pub type MissingProducts = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// The result of [`open`].
+#[allow(clippy::large_enum_variant)]
+pub enum OpenOutcome {
+    /// The run is complete already: nothing is started.
+    Complete {
+        /// The run.
+        found: Box<StoredRun>,
+        /// Its state.
+        layout: Layout,
+    },
+    /// A run that can begin or be resumed.
+    Ready(Box<Session>),
+}
+
+/// Checks everything, takes the lock, and decides whether a run begins, resumes or is complete. Starts
+/// no iteration.
+///
+/// # Errors
+/// See [`EngineError`]; nothing was started.
+pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
+    let (loaded, registry) = (&request.loaded, request.registry);
+    let context = &build_context(loaded, &request.vars);
+    let layout = state_layout(loaded, &request.state_home)?;
+    let workspace = real_path(&loaded.config.run.workspace);
+    request.verify_owner(&layout)?;
+    let paths = WorkspacePaths::new(loaded, &request.state_home);
+    let Request { vars, protect, attached, .. } = &request;
+    let attached = *attached;
+    let setup = RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached };
+    if !request.restart {
+        // First of all: what is complete stays so, whatever has become of its configuration.
+        if let Some(found) = setup.find_completed(request.part.as_ref()).await {
+            request.settle_memory(&layout, &workspace, &found, None);
+            return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
+        }
+        paths.verify()?;
+    }
+    let policy = CompletionPolicy::build(loaded, registry, context).await?;
+    let name = request.agent.as_deref();
+    let of_agents = build_agent_context(loaded, vars);
+    let agents = AgentPool::build(loaded, registry, &of_agents, name, vars).await?;
+    let workspace_setup = build_workspace_setup(loaded, registry, context)?;
+    let mut notes = agents.check_limits(loaded)?;
+
+    let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
+        .map_err(|error| request.name_outer_run(error))?;
+    let found = take_run(&mut store, &request, &workspace, &mut notes)?;
+    let mut artefacts = Vec::new();
+    let resumed = match found {
+        None => None,
+        Some(found) if request.restart => {
+            artefacts = replace_run(&found, &workspace, request.dry_run);
+            None
+        }
+        Some(found) => match setup.classify(found, request.part.as_ref()).await {
+            ExistingRun::Complete(found) => {
+                request.settle_memory(&layout, &workspace, &found, Some(&store));
+                return Ok(OpenOutcome::Complete { found, layout });
+            }
+            ExistingRun::Resumes(found) => {
+                let frozen = setup.load_frozen_policy(&found.run).await;
+                Some(ResumedRun { found: *found, frozen })
+            }
+            ExistingRun::ResumesEarlier { run, note } => {
+                notes.push(note);
+                let found = store.resume_earlier(&run)?;
+                let frozen = setup.load_frozen_policy(&run).await;
+                Some(ResumedRun { found, frozen })
+            }
+            ExistingRun::OtherTask { found, note } => {
+                notes.extend(note);
+                artefacts = replace_run(&found, &workspace, request.dry_run);
+                None
+            }
+        },
+    };
+    let built =
+        BuiltRun { store, policy, agents, setup: workspace_setup, notes, resumed, artefacts };
+    // It is large, and awaited by others that are.
+    let session = Box::pin(built.into_session(request, &workspace, &paths)).await?;
+    Ok(OpenOutcome::Ready(Box::new(session)))
+}
+
+/// A run whose state is locked and whose parts are built, each of them once.
+struct BuiltRun {
+    store: Store,
+    policy: CompletionPolicy,
+    agents: AgentPool,
+    setup: Option<Arc<dyn WorkspaceSetup>>,
+    notes: Vec<String>,
+    resumed: Option<ResumedRun>,
+    /// Those of the run before, for a new one.
+    artefacts: Vec<String>,
+}
+
+impl BuiltRun {
+    /// Takes the workspace, then checks what processes and files tell.
+    async fn into_session(
+        self,
+        mut request: Request<'_>,
+        workspace: &Path,
+        paths: &WorkspacePaths,
+    ) -> Result<Session, EngineError> {
+        let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
+        let run = resumed.as_ref();
+        notes.extend(run.and_then(|run| run.keep_task(&mut request.loaded)));
+        let (loaded, layout) = (&request.loaded, store.layout().clone());
+        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
+        renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
+        let location = take_location(&request, workspace, &layout, run)?;
+        let places = (&location, paths);
+        notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
+        notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
+        let guard = store.agents_guard(&location.occupied)?;
+        let launch = LaunchContext {
+            guard: Some(Arc::clone(&guard)),
+            protects: protected_globs(&policy, resumed.as_ref()),
+            orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
+        };
+        agents.set_launch_context(request.registry, launch, location.workspace.path());
+
+        let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
+        let report = policy.check_setup(loaded, &agents.first.env).await;
+        notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
+        let baseline = match &resumed {
+            Some(_) => Baseline::default(),
+            None => policy.take_baseline(loaded, location.workspace.path())?,
+        };
+        let unavailable = agents.check_availability(&redactor).await?;
+        if resumed.is_none() && request.part.is_some() {
+            notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
+        }
+        let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
+        memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
+        let Location { workspace, occupied, prompt } = location;
+        let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
+        let builder = SessionBuilder {
+            config_file,
+            processes,
+            once: request.once,
+            attached: request.attached,
+            store,
+            policy,
+            agents,
+            redactor,
+            notes,
+            unavailable,
+            artefacts,
+            workspace,
+            occupied,
+            prompt,
+            saving: Saving::new(loaded.config.git.commit, request.version_control, guard),
+            memory,
+            setup,
+            part,
+        };
+        match resumed {
+            Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
+            None => builder.begin(loaded, baseline, new_run, request.dry_run),
+        }
+    }
+}
+
+/// Returns what is protected: a resumed run protects on what it began with, whatever is configured now.
+fn protected_globs(policy: &CompletionPolicy, resumed: Option<&ResumedRun>) -> Vec<String> {
+    let frozen = resumed.and_then(|resumed| resumed.frozen.as_ref());
+    let frozen = frozen.into_iter().flat_map(|frozen| frozen.policy.protects());
+    policy.protects().into_iter().chain(frozen).collect()
+}
+
+/// Makes a workspace anew that came from its template, if that was asked for.
+async fn renew_workspace(
+    request: &Request<'_>,
+    workspace: &Path,
+    layout: &Layout,
+    agents: &AgentPool,
+    is_new: bool,
+) -> Result<(), EngineError> {
+    let renewal = request.renewal(workspace, layout);
+    if is_new && !request.renew {
+        renewal.warn_of_other_origin();
+    }
+    if !request.renew || !renewal.is_due() {
+        return Ok(());
+    }
+    // Nothing is moved for a run that cannot begin.
+    let redactor = agents.redactor(&request.loaded.config.env, &request.vars, None);
+    agents.check_availability(&redactor).await?;
+    renewal.perform()?;
+    request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
+}
+
+/// Records whose the state is. Returns notes on runs that had other paths.
+fn record_owner(
+    store: &mut Store,
+    request: &Request<'_>,
+    (location, paths): (&Location, &WorkspacePaths),
+    is_new: bool,
+) -> Result<Vec<String>, EngineError> {
+    let layout = store.layout().clone();
+    let mut owner = state_owner(&request.loaded, &layout);
+    if let Some(before) = Owner::read(&layout)?.filter(|_| !is_new) {
+        owner = owner.keep_configuration(&before);
+    }
+    // That of the configured workspace, wherever the run works.
+    let folder = owner.folder().unwrap_or(location::file_pin(location.workspace.id()));
+    let owner = owner.with_folder(folder);
+    let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
+    let is_first = is_new && !layout.latch().exists();
+    let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };
+    if !request.dry_run {
+        paths.store(&request.disk)?;
+        store.set_owner(&owner)?;
+        if request.is_listed {
+            beginning.record();
+            record_work(request, location.workspace.path())?;
+        }
+    }
+    Ok(notes)
+}
+
+impl Request<'_> {
+    /// Refuses a state directory of another configuration. A restart needs nothing of one that was put in
+    /// the place of its own.
+    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+        if self.restart && self.loaded.config.state.dir.is_none() {
+            return Ok(());
+        }
+        verify_owner(&self.loaded, layout)
+    }
+
+    /// Refuses another folder than the one in which a run began, unless a person has accepted it.
+    fn verify_folder(&self, held: &WorkspaceHandle, found: &StoredRun) -> Result<(), EngineError> {
+        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
+        let store = TrustStore::new(&self.states(), self.disk.clone());
+        match ReplacedWorkspace::held(held, &found.run).is_accepted(&store)? {
+            true => Ok(()),
+            false => Err(other.into()),
+        }
+    }
+
+    /// Returns the folder of all states whose place no configuration names.
+    pub(super) fn states(&self) -> PathBuf {
+        states_dir(&self.state_home)
+    }
+
+    fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {
+        let (loaded, disk, say) = (&self.loaded, &self.disk, self.say);
+        Renewal { loaded, workspace, layout, disk, states: self.states(), say }
+    }
+
+    fn record_origin(&self, held: &WorkspaceHandle, layout: &Layout) -> Result<(), EngineError> {
+        match &self.loaded.config.run.template {
+            Some(template) => renew::record_origin(template, held, &self.disk, layout),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens what iterations leave in words, and changes nothing.
+    fn open_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        redactor: &Redactor,
+    ) -> Result<Option<RunMemory>, EngineError> {
+        if self.dry_run {
+            return Ok(None);
+        }
+        let config = &self.loaded.config.memory;
+        let item = self.part.as_ref().and_then(|part| part.item.clone());
+        let disk = self.disk.clone();
+        Ok(RunMemory::open(config, disk, layout, workspace, redactor.clone(), item)?)
+    }
+
+    /// Writes down the end of a complete run if a crash prevented that. `held` is its state, if it is locked
+    /// already. The run is complete whether this succeeds or not.
+    fn settle_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        found: &StoredRun,
+        held: Option<&Store>,
+    ) {
+        let open = || self.open_memory(layout, workspace, &Redactor::default()).ok().flatten();
+        if !open().is_some_and(|memory| memory.is_unsettled(&found.run)) {
+            return;
+        }
+        let lock = held.is_none().then(|| Store::open_with_disk(self.disk.clone(), layout.clone()));
+        if lock.as_ref().is_some_and(Result::is_err) {
+            return;
+        }
+        // Another process may have written it before this one had the lock.
+        if let Some(mut memory) = open().filter(|memory| memory.is_unsettled(&found.run)) {
+            drop(memory.settle(&found.run, &found.state));
+        }
+    }
+
+    /// Names the outer run if this was started by an agent in its own workspace.
+    fn name_outer_run(&self, error: StateError) -> EngineError {
+        match (error, self.vars.get("RALPH_RUN_ID")) {
+            (StateError::Busy { holder }, Some(run)) => {
+                StateError::Nested { run: run.clone(), holder }.into()
+            }
+            (error, _) => error.into(),
+        }
+    }
+
+    /// Returns the orchestrator's own files and folders, which no agent has to write.
+    fn orchestrator_paths(&self, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
+        let run = &self.loaded.config.run;
+        let fixed = prompt.files().filter(|_| !run.prompt_editable);
+        [layout.root().to_owned(), self.states(), self.config_file.clone()]
+            .into_iter()
+            .chain(fixed.map(Path::to_owned))
+            .collect()
+    }
+}
+
+/// Returns the stored run, complete or not; where a new one is wanted, only if it can be read. Leftover
+/// processes of a killed start have ended by then.
+fn take_run(
+    store: &mut Store,
+    request: &Request<'_>,
+    workspace: &Path,
+    notes: &mut Vec<String>,
+) -> Result<Option<StoredRun>, EngineError> {
+    let found = store.resume();
+    // The agent's supervisor may have been killed together with the orchestrator.
+    let left = store.end_orphans(found.as_ref().ok().and_then(Option::as_ref), request.end_orphans);
+    notes.extend(left.notes);
+    if !left.survived.is_empty() {
+        return Err(StateError::OrphansLeft { names: left.survived }.into());
+    }
+    if request.restart {
+        let is_here =
+            |found: &StoredRun| verify_workspace(found, workspace, store.layout()).is_ok();
+        return Ok(found.ok().flatten().filter(is_here));
+    }
+    let found = found?;
+    if let Some(found) = &found {
+        verify_workspace(found, workspace, store.layout())?;
+    }
+    Ok(found)
+}
+
+/// Where a run takes place.
+struct Location {
+    workspace: WorkspaceHandle,
+    /// The lock of the workspace.
+    occupied: Arc<File>,
+    prompt: PromptSource,
+}
+
+/// Holds and locks the workspace, made from its template if need be, and finds the prompt. Both have to be
+/// what was recorded, if anything was.
+fn take_location(
+    request: &Request<'_>,
+    workspace: &Path,
+    layout: &Layout,
+    resumed: Option<&ResumedRun>,
+) -> Result<Location, EngineError> {
+    let pins = resumed.map(|run| &run.found.state.identities);
+    let recorded = pins.map(|pins| PromptSource::recorded(&request.loaded.config, pins));
+    recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
+    let hold = |resumed: Option<&ResumedRun>| {
+        let held = WorkspaceHandle::open(workspace)?;
+        resumed.map_or(Ok(()), |run| request.verify_folder(&held, &run.found))?;
+        Ok::<_, EngineError>(held)
+    };
+    let existing = if workspace.is_dir() { Some(hold(resumed)?) } else { None };
+    let is_made = make_workspace(&request.loaded)?;
+    request.loaded.check_files()?;
+    check_role_prompts(&request.loaded)?;
+    let held = match existing {
+        Some(existing) => existing,
+        // Made this moment from its template: it is no other one that somebody put there.
+        None => hold(None)?,
+    };
+    if is_made {
+        request.record_origin(&held, layout)?;
+    }
+    let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
+        .map_err(|error| request.name_outer_run(error))?;
+    let prompt = recorded.unwrap_or_else(|| PromptSource::find(&request.loaded.config));
+    if request.is_workspace_fresh {
+        prompt.accept_as_whole();
+    }
+    Ok(Location { workspace: held, occupied, prompt })
+}
+
+/// Makes the workspace from its template if it is not there. Returns whether it did.
+fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
+    let run = &loaded.config.run;
+    let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
+        return Ok(false);
+    };
+    create_from_template(template, &run.workspace)
+        .map_err(|error| EngineError::Workspace(error.to_string()))
+}

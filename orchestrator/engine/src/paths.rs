@@ -1,0 +1,168 @@
+//! Where the state of a configuration lies, and whose it is.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
+use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_store::{
+    Disk, Layout, Owner, StateDir, StateError, TrustStore, identity_of, list_runs, read_run,
+    state_dirs,
+};
+use ralph_orchestrator_workspace::state_dir_name;
+
+use super::construction::error_at;
+use super::error::EngineError;
+
+/// Workspaces that had one path, one after the other, and were moved.
+const MOST_AT_ONE_PATH: u32 = 9;
+
+/// Returns the owners that the state of this configuration's run may have, the likeliest first: a link may have been
+/// put in the place of the file since the run began, and it may have begun by the file that a link leads to.
+fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
+    let workspace = real_path(loaded.configured_workspace());
+    let folder = identity_of(&workspace);
+    let owner = |configuration: Option<&Path>| {
+        let owner = Owner::new(&workspace, configuration).with_task(loaded.task());
+        match folder {
+            Some(folder) => owner.with_folder(folder),
+            None => owner,
+        }
+    };
+    let named = loaded.configuration();
+    let target = named.as_deref().and_then(|file| file.canonicalize().ok());
+    let first = owner(named.as_deref());
+    let second = target.map(|target| owner(Some(&target))).filter(|second| !second.is_same(&first));
+    std::iter::once(first).chain(second).collect()
+}
+
+/// Returns the owner of the state of this configuration's run.
+pub(super) fn state_owner(loaded: &LoadedConfig, layout: &Layout) -> Owner {
+    let mut owners = possible_owners(loaded);
+    let known = Owner::read(layout).ok().flatten();
+    let is_known = |owner: &Owner| known.as_ref().is_some_and(|known| owner.is_same(known));
+    let position = owners.iter().position(is_known).unwrap_or_default();
+    owners.swap_remove(position)
+}
+
+/// Refuses a state directory that belongs to another workspace or configuration.
+///
+/// # Errors
+/// It does: the configuration is wrong if it names the directory, and otherwise another directory was put
+/// in its place.
+pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), EngineError> {
+    match state_owner(loaded, layout).verify(layout) {
+        Err(StateError::Foreign { path, owner, asked }) => {
+            let problem = format!("belongs to the run of {owner}, not to that of {asked}");
+            if loaded.config.state.dir.is_none() {
+                let problem = format!("{problem}; begin a new run with `run --restart`");
+                return Err(StateError::Damaged { path, problem }.into());
+            }
+            let message = format!(
+                "the state directory {} {problem}; name another folder, or, if the configuration or \
+                 the workspace was moved, put it back",
+                path.display()
+            );
+            Err(error_at(loaded, &["state", "dir"], &message).into())
+        }
+        verified => Ok(verified?),
+    }
+}
+
+/// Returns the folder of all states whose place no configuration names, in the user's folder for state.
+#[must_use]
+pub fn states_dir(state_home: &Path) -> PathBuf {
+    state_home.join("ralph-orchestrator")
+}
+
+/// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
+pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
+    let states = states_dir(state_home);
+    let workspace = real_path(loaded.configured_workspace());
+    let place = |owner: &Owner| {
+        let configuration = owner.distinct_configuration();
+        let name = state_dir_name(&workspace, configuration.as_deref(), loaded.task());
+        let first = states.join(name);
+        let more = (2..=MOST_AT_ONE_PATH).map(|n| add_to_name(&first, &format!("-{n}")));
+        let mut all = std::iter::once(first.clone()).chain(more);
+        let is_free =
+            |dir: &PathBuf| find_moved_away(&Layout::new(dir.clone()), &workspace).is_none();
+        all.find(is_free).unwrap_or(first)
+    };
+    let owners = possible_owners(loaded);
+    let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();
+    let is_own = |owner: &&Owner| read(&place(owner)).is_some_and(|known| owner.is_same(&known));
+    if let Some(owner) = owners.iter().find(is_own) {
+        return place(owner);
+    }
+    if let Some(moved) = find_moved(&owners, &states) {
+        return moved;
+    }
+    let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
+    usual.or(owners.first()).map(place).unwrap_or(states)
+}
+
+/// Returns where the workspace is now whose state this is, if it had this path when a run of it began and was moved since:
+/// its runs have nothing to do with what has the path now.
+pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathBuf> {
+    let owner = Owner::read(layout).ok()??;
+    let there = owner.workspace().filter(|there| there != workspace)?;
+    let is_there = owner.folder().is_some() && identity_of(&there) == owner.folder();
+    let began_here = |run: &String| {
+        let found = read_run(layout, run, |_| {}).ok().map(|stored| stored.found);
+        let started = found.and_then(|found| found.state.started);
+        started.is_some_and(|started| Path::new(&started.workspace) == workspace)
+    };
+    // The state of another workspace that was put there had its runs elsewhere.
+    (is_there && list_runs(layout).ok()?.iter().any(began_here)).then_some(there)
+}
+
+/// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it
+/// only where agents have worked in this very folder, or in one of which this may be a copy.
+fn find_moved(owners: &[Owner], states: &Path) -> Option<PathBuf> {
+    let workspace = owners.first().and_then(Owner::workspace)?;
+    if !TrustStore::new(states, Disk::default()).knows_folder(&workspace) {
+        return None;
+    }
+    let is_its = |state: &StateDir| {
+        owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
+    };
+    let mut moved = state_dirs(states).into_iter().filter(is_its);
+    let found = moved.find(|state| state.layout.root().parent() == Some(states))?;
+    Some(found.layout.root().to_owned())
+}
+
+fn add_to_name(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(end);
+    path.with_file_name(name)
+}
+
+/// Returns where the state of this configuration's run is.
+///
+/// # Errors
+/// It would lie in the workspace, where the agent could reach it.
+pub fn state_layout(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, ConfigErrors> {
+    let workspace = real_path(loaded.configured_workspace());
+    let root = match &loaded.config.state.dir {
+        Some(dir) => match loaded.task() {
+            // Beside it, as what is in it may be deleted as a whole.
+            Some(task) => add_to_name(dir, &format!("-{task}")),
+            None => dir.clone(),
+        },
+        None => default_state_dir(loaded, state_home),
+    };
+    // The run may work in another folder than the one that identifies it: a worktree.
+    let worktree = real_path(&loaded.config.run.workspace);
+    if let Some(workspace) =
+        [workspace, worktree].into_iter().find(|folder| real_path(&root).starts_with(folder))
+    {
+        let message = format!(
+            "the state directory {} lies in the workspace {}, within the agent's reach; \
+             choose one outside",
+            root.display(),
+            workspace.display()
+        );
+        return Err(error_at(loaded, &["state", "dir"], &message));
+    }
+    Ok(Layout::new(root))
+}

@@ -1,0 +1,211 @@
+//! Guards what the agent's code must not change, over every phase in which it may run.
+//!
+//! An iteration is one such phase. Checks, the setup, and the hooks and filters of git execute what the agent wrote as
+//! well, so what is changed while they run counts as the agent's. Nobody can tell a person's edit from theirs meanwhile.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::Config;
+use ralph_orchestrator_machine::{Effect, Input};
+use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
+
+use super::error::EngineError;
+use super::prompt::PromptSource;
+use super::session::Session;
+
+/// A phase of a run in which code runs that the agent may have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardedPhase {
+    /// The agent itself works.
+    Iteration,
+    /// The checks run, on a claim or before any work.
+    Checks,
+    /// The setup runs.
+    Setup,
+    /// Git runs its hooks and filters.
+    Git,
+}
+
+/// Guards what belongs to whoever drives the run, such as a backlog.
+pub trait PhaseGuard: Send + Sync {
+    /// Stores the version before a phase. Returns warnings for people.
+    fn begin_phase(&self, run: &str, iteration: u64, phase: GuardedPhase) -> Vec<String>;
+
+    /// Takes back what was changed since and may not be. Returns warnings for people.
+    fn end_phase(&self) -> Vec<String>;
+}
+
+impl GuardedPhase {
+    /// Returns the phase that an effect is; `None` if no code of the agent runs in it.
+    pub(super) const fn of(effect: &Effect) -> Option<Self> {
+        match effect {
+            Effect::Start(_) => Some(Self::Iteration),
+            Effect::CheckBaseline | Effect::Validate(_) => Some(Self::Checks),
+            Effect::Save(order) if order.commit.is_some() => Some(Self::Git),
+            _ => None,
+        }
+    }
+
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::Iteration => "while the agent worked",
+            Self::Checks => "while the checks ran",
+            Self::Setup => "while the setup ran",
+            Self::Git => "while git ran its hooks and filters",
+        }
+    }
+}
+
+/// A phase that has begun, with the prompts as they were.
+pub(super) struct OpenPhase {
+    phase: GuardedPhase,
+    prompts: Vec<HeldPrompt>,
+}
+
+/// A prompt as it was before a phase.
+struct HeldPrompt {
+    place: PromptPlace,
+    /// `None` if there was no such file.
+    before: Option<Prompt>,
+}
+
+impl HeldPrompt {
+    /// Returns the file as it is; `None` if nobody can say what it is.
+    fn take(place: &PromptPlace) -> Option<Self> {
+        let before = read_if_there(place).ok()?;
+        Some(Self { place: place.clone(), before })
+    }
+
+    /// Restores it if it was changed. Returns what it was changed to, if it was.
+    fn restore(&self, workspace: &Path) -> Result<Option<Vec<u8>>, PromptError> {
+        let now = read_if_there(&self.place);
+        match (&now, &self.before) {
+            (Ok(None), None) => return Ok(None),
+            (Ok(Some(now)), Some(before)) if now.bytes == before.bytes => return Ok(None),
+            (_, Some(before)) => self.place.restore(&before.bytes, workspace)?,
+            (_, None) => self.place.remove()?,
+        }
+        Ok(Some(now.ok().flatten().map(|now| now.bytes).unwrap_or_default()))
+    }
+
+    /// Says that it was restored.
+    fn describe(&self, phase: GuardedPhase) -> String {
+        let path = self.place.configured().display();
+        let done = match self.before {
+            Some(_) => "was changed",
+            None => "was created",
+        };
+        format!(
+            "{path} {done} {}, so by code that the agent may have written; it was put back as it was",
+            phase.describe()
+        )
+    }
+}
+
+/// Reads a file; `None` if there is none, which needs no wait as where one is replaced.
+fn read_if_there(place: &PromptPlace) -> Result<Option<Prompt>, PromptError> {
+    let found = std::fs::symlink_metadata(place.file());
+    if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    match place.read() {
+        Ok(prompt) => Ok(Some(prompt)),
+        Err(PromptError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The files that checks must not change, as they were before checks that belong to no run.
+pub struct HeldFiles {
+    files: Vec<HeldPrompt>,
+    workspace: PathBuf,
+}
+
+impl HeldFiles {
+    /// Reads the prompts, the backlog and the files of `[memory]` as they are.
+    #[must_use]
+    pub fn hold(config: &Config) -> Self {
+        let workspace = real_path(&config.run.workspace);
+        let mut prompts = PromptSource::find(config);
+        let mut files = prompts.hold();
+        // The files of a database depend on each other.
+        let backlog = config.backlog.as_ref().filter(|backlog| backlog.kind != "sqlite");
+        let memory = [&config.memory.progress, &config.memory.errors].into_iter().flatten();
+        let others = backlog.map(|backlog| &backlog.path).into_iter().chain(memory);
+        let others = others.map(|path| PromptPlace::locate(&workspace.join(path)));
+        files.extend(others.filter_map(|place| HeldPrompt::take(&place)));
+        Self { files, workspace }
+    }
+
+    /// Restores what was changed. Returns what there is to say about that.
+    #[must_use]
+    pub fn restore(&self) -> Vec<String> {
+        let restore = |held: &HeldPrompt| match held.restore(&self.workspace) {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(held.describe(GuardedPhase::Checks)),
+            Err(error) => Some(error.to_string()),
+        };
+        self.files.iter().filter_map(restore).collect()
+    }
+}
+
+impl PromptSource {
+    /// Returns all prompt files as they are. From now on a task that may be edited is the one that is there.
+    fn hold(&mut self) -> Vec<HeldPrompt> {
+        let task = self.place().and_then(HeldPrompt::take);
+        if let Some(prompt) = task.as_ref().and_then(|task| task.before.clone()) {
+            self.accept(prompt);
+        }
+        task.into_iter().chain(self.role_places().filter_map(HeldPrompt::take)).collect()
+    }
+}
+
+impl Session {
+    /// Begins a phase in which code of the agent may run.
+    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> OpenPhase {
+        let mut prompts = Vec::new();
+        // What the agent may edit in an iteration, it edits then; the rest is put back when that is read again.
+        if phase != GuardedPhase::Iteration {
+            prompts = self.prompt.hold();
+            self.keep_memory();
+        }
+        if let Some(guard) = self.part.as_ref().and_then(|part| part.guard.as_ref()) {
+            let warnings = guard.begin_phase(&self.run, self.state.iterations, phase);
+            warnings.iter().for_each(|warning| self.warn_unrecorded(warning));
+        }
+        OpenPhase { phase, prompts }
+    }
+
+    /// Ends a phase: takes back what was changed in it and may not be. Returns what there is to record of that.
+    pub(super) fn end_phase(&mut self, open: OpenPhase) -> Result<Vec<Input>, EngineError> {
+        let OpenPhase { phase, prompts } = open;
+        let mut inputs = Vec::new();
+        for held in prompts {
+            if let Some(changed) = held.restore(&self.workspace)? {
+                inputs.push(Input::Warning(self.describe_restored(&held, phase, &changed)));
+            }
+        }
+        if phase != GuardedPhase::Iteration {
+            inputs.extend(self.release_memory());
+        }
+        if let Some(guard) = self.part.as_ref().and_then(|part| part.guard.as_ref()) {
+            guard.end_phase().iter().for_each(|warning| self.warn_unrecorded(warning));
+        }
+        Ok(inputs)
+    }
+
+    /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.
+    fn describe_restored(&self, held: &HeldPrompt, phase: GuardedPhase, changed: &[u8]) -> String {
+        let message = held.describe(phase);
+        if changed.is_empty() {
+            return message;
+        }
+        let name = held.place.configured().file_name().unwrap_or_default().to_string_lossy();
+        let copy = self.layout().run(&self.run).join(format!("replaced-{name}"));
+        match self.store.disk().write_unsynced(&copy, &self.redactor.bytes(changed)) {
+            Ok(()) => format!("{message}, and the changed text is kept in {}", copy.display()),
+            Err(_) => message,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The globs of what validators protect: one that protects nothing is a mistake.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, ValidatorConfig};
+use ralph_orchestrator_contract::EvidenceValidator;
+use ralph_orchestrator_workspace::{Baseline, ProtectedError, ProtectedPaths};
+
+use super::error::EngineError;
+use super::validation_policy::CompletionPolicy;
+
+/// Refuses malformed globs of one validator.
+///
+/// # Errors
+/// All of them, each with its place.
+pub(super) fn check_syntax(
+    loaded: &LoadedConfig,
+    at: &[String],
+    config: &ValidatorConfig,
+    validator: &dyn EvidenceValidator,
+) -> Result<(), ConfigErrors> {
+    let wrong = validator.protects().into_iter().filter_map(|glob| {
+        let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
+        Some(loaded.error_at(&key_of(at, &config.config, &glob), None, &error.to_string()))
+    });
+    ConfigErrors::ensure_none(wrong.collect())
+}
+
+impl CompletionPolicy {
+    /// Takes the baseline of everything that is protected, when a run begins.
+    pub(super) fn take_baseline(
+        &self,
+        loaded: &LoadedConfig,
+        workspace: &Path,
+    ) -> Result<Baseline, EngineError> {
+        let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
+        let mut baseline = Baseline::take(workspace, &self.protects()).map_err(failed)?;
+        self.refuse_unmatched(loaded, workspace, &baseline)?;
+        let reserved: Vec<String> =
+            self.validators.iter().flat_map(|check| check.validator.reserved_paths()).collect();
+        baseline.reserve(workspace, &reserved).map_err(failed)?;
+        let outside = self.validators.iter().flat_map(|check| check.validator.outside_files());
+        baseline.add_outside(workspace, outside);
+        let passed = self.validators.iter().flat_map(|check| check.validator.passed_paths());
+        baseline.add_passed(workspace, passed);
+        Ok(baseline)
+    }
+
+    /// Refuses globs that match nothing in the workspace, or in the template that it would be made from.
+    /// Where there is neither, nothing is checked.
+    ///
+    /// # Errors
+    /// All such globs, each with its place; or that the workspace cannot be read.
+    pub fn check_globs(&self, loaded: &LoadedConfig) -> Result<(), EngineError> {
+        let run = &loaded.config.run;
+        let template = run.template.as_deref().filter(|_| !run.workspace.exists());
+        let place = template.unwrap_or(&run.workspace);
+        if !place.is_dir() {
+            return Ok(());
+        }
+        let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
+        let baseline = Baseline::take(place, &self.protects()).map_err(failed)?;
+        Ok(self.refuse_unmatched(loaded, place, &baseline)?)
+    }
+
+    fn refuse_unmatched(
+        &self,
+        loaded: &LoadedConfig,
+        place: &Path,
+        baseline: &Baseline,
+    ) -> Result<(), ConfigErrors> {
+        let mut errors = Vec::new();
+        // Both are in the order of the configuration.
+        for (check, config) in self.validators.iter().zip(&loaded.config.validators) {
+            for glob in check.validator.protects() {
+                let message = if !baseline.has_match(&glob).unwrap_or(true) {
+                    format!(
+                        "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
+                         there, relative to the workspace, or remove it",
+                        place.display()
+                    )
+                } else if let Some(target) = unprotected_target(place, baseline, &glob) {
+                    format!(
+                        "the glob {glob:?} matches only links, which are protected, but not what they \
+                         lead to: add {target:?}"
+                    )
+                } else {
+                    continue;
+                };
+                errors.push(loaded.error_at(
+                    &key_of(&check.key, &config.config, &glob),
+                    None,
+                    &message,
+                ));
+            }
+        }
+        ConfigErrors::ensure_none(errors)
+    }
+}
+
+/// What a link leads to in the workspace without being protected itself, if the glob matches nothing but
+/// links.
+fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<PathBuf> {
+    let place = place.canonicalize().ok()?;
+    let matching = ProtectedPaths::new(&[glob.to_owned()]).ok()?;
+    let mut links = baseline.paths().filter(|path| matching.contains(path)).peekable();
+    links.peek()?;
+    let mut unprotected = None;
+    for path in links {
+        let path = place.join(path);
+        if !path.is_symlink() {
+            return None;
+        }
+        let Ok(real) = path.canonicalize() else { continue };
+        let Ok(target) = real.strip_prefix(&place) else { continue };
+        if !baseline.paths().any(|path| path.starts_with(target)) {
+            let all = if real.is_dir() { target.join("**") } else { target.to_owned() };
+            unprotected.get_or_insert(all);
+        }
+    }
+    unprotected
+}
+
+/// Returns the key of a glob in the table of its validator: that of the first list element with this text,
+/// since only the validator knows the names of its lists.
+fn key_of(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
+    let lists = table.as_object().into_iter().flatten();
+    let found = lists.into_iter().find_map(|(key, list)| {
+        let index = list.as_array()?.iter().position(|word| word.as_str() == Some(glob))?;
+        // A word of the program may be the same.
+        (key != "program").then(|| [key.clone(), index.to_string()])
+    });
+    at.iter().cloned().chain(found.into_iter().flatten()).collect()
+}

@@ -1,0 +1,228 @@
+//! A session from its parts: of a new run, or of one that is resumed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ralph_orchestrator_config::{Config, LoadedConfig};
+use ralph_orchestrator_machine::{FrozenPolicy, State};
+use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun};
+use ralph_orchestrator_workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
+use tokio::sync::watch;
+
+use super::agents::AgentPool;
+use super::clock::Clock;
+use super::controls::ControlInbox;
+use super::error::EngineError;
+use super::existing_run::StoredPolicy;
+use super::fingerprint::Fingerprints;
+use super::memory::RunMemory;
+use super::observation::KnownTree;
+use super::open::RunPart;
+use super::processes::Processes;
+use super::prompt::PromptSource;
+use super::protection::ProtectedState;
+use super::redact::Redactor;
+use super::run_event::{RunEvent, RunObserver};
+use super::saving::Saving;
+use super::scratch::ScratchDir;
+use super::secret_files::SecretFiles;
+use super::session::{ConfigFile, Session};
+use super::stored_runs::new_run_id;
+use super::validation_policy::CompletionPolicy;
+use crate::workspace_setup::WorkspaceSetup;
+
+/// What [`open`](super::open()) has built, locked and checked.
+pub(super) struct SessionBuilder {
+    pub(super) config_file: PathBuf,
+    pub(super) processes: Arc<dyn Processes>,
+    pub(super) once: bool,
+    pub(super) attached: bool,
+    pub(super) store: Store,
+    /// As configured now.
+    pub(super) policy: CompletionPolicy,
+    pub(super) agents: AgentPool,
+    pub(super) redactor: Redactor,
+    pub(super) notes: Vec<String>,
+    /// Why the agents before the first available one are not available.
+    pub(super) unavailable: Vec<String>,
+    /// What validators left in the run before.
+    pub(super) artefacts: Vec<String>,
+    pub(super) workspace: WorkspaceHandle,
+    pub(super) occupied: Arc<File>,
+    pub(super) prompt: PromptSource,
+    pub(super) saving: Saving,
+    pub(super) memory: Option<RunMemory>,
+    pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
+    pub(super) part: Option<RunPart>,
+}
+
+/// What a new run decides and a resumed one has recorded.
+struct RunRecord {
+    run: String,
+    policy: FrozenPolicy,
+    baseline: Baseline,
+    /// The environment of validators: that of the first agent, whichever works.
+    env: BTreeMap<String, String>,
+    state: Option<State>,
+}
+
+impl SessionBuilder {
+    /// Stores what the new run is frozen to, except for a dry run, and returns its session.
+    pub(super) fn begin(
+        mut self,
+        loaded: LoadedConfig,
+        baseline: Baseline,
+        run: Option<String>,
+        dry_run: bool,
+    ) -> Result<Session, EngineError> {
+        let run = run.unwrap_or_else(new_run_id);
+        let stored = match &baseline {
+            // Nothing is protected: there is nothing to keep.
+            nothing if *nothing == Baseline::default() => Vec::new(),
+            baseline => serde_json::to_vec(baseline)
+                .map_err(|error| EngineError::Internal(error.to_string()))?,
+        };
+        let masked = loaded.masked_toml(&|text| self.redactor.text(text).into_owned());
+        let (shown, sealed) = self.store.key().hide_config(loaded.resolved_toml(), &masked)?;
+        let secret_files = SecretFiles::new(self.store.key().clone(), self.redactor.clone());
+        let kept = secret_files.seal(&stored)?;
+        let files = [
+            (Layout::CONFIG, shown.as_bytes()),
+            (Layout::SEALED_CONFIG, sealed.as_deref().unwrap_or_default()),
+            (Layout::BASELINE, &kept),
+        ];
+        let files: Vec<_> = files.into_iter().filter(|(_, content)| !content.is_empty()).collect();
+        if !dry_run {
+            self.store.begin(&run, &files)?;
+        }
+        let policy = self.policy.freeze(&stored);
+        let env = self.agents.first.env.clone();
+        Ok(self.build(loaded.config, RunRecord { run, policy, baseline, env, state: None }))
+    }
+
+    /// Returns the session of a run that is resumed with the policy that it began with.
+    pub(super) fn resume(
+        mut self,
+        loaded: LoadedConfig,
+        found: StoredRun,
+        frozen: Option<StoredPolicy>,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Session, EngineError> {
+        let layout = self.store.layout().clone();
+        let path = layout.baseline(&found.run);
+        let stored = self.store.disk().read_if_exists(&path, usize::MAX)?.unwrap_or_default();
+        let stored = self.store.key().unseal(&stored).unwrap_or_default();
+        let recorded = found.state.policy().cloned().unwrap_or_default();
+        let frozen = verify_frozen(frozen, &recorded, &stored)
+            .map_err(|problem| StateError::Damaged { path: layout.run(&found.run), problem })?;
+        let baseline = if stored.is_empty() {
+            Baseline::default()
+        } else {
+            serde_json::from_slice(&stored)
+                .map_err(|error| EngineError::Internal(error.to_string()))?
+        };
+        if !frozen.policy.is_same(&self.policy) {
+            self.notes.push(
+                "detectors, validators or their [env] were changed in the configuration; this run goes \
+                 on with those it began with (`run --restart` begins a new one)"
+                    .into(),
+            );
+        }
+        if let Some(torn) = found.torn {
+            self.notes.push(format!(
+                "the last record of the journal was torn by a crash; its {} bytes were cut",
+                torn.bytes
+            ));
+        }
+        let mut policy = frozen.policy;
+        policy.adopt_locations(&self.policy, &self.config_file);
+        self.policy = policy;
+        let env = self.agents.first.configured.environment(&frozen.loaded, vars);
+        let (run, state) = (found.run, Some(found.state));
+        Ok(self.build(loaded.config, RunRecord { run, policy: recorded, baseline, env, state }))
+    }
+
+    fn build(self, config: Config, record: RunRecord) -> Session {
+        let Self {
+            config_file, processes, once, attached, store, policy, agents, redactor, ..
+        } = self;
+        let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
+        let Self { occupied, prompt, part, saving, memory, setup, .. } = self;
+        let resumed = record.state.is_some();
+        let state = record.state.unwrap_or_default();
+        let content = super::observe::read_config(&config_file);
+        Session {
+            run: record.run,
+            workspace: held.path().to_owned(),
+            held,
+            occupied,
+            // Of the iteration in which the orchestrator went away, if there is one.
+            began_ms: state.running.as_ref().map_or(0, |current| current.began_ms),
+            clock: Arc::new(Clock::starting_at(state.budget.runtime_ms)),
+            state,
+            store,
+            agents,
+            policy: Arc::new(policy),
+            recorded_policy: record.policy,
+            env: record.env,
+            redactor,
+            config,
+            config_file: ConfigFile { path: config_file, content },
+            baseline: Arc::new(ProtectedState::new(record.baseline)),
+            prompt,
+            saving,
+            memory,
+            setup,
+            part,
+            prompt_watch: None,
+            inbox: ControlInbox::new(),
+            pinned: Arc::default(),
+            hasher: None,
+            evidence_hasher: EvidenceHasher::default(),
+            observation: None,
+            known_tree: KnownTree::default(),
+            observer: Arc::new(NoObserver),
+            stop: watch::channel(0).1,
+            near_misses: None,
+            prepared: None,
+            sent_prompt: None,
+            processes,
+            fingerprints: Fingerprints::default(),
+            scratch: ScratchDir::default(),
+            argv_shows_form: BTreeMap::new(),
+            stored_prompt: None,
+            stored_start: None,
+            notes,
+            unavailable,
+            artefacts,
+            once,
+            attached,
+            resumed,
+        }
+    }
+}
+
+/// Refuses a policy that does not decide as the recorded one does.
+fn verify_frozen(
+    frozen: Option<StoredPolicy>,
+    recorded: &FrozenPolicy,
+    baseline: &[u8],
+) -> Result<StoredPolicy, String> {
+    if let Some(name) = frozen.as_ref().and_then(|frozen| frozen.policy.changed_code(recorded)) {
+        return Err(format!(
+            "was begun with another content of the plugin behind `{name}`; put that back, or \
+             begin a new run with `run --restart`"
+        ));
+    }
+    frozen
+        .filter(|frozen| frozen.policy.freeze(baseline).decides_like(recorded))
+        .ok_or_else(|| "config.toml or baseline.json is not what this run began with".into())
+}
+
+struct NoObserver;
+
+impl RunObserver for NoObserver {
+    fn on_event(&self, _run: &str, _event: &RunEvent) {}
+}

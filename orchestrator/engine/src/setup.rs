@@ -1,0 +1,189 @@
+//! Problems in the set-up of validators, and their verdicts before a run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
+use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_workspace::ProtectedPaths;
+
+use super::bytecode::BytecodeDir;
+use super::clock::millis;
+use super::execution::{Execution, WaitEnd};
+use super::validate::baseline_claim;
+use super::validation_policy::CompletionPolicy;
+use super::validation_task::Selection;
+
+/// A problem in the set-up of a validator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupFinding {
+    /// The validator's name.
+    pub validator: String,
+    /// The problem.
+    pub problem: SetupProblem,
+    /// The key of the validator's table.
+    key: Vec<String>,
+}
+
+/// What was found in the set-up of all validators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetupReport {
+    /// The names of all validators, in their order.
+    pub validators: Vec<String>,
+    /// What was found, in the same order.
+    pub findings: Vec<SetupFinding>,
+}
+
+impl CompletionPolicy {
+    /// Returns the problems that all validators find in their set-up, in this environment.
+    pub async fn check_setup(
+        &self,
+        loaded: &LoadedConfig,
+        env: &BTreeMap<String, String>,
+    ) -> SetupReport {
+        let workspace = real_path(&loaded.config.run.workspace);
+        // What only an optional validator protects, the agent can change all the same.
+        let required = self.validators.iter().filter(|check| check.info.required);
+        let globs: Vec<String> = required.flat_map(|check| check.validator.protects()).collect();
+        // A glob that is wrong is found when the protected paths are looked at.
+        let protected = ProtectedPaths::new(&globs).ok();
+        let protected = |path: &Path| protected.as_ref().is_none_or(|globs| globs.contains(path));
+        let mut report = SetupReport::default();
+        for check in &self.validators {
+            let name = &check.info.name;
+            let required = check.info.required;
+            // What an optional validator says decides nothing.
+            let is_protected = |path: &Path| !required || protected(path);
+            let setup = Setup { workspace: &workspace, env, is_protected: &is_protected };
+            let problems = check.validator.find_setup_problems(setup).await;
+            report.validators.push(name.clone());
+            report.findings.extend(problems.into_iter().map(|problem| SetupFinding {
+                validator: name.clone(),
+                problem,
+                key: check.key.clone(),
+            }));
+        }
+        report
+    }
+}
+
+impl CompletionPolicy {
+    /// Returns the verdicts of the required validators that run something, before any work is done and
+    /// outside of any run. Each may take as long as its time-out allows, and no longer than
+    /// `at_most`.
+    pub async fn check_baseline(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+        at_most: Option<Duration>,
+    ) -> Vec<ValidatorVerdict> {
+        self.run_checks(workspace, env, at_most, Selection::RequiredChecks).await
+    }
+
+    /// Returns the verdicts of all validators that run something, on the workspace as it is and outside of any run.
+    /// Each may take as long as its time-out allows.
+    pub async fn verify(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Vec<ValidatorVerdict> {
+        self.run_checks(workspace, env, None, Selection::Checks).await
+    }
+
+    /// Returns the names of the validators that run nothing: they judge what the agent of a run has written.
+    #[must_use]
+    pub fn names_of_others(&self) -> Vec<&str> {
+        let others = self.validators.iter().filter(|check| !Selection::Checks.includes(check));
+        others.map(|check| check.info.name.as_str()).collect()
+    }
+
+    async fn run_checks(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+        at_most: Option<Duration>,
+        selection: Selection,
+    ) -> Vec<ValidatorVerdict> {
+        let claim = baseline_claim();
+        let mut env = env.clone();
+        // As during a run, and removed afterwards. Without it the check works all the same.
+        let bytecode = BytecodeDir::create("setup").ok();
+        if let Some(folder) = &bytecode {
+            let path = folder.path().display().to_string();
+            env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
+        }
+        let env = &env;
+        let written_in = BTreeMap::new();
+        let context = ValidationContext {
+            run: "",
+            iteration: 0,
+            claim: &claim,
+            workspace,
+            tree_since: 0,
+            written_in: &written_in,
+            evidence_listed: false,
+            protected_changes: &[],
+            env,
+        };
+        let mut verdicts = Vec::new();
+        for check in self.validators.iter().filter(|check| selection.includes(check)) {
+            let started = Instant::now();
+            let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
+            let end = async {
+                tokio::time::sleep(time).await;
+                WaitEnd::TimedOut(time)
+            };
+            // Nothing cancels it.
+            let execution = Execution::default();
+            let work = check.validator.validate(context, &execution.cancel);
+            let Some(verdict) = execution.wait(work, end).await else { continue };
+            verdicts.push(ValidatorVerdict {
+                validator: check.info.name.clone(),
+                required: check.info.required,
+                duration_ms: millis(started.elapsed()),
+                verdict,
+            });
+        }
+        verdicts
+    }
+}
+
+impl SetupReport {
+    /// Returns the findings as warnings if none is fatal. `clean` removes secrets.
+    ///
+    /// # Errors
+    /// Every fatal finding, with its place.
+    pub fn accept(
+        &self,
+        loaded: &LoadedConfig,
+        clean: impl Fn(&str) -> String,
+    ) -> Result<Vec<String>, ConfigErrors> {
+        let fatal = self.findings.iter().filter(|finding| finding.problem.is_fatal);
+        let errors: Vec<ConfigError> =
+            fatal.map(|finding| finding.error(loaded, &clean(&finding.text()))).collect();
+        ConfigErrors::ensure_none(errors)?;
+        Ok(self.findings.iter().map(|finding| clean(&finding.text())).collect())
+    }
+}
+
+impl SetupFinding {
+    /// Returns the finding in one line, with the validator's name.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("validator `{}`: {}", self.validator, self.problem.message)
+    }
+
+    fn error(&self, loaded: &LoadedConfig, message: &str) -> ConfigError {
+        let key: Vec<String> = self.key.iter().chain(&self.problem.key).cloned().collect();
+        loaded.error_at(&key, None, message)
+    }
+
+    /// Returns the place of its cause, such as `ralph.toml:9:12`.
+    #[must_use]
+    pub fn place(&self, loaded: &LoadedConfig) -> String {
+        self.error(loaded, "").location.to_string()
+    }
+}

@@ -1,0 +1,108 @@
+//! Which run is there, without locking or changing anything.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
+use ralph_orchestrator_store::{Disk, Key, Layout, StoredRun};
+
+use super::construction::build_context;
+use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
+use super::paths::{state_layout, verify_owner};
+use super::redact::Redactor;
+use crate::registry::Registry;
+
+/// Returns the run of this configuration's workspace if it is complete and its task is still the same.
+pub async fn find_completed(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Option<(StoredRun, Layout)> {
+    let layout = state_layout(loaded, state_home).ok()?;
+    verify_owner(loaded, &layout).ok()?;
+    let context = build_context(loaded, vars);
+    let (context, protect) = (&context, &[]);
+    let setup =
+        RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached: false };
+    let found = setup.find_completed(None).await?;
+    Some((found, layout))
+}
+
+/// Returns whether a start would begin a new run after this one, which it found, since its task is another one
+/// now. `protect` is what the user names as protected on the command line.
+///
+/// # Errors
+/// The configuration names no state directory that could be used.
+pub async fn has_other_task(
+    found: StoredRun,
+    loaded: &LoadedConfig,
+    state_home: &Path,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+    protect: &[String],
+) -> Result<bool, ConfigErrors> {
+    let layout = state_layout(loaded, state_home)?;
+    let context = build_context(loaded, vars);
+    let setup = RunSetup {
+        loaded,
+        layout: &layout,
+        registry,
+        context: &context,
+        vars,
+        protect,
+        attached: false,
+    };
+    // An earlier run that is resumed instead has worked in the same place.
+    Ok(matches!(setup.classify(found, None).await, ExistingRun::OtherTask { .. }))
+}
+
+/// Whether the configuration that is stored with a completed run is the one whose validators accepted it, and this
+/// prompt, if one is given, what they accepted it for.
+pub async fn is_as_recorded(
+    found: &StoredRun,
+    layout: &Layout,
+    prompt: Option<&str>,
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> bool {
+    let Some(recorded) = found.state.policy().filter(|_| found.state.completion().is_some()) else {
+        return false;
+    };
+    let context = build_context(loaded, vars);
+    let setup = RunSetup {
+        loaded,
+        layout,
+        registry,
+        context: &context,
+        vars,
+        protect: &[],
+        attached: false,
+    };
+    let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
+    // There is none of a run that protects nothing; one that cannot be read is another one.
+    let baseline = std::fs::read(layout.baseline(&found.run)).unwrap_or_default();
+    let key = Key::read(&Disk::default(), &layout.key()).ok().flatten();
+    let baseline = key.as_ref().and_then(|key| key.unseal(&baseline)).unwrap_or_default();
+    if !frozen.policy.freeze(&baseline).decides_like(recorded) {
+        return false;
+    }
+    match prompt {
+        Some(prompt) => found.state.has_completed(&frozen.policy.task_digest(prompt).await),
+        None => true,
+    }
+}
+
+/// Returns what removes the secrets of a run from what is shown of it: as far as `vars` and its configuration have them.
+#[must_use]
+pub fn redactor_of_run(layout: &Layout, run: &str, vars: &BTreeMap<String, String>) -> Redactor {
+    let env = load_frozen_config(layout, run).map(|loaded| loaded.config.env).unwrap_or_default();
+    Redactor::new(&env, vars)
+}
+
+/// Returns an id for a run, which begins with the time.
+#[must_use]
+pub fn new_run_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}

@@ -1,0 +1,371 @@
+//! One validation: all validators in order, on one tree, concurrently with the event loop.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_contract::{
+    CancelReason, CancelSignal as _, Claim, ValidationContext, Verdict,
+};
+use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
+use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
+use tokio::sync::watch;
+
+use super::allowance::OBSERVE_AFTER_STOP;
+use super::bytecode::BytecodeDir;
+use super::cancel::CancelToken;
+use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
+use super::error::EngineError;
+use super::evidence_check;
+use super::execution::{Execution, WaitEnd};
+use super::observation::KnownTree;
+use super::observe::{observe_evidence, scan};
+use super::protection::{ProtectedState, Protection};
+use super::secret_files::SecretFiles;
+use super::stop::{StopRequests, stop_requested};
+use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
+use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
+
+/// The snapshot of a workspace with more entries is not stored for the next start: writing it would take
+/// longer than most checks.
+const MOST_STORED_ENTRIES: usize = 100_000;
+
+/// The input of the validators, owned, so that they can run concurrently.
+pub(super) struct ValidationTask {
+    pub(super) run: String,
+    pub(super) workspace: PathBuf,
+    pub(super) held: WorkspaceHandle,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) policy: Arc<CompletionPolicy>,
+    pub(super) baseline: Arc<ProtectedState>,
+    pub(super) clock: Arc<Clock>,
+    pub(super) iteration: u64,
+    pub(super) tree: String,
+    pub(super) tree_left: Option<String>,
+    pub(super) tree_since: u64,
+    pub(super) evidence: EvidenceHistory,
+    pub(super) disk: Disk,
+    pub(super) snapshot_file: PathBuf,
+    pub(super) secret_files: SecretFiles,
+    pub(super) pinned: Arc<PinnedPaths>,
+    pub(super) artefacts: BTreeSet<String>,
+    /// What validators have done to the workspace so far.
+    pub(super) changes: Option<WorkspaceChanges>,
+    pub(super) selection: Selection,
+    pub(super) claim: Claim,
+    pub(super) hasher: Option<TreeHasher>,
+    pub(super) known_tree: KnownTree,
+    pub(super) cancel: watch::Receiver<Option<CancelReason>>,
+    pub(super) stop: StopRequests,
+    /// The agent is still running: what it has done so far is not recorded yet.
+    pub(super) is_preview: bool,
+}
+
+/// Variables by name.
+type Environment<'a> = Cow<'a, BTreeMap<String, String>>;
+
+/// Which validators are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Selection {
+    All,
+    /// Those that run something.
+    Checks,
+    /// Those that are required and run something.
+    RequiredChecks,
+}
+
+impl Selection {
+    pub(super) fn includes(self, check: &ConfiguredValidator) -> bool {
+        match self {
+            Self::All => true,
+            Self::Checks => check.info.runs_check,
+            Self::RequiredChecks => check.info.required && check.info.runs_check,
+        }
+    }
+}
+
+impl ValidationTask {
+    /// Runs all validators in order, on one tree, and once more if they changed it; `None` if it was cancelled.
+    /// Stores no evidence.
+    pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
+        let Some(before) = self.snapshot_before().await? else { return Ok(None) };
+        self.store_snapshot(&before).await?;
+        if self.is_preview && !self.observe_preview(before.digest().as_str()).await? {
+            return Ok(None);
+        }
+        let policy = Arc::clone(&self.policy);
+        let checks: Vec<&ConfiguredValidator> =
+            policy.validators.iter().filter(|check| self.selection.includes(check)).collect();
+        let baseline = Arc::clone(&self.baseline);
+        let begun =
+            Protection::begin(&checks, baseline, &self.workspace, self.observation_end()).await?;
+        let Some(mut protection) = begun else { return Ok(None) };
+        self.changes = Some(self.begin_changes(before));
+        let Some(mut verdicts) = self.run_once(&checks, &mut protection).await? else {
+            return Ok(None);
+        };
+        // While the agent runs, whatever changes may be its own doing.
+        if !self.is_settled() && !self.is_preview {
+            self.changes.iter_mut().for_each(WorkspaceChanges::begin_again);
+            let again = self.run_once(&checks, &mut protection).await?;
+            let Some(again) = again else { return Ok(None) };
+            verdicts = again;
+            self.reject_unsettled(&mut verdicts);
+        }
+        if protection.compare("a process", self.observation_end()).await?.is_none() {
+            return Ok(None);
+        }
+        let Some(changes) = self.changes.take() else { return Ok(None) };
+        let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
+        let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
+        warnings.extend(protection.take_warning());
+        Ok(Some(Validation {
+            verdicts,
+            tree_before,
+            tree_after,
+            tree_left,
+            artefacts,
+            warnings,
+            tampering: protection.into_tampering(),
+            ..Validation::default()
+        }))
+    }
+
+    fn begin_changes(&self, before: Arc<TreeSnapshot>) -> WorkspaceChanges {
+        let known = artefact_paths(&self.artefacts).collect();
+        WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.changes.as_ref().is_some_and(WorkspaceChanges::is_settled)
+    }
+
+    /// Runs these validators in order, each as often in a row as it has to accept; `None` if it was cancelled.
+    async fn run_once(
+        &mut self,
+        checks: &[&ConfiguredValidator],
+        protection: &mut Protection,
+    ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
+        let mut verdicts = Vec::new();
+        for check in checks {
+            let started = Instant::now();
+            // By the clock of the run: a time of standstill is nobody's fault.
+            let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
+            let passes = check.validator.passes_required().max(1);
+            let mut pass = 1;
+            let mut verdict = loop {
+                let Some(verdict) = self.execute(check, protection, until_ms).await? else {
+                    return Ok(None);
+                };
+                let whom = format!("`{}`", check.info.name);
+                let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
+                    return Ok(None);
+                };
+                if !intact || pass == passes || !verdict.is_accepted() {
+                    break with_pass_count(verdict, pass, passes);
+                }
+                pass += 1;
+            };
+            let duration_ms = millis(started.elapsed());
+            if check.info.runs_check {
+                let Some(now) = self.snapshot().await? else { return Ok(None) };
+                let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
+                verdict = error.unwrap_or(verdict);
+            }
+            verdicts.push(ValidatorVerdict {
+                validator: check.info.name.clone(),
+                required: check.info.required,
+                duration_ms,
+                verdict,
+            });
+        }
+        Ok(Some(verdicts))
+    }
+
+    /// Replaces the verdicts of validators that change work each time they run.
+    fn reject_unsettled(&mut self, verdicts: &mut [ValidatorVerdict]) {
+        let Some(changes) = &mut self.changes else { return };
+        if self.selection == Selection::RequiredChecks {
+            return changes.warn_of_changes();
+        }
+        let mut errors = changes.errors();
+        for named in verdicts {
+            if let Some(message) = errors.remove(named.validator.as_str()) {
+                named.verdict = Verdict::Error { message };
+            }
+        }
+    }
+
+    /// Returns what cancelled validators have left, so that the next start does not have to.
+    pub(super) async fn find_artefacts(
+        &mut self,
+    ) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
+        let Some(changes) = self.changes.take() else { return Ok(BTreeMap::new()) };
+        let Some(now) = self.snapshot().await? else { return Ok(BTreeMap::new()) };
+        self.disk.remove_private(&self.snapshot_file)?;
+        Ok(changes.into_artefacts(&now))
+    }
+
+    /// Attributes what is new to the running iteration, as the observation after its end will. Returns
+    /// false if it was cancelled.
+    async fn observe_preview(&mut self, tree: &str) -> Result<bool, EngineError> {
+        if self.tree != tree && self.tree_left.as_deref() != Some(tree) {
+            self.tree_since = self.iteration;
+        }
+        let observed =
+            observe_evidence(self.policy.evidence_dirs(), self.observation_end()).await?;
+        let Some(observed) = observed else { return Ok(false) };
+        let written = self.evidence.written_since(&observed);
+        self.evidence.record(self.iteration, &written, observed.is_complete());
+        Ok(true)
+    }
+
+    /// Resolves when no observation may run any longer: soon after the cancellation.
+    fn observation_end(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (cancel, mut stop) = (CancelToken::new(self.cancel.clone()), self.stop.clone());
+        async move {
+            tokio::select! {
+                () = async { cancel.cancelled().await; tokio::time::sleep(OBSERVE_AFTER_STOP).await } => {}
+                () = stop_requested(&mut stop, 2) => {}
+            }
+        }
+    }
+
+    /// Returns what is there before validators run, observed now unless nothing was run since it was observed
+    /// last, and nothing can be accepted.
+    async fn snapshot_before(&mut self) -> Result<Option<Arc<TreeSnapshot>>, EngineError> {
+        if self.selection == Selection::RequiredChecks
+            && let Some(known) = self.known_tree.take_snapshot()
+        {
+            self.held.verify()?;
+            return Ok(Some(known));
+        }
+        Ok(self.snapshot().await?.map(Arc::new))
+    }
+
+    async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
+        self.held.verify()?;
+        let Some(hasher) = self.hasher.take() else {
+            return Err(EngineError::Internal("an observation of the tree was broken off".into()));
+        };
+        let (hasher, snapshot) = scan(hasher, self.observation_end(), TreeHasher::snapshot).await?;
+        self.hasher = Some(hasher);
+        if !self.is_preview {
+            let digest = snapshot.as_ref().map(|snapshot| snapshot.digest().to_string());
+            self.known_tree.set(digest);
+        }
+        Ok(snapshot)
+    }
+
+    /// Stores what is there before validators run. If the orchestrator does not live to their end, the next
+    /// start compares with it to find what they left.
+    async fn store_snapshot(&self, before: &Arc<TreeSnapshot>) -> Result<(), EngineError> {
+        if self.is_preview || !is_stored(before, &self.policy, self.selection) {
+            return Ok(());
+        }
+        let encoded = match self.known_tree.take_encoding() {
+            Some(encoding) => encoding.finish(before).await,
+            None => None,
+        };
+        let json = encoded.unwrap_or_else(|| before.to_json());
+        let content = self.secret_files.seal(json.as_bytes())?;
+        self.disk.write_unsynced(&self.snapshot_file, &content)?;
+        Ok(())
+    }
+
+    /// Executes a validator once; `None` if it was cancelled.
+    async fn execute(
+        &self,
+        check: &ConfiguredValidator,
+        protection: &Protection,
+        until_ms: u64,
+    ) -> Result<Option<Verdict>, EngineError> {
+        self.held.verify()?;
+        let changes = protection.changes_for(check)?;
+        let (_bytecode, env) = self.isolate_bytecode(protection)?;
+        let context = ValidationContext {
+            run: &self.run,
+            iteration: self.iteration,
+            claim: &self.claim,
+            workspace: &self.workspace,
+            tree_since: self.tree_since,
+            written_in: &self.evidence.written_in,
+            evidence_listed: self.evidence.is_complete(),
+            protected_changes: &changes,
+            env: &env,
+        };
+        self.known_tree.set(None);
+        let end = self.wait_end(until_ms, check.timeout);
+        let execution = Execution::default();
+        let work = check.validator.validate(context, &execution.cancel);
+        match execution.wait(work, end).await {
+            Some(verdict) => evidence_check::checked(verdict).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Has Python cache its bytecode where neither an agent nor another validator has written, if there is
+    /// anything to protect: it trusts bytecode that takes the place of a protected test.
+    fn isolate_bytecode(
+        &self,
+        protection: &Protection,
+    ) -> Result<(Option<BytecodeDir>, Environment<'_>), EngineError> {
+        if protection.is_empty() || self.env.contains_key(BytecodeDir::VARIABLE) {
+            return Ok((None, Cow::Borrowed(&self.env)));
+        }
+        let folder = BytecodeDir::create(&self.run)?;
+        let mut env = self.env.clone();
+        env.insert(BytecodeDir::VARIABLE.to_owned(), folder.path().display().to_string());
+        Ok((Some(folder), Cow::Owned(env)))
+    }
+
+    /// Resolves when a validator is no longer waited for.
+    async fn wait_end(&self, until_ms: u64, timeout: Duration) -> WaitEnd {
+        let cancel = CancelToken::new(self.cancel.clone());
+        loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                return WaitEnd::TimedOut(timeout);
+            }
+            let pause = left.min(LONGEST_SLEEP_MS);
+            tokio::select! {
+                biased;
+                reason = cancel.cancelled() => return WaitEnd::Cancelled(reason),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+        }
+    }
+}
+
+/// Whether a snapshot is stored before the validators of this selection run.
+pub(super) fn is_stored(
+    snapshot: &TreeSnapshot,
+    policy: &CompletionPolicy,
+    selection: Selection,
+) -> bool {
+    let runs_check =
+        |check: &ConfiguredValidator| selection.includes(check) && check.info.runs_check;
+    snapshot.len() <= MOST_STORED_ENTRIES && policy.validators.iter().any(runs_check)
+}
+
+/// Adds to a verdict after how many executions it came, if several were required.
+fn with_pass_count(verdict: Verdict, pass: u32, passes: u32) -> Verdict {
+    match verdict {
+        verdict if passes == 1 => verdict,
+        Verdict::Accepted { summary, evidence } => {
+            Verdict::Accepted { summary: format!("{summary}, {pass} times in a row"), evidence }
+        }
+        Verdict::Rejected { mut reasons } => {
+            if let Some(first) = reasons.first_mut() {
+                *first = format!("execution {pass} of {passes}: {first}");
+            }
+            Verdict::Rejected { reasons }
+        }
+        Verdict::Error { message } => {
+            Verdict::Error { message: format!("execution {pass} of {passes}: {message}") }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! How each record changes the state.
+
+use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage};
+
+use super::initializer;
+use super::outcome::IterationOutcome;
+use super::record::{Record, RunStarted};
+use super::state::{
+    AgentChange, AgentState, Completion, ContextUsage, LastError, Latch, Note, ProviderWait,
+    RunningIteration, State,
+};
+use super::stop::{Stop, StopReason};
+
+/// The most notes that the next iteration is given.
+const MOST_NOTES_GIVEN: usize = 16;
+
+impl State {
+    /// Returns the fold of a journal.
+    pub fn fold<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut state = Self::default();
+        for record in records {
+            state.apply(record);
+        }
+        state
+    }
+
+    /// Applies one record.
+    pub fn apply(&mut self, record: &Record) {
+        let runtime_ms = self.budget.runtime_ms.max(record.runtime_ms().unwrap_or_default());
+        self.budget.runtime_ms = runtime_ms;
+        match record {
+            Record::RunStarted(started) => self.run_started(started),
+            Record::RunResumed { .. } => self.run_resumed(record),
+            Record::WorkspaceMade { workspace } => self.identities.workspace = Some(*workspace),
+            Record::IterationStarted { .. } => self.iteration_started(record),
+            Record::Initialized { .. } => {
+                self.initializer.is_done = true;
+                self.initializer.missing.clear();
+            }
+            Record::ProductsMissing { missing, .. } => {
+                self.initializer.missing.clone_from(missing);
+            }
+            Record::Usage { usage, .. } => {
+                if let Some(running) = &mut self.running {
+                    running.usage = running.usage.max(*usage);
+                }
+            }
+            Record::Context { used, window } => {
+                self.agent.context = Some(ContextUsage { used: *used, window: *window });
+                self.agent.window = window.or(self.agent.window);
+            }
+            Record::Model { model, .. } => self.agent.model = Some(model.clone()),
+            Record::Note { iteration, text } => self.add_note(*iteration, text),
+            Record::AgentChanged { from, to, reason } => self.agent_changed(from, to, reason),
+            Record::Claimed { iteration, claim } => self.claimed(*iteration, claim),
+            Record::MarkerRemoved { detector } => {
+                self.claims.standing.remove(detector);
+            }
+            Record::Cancelling { reason } => self.cancelling(*reason),
+            Record::IterationEnded { .. } => self.iteration_ended(record),
+            Record::Baseline { .. } => self.baseline_checked(record),
+            Record::Saved { .. } => self.saved(record),
+            Record::SetupStarted { .. } => {
+                (self.setup.is_done, self.setup.is_unobserved) = (false, true);
+            }
+            Record::SetupFinished { problem, tree, .. } => {
+                self.setup_finished(tree.as_deref(), problem.as_deref());
+            }
+            Record::Observed { .. } => self.observed(record),
+            Record::Artefacts { paths, .. } => {
+                self.workspace.artefacts.extend(paths.iter().cloned());
+            }
+            Record::Validated { .. } => self.validated(record),
+            Record::Completed { .. } => self.completed(record),
+            Record::Waiting { until_ms, reason } => {
+                self.waiting = Some(ProviderWait { until_ms: *until_ms, reason: reason.clone() });
+            }
+            Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
+            Record::ControlReceived { .. } => self.control_received(record),
+            Record::GuidanceDelivered { iteration, ids } => self.deliver_guidance(*iteration, ids),
+            Record::Paused { .. } => self.set_pause_in_effect(true),
+            Record::Stopped { reason, message, .. } => {
+                self.stop = Some(Stop { reason: *reason, message: message.clone() });
+            }
+            // A preview decides nothing, so it changes nothing but the time.
+            Record::Clock { .. } | Record::Previewed { .. } | Record::Warning { .. } => {}
+        }
+    }
+
+    fn run_started(&mut self, started: &RunStarted) {
+        self.controls.configured_limits = started.limits.clone();
+        self.apply_limits();
+        self.agent.name.clone_from(&started.agent);
+        self.agent.fallback.clone_from(&started.fallback);
+        self.process.once = started.once;
+        self.process.attached = started.attached;
+        self.validation.baseline_mode = started.baseline;
+        self.saves.mode = started.saves;
+        self.identities.clone_from(&started.identities);
+        self.claims.stats.set_trigger(started.policy.when);
+        self.workspace.tree.clone_from(&started.tree);
+        self.progress.trees_seen.insert(started.tree.clone());
+        self.workspace.evidence_history.begin(&started.evidence, started.evidence_overflowed);
+        self.started = Some(started.clone());
+    }
+
+    fn run_resumed(&mut self, record: &Record) {
+        let Record::RunResumed {
+            agent,
+            fallback,
+            limits,
+            once,
+            attached,
+            baseline,
+            saves,
+            identities,
+        } = record
+        else {
+            return;
+        };
+        self.saves.mode = *saves;
+        self.identities.clone_from(identities);
+        agent.clone_into(&mut self.agent.name);
+        fallback.clone_into(&mut self.agent.fallback);
+        limits.clone_into(&mut self.controls.configured_limits);
+        self.apply_limits();
+        self.set_pause_in_effect(false);
+        self.validation.baseline_mode = *baseline;
+        self.agent.last_change = None;
+        self.agent.retrying = false;
+        self.process.once = *once;
+        self.process.attached = *attached;
+        self.process.iterations_ended = 0;
+        self.process.stop_requested = false;
+        // Whoever resumes a run that stopped for this has seen it. A run that was killed before it
+        // could stop keeps its counter.
+        match self.stop.take().map(|stop| stop.reason) {
+            Some(StopReason::NeedsHuman) => self.validation.errors_in_a_row.clear(),
+            Some(StopReason::Failures | StopReason::AgentUnavailable) => self.agent.failures = 0,
+            Some(StopReason::Stagnation) => {
+                self.progress.reset_stagnation();
+                self.claims.says_all_done = 0;
+            }
+            _ => {}
+        }
+        self.process.resumed = true;
+        self.setup.is_done = false;
+    }
+
+    fn iteration_started(&mut self, record: &Record) {
+        let Record::IterationStarted {
+            iteration,
+            attempt,
+            role,
+            reservation,
+            runtime_ms: began_ms,
+            controls,
+            ..
+        } = record
+        else {
+            return;
+        };
+        let (iteration, attempt) = (*iteration, *attempt);
+        self.iterations = self.iterations.max(iteration);
+        self.deliver_answers(iteration, controls);
+        self.attempt = attempt;
+        self.agent.retrying = false;
+        self.agent.has_worked = false;
+        self.agent.context = None;
+        self.running = Some(RunningIteration {
+            iteration,
+            attempt,
+            usage: Usage::default(),
+            reservation: *reservation,
+            began_ms: *began_ms,
+            cancelling: None,
+            notes: 0,
+            is_initializer: role.as_deref() == Some(initializer::ROLE),
+        });
+        self.waiting = None;
+        self.setup.is_done = false;
+        self.process.resumed = false;
+        self.workspace.observed_since_validation = false;
+        self.progress.since_iteration_start = false;
+        // Only in a journal of an older version does one begin while a question is open.
+        self.claims.human_request = None;
+        self.claims.near_misses.clear();
+        // An attempt before this one may have been saved.
+        self.saves.iteration = self.saves.iteration.filter(|saved| *saved < iteration);
+        self.last_changes = None;
+    }
+
+    /// Newer notes are worth more than older ones.
+    fn add_note(&mut self, iteration: u64, text: &str) {
+        if let Some(running) = &mut self.running {
+            running.notes = running.notes.saturating_add(1);
+        }
+        self.notes.push(Note { iteration, text: text.to_owned() });
+        let excess = self.notes.len().saturating_sub(MOST_NOTES_GIVEN);
+        self.notes.drain(..excess);
+    }
+
+    /// The agent that takes over starts with counters of its own.
+    fn agent_changed(&mut self, from: &str, to: &str, reason: &str) {
+        let agent = &mut self.agent;
+        to.clone_into(&mut agent.name);
+        agent.fallback.retain(|name| name != to);
+        agent.retrying = self.process.iterations_ended > 0;
+        (agent.failures, agent.deferrals) = (0, 0);
+        agent.last_change =
+            Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
+        self.progress.reset_stagnation();
+        self.waiting = None;
+        self.agent.window = None;
+    }
+
+    fn claimed(&mut self, iteration: u64, claim: &Claim) {
+        if claim.source == ClaimSource::State && !claim.is_automatic() {
+            self.claims.standing.insert(claim.detector.clone(), claim.kind);
+        }
+        (self.claims.says_done, self.claims.says_all_done) = (0, 0);
+        match claim.kind {
+            ClaimKind::NeedsHuman => self.claims.human_request = Some(claim.clone()),
+            ClaimKind::Complete if self.completion().is_none() => {
+                if !claim.is_automatic() {
+                    self.claims.stats.count_claim();
+                }
+                self.latch = Latch::Claimed { claim: claim.clone(), iteration };
+            }
+            ClaimKind::Complete => {}
+        }
+    }
+
+    fn cancelling(&mut self, reason: CancelReason) {
+        if reason == CancelReason::Signal {
+            self.process.stop_requested = true;
+        }
+        if let Some(running) = &mut self.running {
+            running.cancelling.get_or_insert(reason);
+        }
+    }
+
+    fn iteration_ended(&mut self, record: &Record) {
+        let Record::IterationEnded { outcome, usage, cost_usd, tool_calls, survived, .. } = record
+        else {
+            return;
+        };
+        self.agent.survivors.clone_from(survived);
+        let Some(running) = self.running.take() else { return };
+        let usage = running.usage.max(*usage);
+        let budget = &mut self.budget;
+        budget.cost_charged += *cost_usd;
+        budget.largest_charge = budget.largest_charge.max(*cost_usd);
+        budget.cost_estimated |= usage.estimated;
+        budget.cost_reported |= usage.cost.is_some();
+        budget.tokens_used += usage.tokens.unwrap_or_default();
+        self.process.iterations_ended = self.process.iterations_ended.saturating_add(1);
+        self.count_done_statements(record);
+        self.agent.count_failure(outcome);
+        self.agent.has_worked = tool_calls.is_some_and(|calls| calls > 0);
+        if outcome.is_regular() {
+            // It has read the older notes, and left those that the next iteration needs.
+            self.notes.retain(|note| note.iteration == running.iteration);
+            self.see_answers(running.iteration);
+        }
+        if running.is_initializer {
+            self.count_initializer_attempt(outcome);
+        }
+        // An agent that failed had no chance to call one, and its failures are counted apart.
+        self.progress.called_no_tool = *tool_calls == Some(0) && outcome.is_regular();
+        self.progress.awaiting_observation = counts_for_stagnation(outcome);
+        self.validation.iterated_since_rejection |= self.progress.awaiting_observation;
+        self.last_outcome = Some(outcome.clone());
+    }
+
+    fn completed(&mut self, record: &Record) {
+        let Record::Completed { iteration, tree, evidence, policy, task, validated, .. } = record
+        else {
+            return;
+        };
+        let Latch::Claimed { claim, .. } = &self.latch else { return };
+        self.latch = Latch::Completed(Completion {
+            claim: claim.clone(),
+            iteration: *iteration,
+            tree: tree.clone(),
+            evidence: evidence.clone(),
+            policy: policy.clone(),
+            task: task.clone(),
+            validated: *validated,
+            verdicts: std::mem::take(&mut self.validation.accepted_verdicts),
+        });
+        self.stop = Some(Stop::new(StopReason::Completed, "the work is proved done"));
+    }
+}
+
+impl AgentState {
+    fn count_failure(&mut self, outcome: &IterationOutcome) {
+        let timed_out = |message: &str| (ErrorClass::TimedOut, message.to_owned());
+        let failure = match outcome {
+            IterationOutcome::Failed { class, message } => Some((class.clone(), message.clone())),
+            IterationOutcome::StoppedEarly { reason: CancelReason::Timeout } => {
+                Some(timed_out("limits.iteration_timeout was reached"))
+            }
+            IterationOutcome::StoppedEarly { reason: CancelReason::Idle } => {
+                Some(timed_out("nothing was heard for limits.idle_timeout"))
+            }
+            _ => None,
+        };
+        if let Some((class, message)) = failure {
+            self.failures = self.failures.saturating_add(1);
+            self.last_error = Some(LastError { class, message });
+        } else if outcome.is_regular() {
+            self.failures = 0;
+        }
+        self.deferrals = match outcome {
+            IterationOutcome::Deferred { .. } => self.deferrals.saturating_add(1),
+            _ => 0,
+        };
+    }
+}
+
+/// Whether an iteration without progress says something of the work. One that somebody interrupted does not.
+const fn counts_for_stagnation(outcome: &IterationOutcome) -> bool {
+    !matches!(
+        outcome,
+        IterationOutcome::Deferred { .. }
+            | IterationOutcome::Interrupted
+            | IterationOutcome::StoppedEarly { reason: CancelReason::Signal | CancelReason::Pause }
+    )
+}

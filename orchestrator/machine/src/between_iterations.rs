@@ -1,0 +1,498 @@
+//! The order of the loop before the first iteration and after each one.
+
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
+
+use super::baseline;
+use super::deferral;
+use super::during_iteration;
+use super::failover;
+use super::handoff;
+use super::hold;
+use super::initializer;
+use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
+use super::limit_overrides::LimitOverrides;
+use super::limits;
+use super::outcome::IterationOutcome;
+use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::save;
+use super::state::{Latch, State};
+use super::stop::{Stop, StopReason};
+use super::transition::Transition;
+
+/// Why a run ends after an iteration.
+const ONCE: &str = "stopped after one iteration (`--once`)";
+/// The same where the agent works in a session of its own.
+const GOES_ON: &str = "not accepted yet; the session goes on";
+/// How often in a row a required validator may fail to come to a verdict.
+const MOST_CHECK_ERRORS: u32 = 3;
+
+pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
+    if let Some(completion) = next.state.completion() {
+        let how = if completion.validated { "" } else { ", WITHOUT validation" };
+        return next.finish(StopReason::Completed, format!("already complete{how}"));
+    }
+    if next.state.started.is_none() {
+        next.record(Record::RunStarted(fresh));
+    } else {
+        // The orchestrator ended in the middle of this iteration.
+        during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
+        let RunStarted { agent, fallback, limits, once, attached, .. } = fresh;
+        let RunStarted { baseline, saves, identities, .. } = fresh;
+        next.record(Record::RunResumed {
+            agent,
+            fallback,
+            limits,
+            once,
+            attached,
+            baseline,
+            saves,
+            identities,
+        });
+    }
+    next.effect(Effect::Latch);
+    next.effect(Effect::Observe);
+}
+
+/// Records the standing claims and those of the final message, before anything slow begins.
+pub(super) fn claims_found(next: &mut Transition, claims: Vec<Claim>) {
+    if next.state.started.is_none() || next.state.is_stopped() {
+        return;
+    }
+    let is_standing = |detector: &String| {
+        claims.iter().any(|claim| claim.source == ClaimSource::State && claim.detector == *detector)
+    };
+    let standing = next.state.claims.standing.keys();
+    let removed: Vec<String> =
+        standing.filter(|detector| !is_standing(detector)).cloned().collect();
+    for detector in removed {
+        next.record(Record::MarkerRemoved { detector });
+    }
+    for claim in claims {
+        next.claim(claim);
+    }
+}
+
+pub(super) fn observed(next: &mut Transition, observation: Observation) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    let (iteration, runtime_ms) = (next.state.iterations, next.runtime_ms());
+    let initial = &next.state.claims.initial_near_misses;
+    // Lines move when the agent edits the file above them.
+    let is_initial = |miss: &NearMiss| {
+        initial.iter().any(|known| (&known.detector, &known.text) == (&miss.detector, &miss.text))
+    };
+    let mut near_misses = observation.near_misses;
+    near_misses.retain(|miss| iteration == 0 || !is_initial(miss));
+    next.record(Record::Observed {
+        iteration,
+        tree: observation.tree,
+        work: observation.work,
+        evidence_written: next
+            .state
+            .workspace
+            .evidence_history
+            .written_since(&observation.evidence),
+        evidence_complete: observation.evidence.is_complete(),
+        evidence: observation.evidence.digest(),
+        near_misses,
+        // An attached session has worked before its iteration began.
+        changes: observation.changes.filter(|_| iteration > 0 && !next.state.process.attached),
+        runtime_ms,
+    });
+    if let Some(missing) = observation.missing_products {
+        initializer::products_checked(next, missing);
+    }
+    if !save::order(next) {
+        decide(next);
+    }
+}
+
+/// Stops, validates or continues, once the workspace is observed, and saved if that is due.
+pub(super) fn decide(next: &mut Transition) {
+    handoff::leave_note(next);
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    if initializer::ends_run(&next.state) {
+        return next.finish(StopReason::Initialized, "the initializer's products are there");
+    }
+    if next.state.is_initializing() {
+        // Nothing of the task can be done yet.
+        return continue_run(next);
+    }
+    if next.state.process.attached && next.state.process.resumed {
+        // A claim of before is about other work than that which is validated after this iteration.
+        return continue_run(next);
+    }
+    let state = &next.state;
+    if state.needs_no_claim()
+        && state.workspace.changed_since_validation
+        && state.latch == Latch::Open
+    {
+        next.claim(Claim::automatic());
+    }
+    match &next.state.latch {
+        Latch::Claimed { claim, .. }
+            if claim.is_automatic() && has_current_verdict(&next.state) =>
+        {
+            continue_run(next);
+        }
+        Latch::Claimed { claim, .. } => next.effect(Effect::Validate(claim.clone())),
+        Latch::Open | Latch::Completed(_) if baseline::is_due(&next.state) => {
+            next.effect(Effect::CheckBaseline);
+        }
+        Latch::Open | Latch::Completed(_) => continue_run(next),
+    }
+}
+
+/// Whether the last rejection is about the work as it is: nothing was changed since, and all
+/// validators came to a verdict.
+fn has_current_verdict(state: &State) -> bool {
+    !state.workspace.changed_since_validation
+        && !state.process.resumed
+        && state.validation.rejection.is_some()
+        && state.validation.errors_in_a_row.is_empty()
+}
+
+/// Ends the run for now, since nothing can be validated on a tree that was not observed: it was asked
+/// to stop, or its time was used up. The workspace is observed when the run is resumed.
+pub(super) fn observation_skipped(next: &mut Transition) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        finish_interrupted(next);
+    } else {
+        finish_out_of_time(next);
+    }
+}
+
+/// Ends the run at `limits.max_runtime`. A claim stays pending: with more time it is validated first
+/// of all.
+pub(super) fn finish_out_of_time(next: &mut Transition) {
+    next.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME);
+}
+
+pub(super) fn finish_interrupted(next: &mut Transition) {
+    next.finish(StopReason::Interrupted, "stop requested");
+}
+
+/// Returns whether the verdicts of an execution of validators are to be ignored: it was broken off,
+/// which ends the run for now, or the run is elsewhere by now.
+pub(super) fn ignores_verdicts(
+    next: &mut Transition,
+    interrupted: bool,
+    out_of_time: bool,
+) -> bool {
+    if next.state.running.is_some() || next.state.is_stopped() {
+        return true;
+    }
+    if interrupted {
+        finish_interrupted(next);
+    } else if out_of_time {
+        finish_out_of_time(next);
+    }
+    interrupted || out_of_time
+}
+
+/// Ends the run because processes of the agent survive: what they can still change is not validated.
+pub(super) fn processes_survived(next: &mut Transition, message: String) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    next.finish(StopReason::NeedsHuman, message);
+}
+
+pub(super) fn validated(next: &mut Transition, mut validation: Validation) {
+    let Latch::Claimed { .. } = &next.state.latch else { return };
+    artefacts_of_validators(next, std::mem::take(&mut validation.artefacts));
+    if ignores_verdicts(next, validation.interrupted, validation.out_of_time) {
+        return;
+    }
+    let Some(policy) = next.state.policy().cloned() else { return };
+    let reasons = validation.rejection_reasons(&policy);
+    let accepted = reasons.is_empty();
+    let (iteration, runtime_ms) = (next.state.iterations, next.runtime_ms());
+    next.warn(validation.warnings);
+    let tree_left = Some(&validation.tree_left).filter(|tree| **tree != next.state.workspace.tree);
+    next.record(Record::Validated {
+        iteration,
+        accepted,
+        tree: validation.tree_before,
+        tree_left: tree_left.cloned(),
+        verdicts: validation.verdicts,
+        reasons,
+        runtime_ms,
+    });
+    if !accepted {
+        next.effect(Effect::Latch);
+        warn_of_errors(next);
+        return if next.state.process.stop_requested {
+            finish_interrupted(next);
+        } else {
+            continue_run(next);
+        };
+    }
+    let validated = policy.validates();
+    next.record(Record::Completed {
+        iteration,
+        tree: validation.tree_after,
+        evidence: validation.evidence,
+        policy: policy.digest,
+        task: validation.task,
+        validated,
+        runtime_ms,
+    });
+    let message = if validated { "validated" } else { "completed WITHOUT validation" };
+    let note = baseline::completion_note(&next.state);
+    next.finish(StopReason::Completed, format!("{message}{note}"));
+}
+
+/// Records the files that each validator left: they are no part of the work.
+pub(super) fn artefacts_of_validators(
+    next: &mut Transition,
+    artefacts: BTreeMap<String, Vec<String>>,
+) {
+    for (validator, paths) in artefacts {
+        record_artefacts(next, Some(validator).filter(|name| !name.is_empty()), paths);
+    }
+}
+
+/// Records files that appeared during a validation whose end was not recorded.
+pub(super) fn artefacts(next: &mut Transition, paths: Vec<String>) {
+    if !paths.is_empty() {
+        record_artefacts(next, None, paths);
+    }
+}
+
+fn record_artefacts(next: &mut Transition, validator: Option<String>, paths: Vec<String>) {
+    if next.state.started.is_some() && !next.state.is_stopped() {
+        let iteration = next.state.iterations;
+        next.record(Record::Artefacts { iteration, validator, paths });
+    }
+}
+
+/// Whether the delay between two iterations is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delay {
+    Due,
+    Over,
+}
+
+/// Stops the run or begins the next iteration, once it is known that it is not complete.
+pub(super) fn continue_run(next: &mut Transition) {
+    continue_after(next, Delay::Due);
+}
+
+pub(super) fn continue_after(next: &mut Transition, delay: Delay) {
+    if let Some(claim) = &next.state.claims.human_request {
+        let message = claim.text.clone();
+        return next.finish(StopReason::NeedsHuman, message);
+    }
+    failover::fail_over_if_needed(next);
+    if let Some(stop) = repeated_check_error(&next.state)
+        .or_else(|| unrecoverable_failure(&next.state))
+        .or_else(|| initializer::attempts_used(&next.state))
+        .or_else(|| limits::exceeded(&next.state))
+    {
+        return next.finish_with(stop);
+    }
+    let (process, retrying) = (&next.state.process, next.state.agent.retrying);
+    let is_first = process.iterations_ended == 0;
+    if process.attached && is_first && !process.resumed {
+        return next.finish(StopReason::Once, "the session begins");
+    }
+    if process.once && !is_first && !retrying && !next.state.was_cancelled_by_pause() {
+        return next.finish(StopReason::Once, if process.attached { GOES_ON } else { ONCE });
+    }
+    if next.state.is_pause_requested() {
+        return hold::begin(next);
+    }
+    if let Some(outcome @ IterationOutcome::Deferred { message, .. }) = &next.state.last_outcome
+        && !retrying
+    {
+        let (message, retry_at_ms) = (message.clone(), outcome.retry_at_ms());
+        return deferral::defer(next, message, retry_at_ms);
+    }
+    if !is_first && delay == Delay::Due {
+        let failures = next.state.agent.failures;
+        next.effect(Effect::Pause { failures });
+    } else {
+        prepare(next);
+    }
+}
+
+/// Warns of required validators without a verdict. The error itself is in the record of the validation.
+fn warn_of_errors(next: &mut Transition) {
+    let Some(rejection) = &next.state.validation.rejection else { return };
+    let messages: Vec<String> = rejection
+        .verdicts
+        .iter()
+        .filter(|named| named.required_error().is_some())
+        .map(|named| {
+            format!(
+                "the validator `{}` reached no verdict, so the work is neither accepted nor rejected; \
+                 {MOST_CHECK_ERRORS} such errors in a row stop the run",
+                named.validator
+            )
+        })
+        .collect();
+    next.warn(messages);
+}
+
+/// Returns the stop if a validator fails to come to a verdict time and again, which no iteration
+/// will change.
+fn repeated_check_error(state: &State) -> Option<Stop> {
+    let validation = &state.validation;
+    let message = validation.rejection.as_ref()?.verdicts.iter().find_map(|named| {
+        let Verdict::Error { message } = &named.verdict else { return None };
+        let times = validation.errors_in_a_row.get(&named.validator)?;
+        (*times >= MOST_CHECK_ERRORS).then(|| {
+            format!(
+                "the validator `{}` reached no verdict {MOST_CHECK_ERRORS} times in a row: {message}",
+                named.validator
+            )
+        })
+    })?;
+    Some(Stop::new(StopReason::NeedsHuman, message))
+}
+
+/// Returns the stop if the last iteration failed in a way that no further one can fix.
+fn unrecoverable_failure(state: &State) -> Option<Stop> {
+    // Whoever resumes the run has fixed it, or will get the same message again.
+    if state.process.resumed || state.agent.retrying {
+        return None;
+    }
+    let Some(IterationOutcome::Failed { class, message }) = &state.last_outcome else {
+        return None;
+    };
+    let reason = match class {
+        ErrorClass::Unauthenticated | ErrorClass::Billing => StopReason::NeedsHuman,
+        ErrorClass::NotFound => StopReason::AgentUnavailable,
+        _ => return None,
+    };
+    Some(Stop::new(reason, message))
+}
+
+/// Checks the limits once more after a pause or wait, since time has passed.
+pub(super) fn wait_finished(next: &mut Transition) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    let runtime_ms = next.runtime_ms();
+    // A pause of no time needs no record.
+    if runtime_ms > next.state.budget.runtime_ms {
+        next.record(Record::Clock { runtime_ms });
+    }
+    match limits::exceeded(&next.state) {
+        Some(stop) => next.finish_with(stop),
+        None if next.state.is_pause_requested() => hold::begin(next),
+        None => prepare(next),
+    }
+}
+
+/// Returns the number of the iteration that is begun next, and of the attempt at it.
+pub(super) fn next_attempt(state: &State) -> (u64, u32) {
+    if state.repeats_iteration() {
+        (state.iterations, state.attempt.saturating_add(1))
+    } else {
+        (state.iterations.saturating_add(1), 1)
+    }
+}
+
+pub(super) fn prepare(next: &mut Transition) {
+    let state = &next.state;
+    let (iteration, attempt) = next_attempt(state);
+    let runtime_ms = next.runtime_ms();
+    let limits = &state.limits;
+    let cost = limits.max_cost_usd.map(|max| max.saturating_sub(state.cost()));
+    let budget = Budget {
+        cost,
+        tokens: limits.max_tokens.map(|max| max.saturating_sub(state.tokens().total())),
+        time: limits
+            .max_runtime_ms
+            .map(|max| std::time::Duration::from_millis(max.saturating_sub(runtime_ms))),
+    };
+    let start = StartIteration {
+        iteration,
+        attempt,
+        trigger: trigger(state),
+        budget,
+        reservation: reservation(state, cost),
+    };
+    next.effect(Effect::Prepare(start));
+}
+
+fn trigger(state: &State) -> Trigger {
+    if state.iterations == 0 {
+        Trigger::Initial
+    } else if state.process.resumed {
+        Trigger::Resumed
+    } else if state.validation.rejection.as_ref().is_some_and(|last| !last.is_unchecked()) {
+        Trigger::Rejected
+    } else if state.agent.failures > 0 || state.agent.retrying {
+        Trigger::Failed
+    } else {
+        Trigger::Continued
+    }
+}
+
+/// Returns the largest charge so far, but no more than what is left. Never nothing for an agent that
+/// costs: that earlier iterations cost nothing, because they failed at once, says nothing about this
+/// one.
+fn reservation(state: &State, left: Option<Usd>) -> Usd {
+    let largest = state.budget.largest_charge;
+    let guess = if largest > Usd::ZERO { largest } else { state.limits.first_reservation };
+    left.map_or(guess, |left| guess.min(left))
+}
+
+/// Begins the iteration once its prompt is read, unless the run was asked to stop or to pause meanwhile, or a
+/// limit was lowered.
+pub(super) fn prepared(
+    next: &mut Transition,
+    start: StartIteration,
+    prompt: String,
+    given: LaunchDigests,
+) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    if next.state.controls.limits != LimitOverrides::default()
+        && let Some(stop) = limits::budget_exceeded(&next.state)
+    {
+        return next.finish_with(stop);
+    }
+    if next.state.is_pause_requested() {
+        return hold::begin(next);
+    }
+    let runtime_ms = next.runtime_ms();
+    next.record(Record::IterationStarted {
+        iteration: start.iteration,
+        attempt: start.attempt,
+        trigger: start.trigger,
+        prompt,
+        fingerprint: given.fingerprint,
+        given: given.fields,
+        agent: given.agent,
+        version: given.version,
+        model: given.model,
+        role: given.role,
+        prompt_file: given.prompt_file,
+        controls: given.controls,
+        reservation: start.reservation,
+        runtime_ms,
+    });
+    next.effect(Effect::Start(start));
+}

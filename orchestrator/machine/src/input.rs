@@ -1,0 +1,319 @@
+//! Inputs and effects of the machine.
+
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_contract::{
+    Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
+};
+
+use super::changes::Changes;
+use super::control::ReceivedControl;
+use super::evidence::ObservedEvidence;
+use super::outcome::IterationOutcome;
+use super::path_identities::FileIdentity;
+use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::save::{SaveOrder, SaveResult};
+use super::state::ContextUsage;
+use super::stop::StopReason;
+use super::verdict::ValidatorVerdict;
+use super::workspace_setup::SetupEnd;
+
+/// Choices of this start of the orchestrator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartOptions {
+    /// What to write if the run is a new one; agent and limits also if it is not.
+    pub fresh: RunStarted,
+}
+
+/// The time, as the driver measures it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// The run's runtime in milliseconds, earlier starts included.
+    pub runtime_ms: u64,
+    /// The wall clock, in milliseconds since the Unix epoch.
+    pub unix_ms: u64,
+}
+
+/// An observation of the workspace between iterations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// Near misses: what was nearly a claim.
+    pub near_misses: Vec<NearMiss>,
+    /// Digest of the tree.
+    pub tree: String,
+    /// The same without artefacts, if there are any.
+    pub work: Option<String>,
+    /// The files in the evidence folders.
+    pub evidence: ObservedEvidence,
+    /// What the iteration changed, if that is known.
+    pub changes: Option<Changes>,
+    /// What the initializer has still to produce; `None` if nothing was looked for.
+    pub missing_products: Option<Vec<String>>,
+}
+
+/// The end of an iteration, as reported by the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IterationEnd {
+    /// How it ended. Recorded as `StoppedEarly` if the machine had cancelled it.
+    pub outcome: IterationOutcome,
+    /// What the agent used.
+    pub usage: Usage,
+    /// The agent promises to report what it costs.
+    pub promises_cost: bool,
+    /// The agent's final text speaks of being done.
+    pub says_done: bool,
+    /// It says so of the whole task.
+    pub says_all_done: bool,
+    /// How many tools the agent called, if its adapter counts them.
+    pub tool_calls: Option<u64>,
+    /// Names of processes that the agent left behind and that were killed.
+    pub left_behind: Vec<String>,
+    /// Processes that could not be killed.
+    pub survived: Vec<Survivor>,
+}
+
+impl IterationEnd {
+    /// An end of which nothing but the outcome is known.
+    #[must_use]
+    pub fn new(outcome: IterationOutcome) -> Self {
+        Self {
+            outcome,
+            usage: Usage::default(),
+            promises_cost: false,
+            says_done: false,
+            says_all_done: false,
+            tool_calls: None,
+            left_behind: Vec::new(),
+            survived: Vec::new(),
+        }
+    }
+}
+
+/// The result of running all validators once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// All verdicts, in order.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// The tree before the first validator.
+    pub tree_before: String,
+    /// The tree after the last one, apart from artefacts.
+    pub tree_after: String,
+    /// The tree after the last one.
+    pub tree_left: String,
+    /// New files that each validator left.
+    pub artefacts: BTreeMap<String, Vec<String>>,
+    /// Warnings to the user about what validators did to the workspace.
+    pub warnings: Vec<String>,
+    /// Changes to protected paths meanwhile, for the agent: nothing is accepted then.
+    pub tampering: Vec<String>,
+    /// Accepted evidence, already copied.
+    pub evidence: Vec<EvidenceFile>,
+    /// Digest of the prompt, claims aside.
+    pub task: String,
+    /// Broken off by a request to stop: the verdicts do not count.
+    pub interrupted: bool,
+    /// Broken off by `limits.max_runtime`: the verdicts do not count.
+    pub out_of_time: bool,
+}
+
+/// The result of running the checks once before any work is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BaselineCheck {
+    /// The verdicts of the required validators that run something, in order.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// The tree after the last one.
+    pub tree: String,
+    /// Digests of the files in the evidence folders then.
+    pub evidence: Vec<String>,
+    /// New files that each validator left.
+    pub artefacts: BTreeMap<String, Vec<String>>,
+    /// Warnings to the user about what validators did to the workspace.
+    pub warnings: Vec<String>,
+    /// Broken off by a request to stop: the verdicts do not count.
+    pub interrupted: bool,
+    /// Broken off by `limits.max_runtime`: the verdicts do not count.
+    pub out_of_time: bool,
+}
+
+/// A timer that expired while the agent runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// `limits.iteration_timeout`.
+    IterationTimeout,
+    /// `limits.idle_timeout`.
+    Idle,
+    /// `limits.max_runtime`.
+    MaxRuntime,
+    /// The iteration has to be handed off.
+    Handoff,
+    /// Time to record the clock.
+    Clock,
+}
+
+/// A report of the driver to the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Input {
+    /// The orchestrator was started on this run, new or not.
+    Started(StartOptions),
+    /// The standing claims and those of the final message, before anything slow begins.
+    ClaimsFound(Vec<Claim>),
+    /// The workspace was gone, and this empty folder was made in its place.
+    WorkspaceMade(FileIdentity),
+    /// The workspace was observed.
+    Observed(Observation),
+    /// The run was asked to stop, or its time was used up, before the workspace was observed, or while git
+    /// was at work on it.
+    ObservationSkipped,
+    /// What the last iteration left was stored in git, or could not be.
+    Saved(SaveResult),
+    /// The setup of the workspace begins.
+    SetupStarted,
+    /// The setup of the workspace has ended, before the effect that needs it was performed. That is ordered again.
+    SetupFinished(SetupEnd),
+    /// The agent claimed something while it runs.
+    Claimed(Claim),
+    /// The iteration's sums so far.
+    Usage(Usage),
+    /// How full the running iteration's context is.
+    Context(ContextUsage),
+    /// The model that the agent reports.
+    Model(String),
+    /// The agent left a note.
+    Note(String),
+    /// The agent asked for a preview of the validation and got this result.
+    Previewed {
+        /// Every required validator accepted.
+        accepted: bool,
+        /// Why not, for the agent.
+        reasons: Vec<String>,
+    },
+    /// Files that appeared during a validation whose end was not recorded.
+    Artefacts(Vec<String>),
+    /// The agent cannot be used, for this reason; the next one takes over.
+    AgentUnavailable(String),
+    /// The agent has ended and its process tree is gone.
+    IterationEnded(IterationEnd),
+    /// The checks have run before any work was done.
+    Baseline(BaselineCheck),
+    /// Processes of the agent survive and cannot be killed; a message that names them. Answers
+    /// [`Effect::Observe`] instead of an observation.
+    ProcessesSurvived(String),
+    /// The validators have run.
+    Validated(Validation),
+    /// A pause or wait is over.
+    WaitFinished,
+    /// A person asks something of the run.
+    Control(ReceivedControl),
+    /// The running agent is given the guidance with these ids.
+    GuidanceTaken(Vec<String>),
+    /// The pause of the run has ended, or has to end: it was asked to stop, or a limit is reached.
+    HoldFinished,
+    /// The prompt for this iteration is read.
+    Prepared {
+        /// As ordered by [`Effect::Prepare`].
+        start: StartIteration,
+        /// Digest of the prompt file's content.
+        prompt: String,
+        /// Digests of what the agent is given.
+        given: LaunchDigests,
+    },
+    /// A timer expired.
+    Timer(Timer),
+    /// The user or the system asks the run to stop.
+    Signal,
+    /// A warning to record.
+    Warning(String),
+}
+
+impl Input {
+    /// Returns its name for the log, the same as of the record that it leads to, if it leads to one.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "started",
+            Self::ClaimsFound(_) => "claims_found",
+            Self::WorkspaceMade(_) => "workspace_made",
+            Self::Observed(_) => "observed",
+            Self::ObservationSkipped => "observation_skipped",
+            Self::Saved(_) => "saved",
+            Self::SetupStarted => "setup_started",
+            Self::SetupFinished(_) => "setup_finished",
+            Self::Claimed(_) => "claimed",
+            Self::Usage(_) => "usage",
+            Self::Context(_) => "context",
+            Self::Model(_) => "model",
+            Self::Note(_) => "note",
+            Self::Previewed { .. } => "previewed",
+            Self::Artefacts(_) => "artefacts",
+            Self::AgentUnavailable(_) => "agent_unavailable",
+            Self::IterationEnded(_) => "iteration_ended",
+            Self::Baseline(_) => "baseline",
+            Self::ProcessesSurvived(_) => "processes_survived",
+            Self::Validated(_) => "validated",
+            Self::WaitFinished => "wait_finished",
+            Self::Control(_) => "control_received",
+            Self::GuidanceTaken(_) => "guidance_delivered",
+            Self::HoldFinished => "hold_finished",
+            Self::Prepared { .. } => "prepared",
+            Self::Timer(_) => "timer",
+            Self::Signal => "signal",
+            Self::Warning(_) => "warning",
+        }
+    }
+}
+
+/// The parameters of an iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartIteration {
+    /// Its number.
+    pub iteration: u64,
+    /// From 1.
+    pub attempt: u32,
+    /// Why it is started.
+    pub trigger: Trigger,
+    /// What may still be spent.
+    pub budget: Budget,
+    /// What it is charged at least if its end never becomes known.
+    pub reservation: Usd,
+}
+
+/// An order of the machine to the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Effect {
+    /// Append to the journal; synced to disk if the record is a barrier.
+    Append(Record),
+    /// Bring the latch file up to date.
+    Latch,
+    /// Observe the workspace: answer with [`Input::Observed`].
+    Observe,
+    /// Store in git what the last iteration left: answer with [`Input::Saved`].
+    Save(SaveOrder),
+    /// Run the required validators that run something: answer with [`Input::Baseline`].
+    CheckBaseline,
+    /// Run the validators on this claim: answer with [`Input::Validated`].
+    Validate(Claim),
+    /// Read the prompt: answer with [`Input::Prepared`].
+    Prepare(StartIteration),
+    /// Start the agent: answer with [`Input::IterationEnded`] after any number of other inputs.
+    Start(StartIteration),
+    /// Stop the agent early.
+    Cancel(CancelReason),
+    /// Wait between two iterations, longer after failures, then answer with [`Input::WaitFinished`].
+    Pause {
+        /// Consecutive failed iterations.
+        failures: u32,
+    },
+    /// Wait until that time, in milliseconds since the Unix epoch, then [`Input::WaitFinished`].
+    WaitUntil(u64),
+    /// Wait, without using up runtime, until the pause of the run ends: answer with [`Input::HoldFinished`].
+    Hold,
+    /// The run has stopped, for good or until it is resumed.
+    Finish {
+        /// Why.
+        reason: StopReason,
+        /// For people.
+        message: String,
+    },
+}

@@ -1,0 +1,135 @@
+//! What keeps a stopped run from being resumed, derived from the state: it decides which advice helps.
+
+use ralph_orchestrator_contract::{ErrorClass, PROTECTED_CHANGED, Verdict};
+
+use super::limits::Limit;
+use super::outcome::IterationOutcome;
+use super::policy::BaselineMode;
+use super::state::State;
+use super::stop::StopReason;
+
+/// What has to be changed before a stopped run can be resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResumeBlocker {
+    /// This limit is used up.
+    Limit(Limit),
+    /// Too many iterations failed in a row.
+    Failures,
+    /// These products of the initializer are missing.
+    Products(Vec<String>),
+    /// Protected paths are not as they were when the run began, so no work is accepted.
+    Protected,
+    /// The iterations made no progress.
+    Stagnation,
+    /// The agent cannot be started.
+    Unavailable,
+    /// The provider does not know the model or the address.
+    NotFound,
+    /// The agent asked this question, and it was not answered.
+    Question(String),
+    /// The agent is not logged in, or its key is refused.
+    Login,
+    /// No credit is left.
+    Credit,
+    /// The provider refuses requests for longer than the run may wait.
+    Provider,
+    /// This validator cannot come to a verdict.
+    Validator(String),
+    /// These processes cannot be killed.
+    Processes(Vec<String>),
+    /// The checks accept before any work is done.
+    Baseline,
+    /// Nothing: the run was asked to stop.
+    Nothing,
+}
+
+impl State {
+    /// Returns what keeps the run from being resumed; `None` if it has not stopped, or is complete.
+    #[must_use]
+    pub fn resume_blocker(&self) -> Option<ResumeBlocker> {
+        let reason = self.stop.as_ref()?.reason;
+        Some(match reason {
+            StopReason::Completed => return None,
+            // The limit was raised since.
+            StopReason::MaxIterations
+            | StopReason::MaxRuntime
+            | StopReason::MaxCost
+            | StopReason::MaxTokens
+                if !self.is_out_of_budget() =>
+            {
+                ResumeBlocker::Nothing
+            }
+            StopReason::MaxIterations => ResumeBlocker::Limit(Limit::Iterations),
+            StopReason::MaxRuntime => ResumeBlocker::Limit(Limit::Runtime),
+            StopReason::MaxCost => ResumeBlocker::Limit(Limit::Cost),
+            StopReason::MaxTokens => ResumeBlocker::Limit(Limit::Tokens),
+            StopReason::Thrashing if self.is_rejected_for_protected() => ResumeBlocker::Protected,
+            StopReason::Thrashing if self.rejected_in_a_row() >= self.limits.max_rejections => {
+                ResumeBlocker::Limit(Limit::Rejections)
+            }
+            StopReason::Thrashing => ResumeBlocker::Limit(Limit::Stagnant),
+            StopReason::InitFailed => ResumeBlocker::Products(self.initializer.missing.clone()),
+            StopReason::Stagnation => ResumeBlocker::Stagnation,
+            StopReason::Failures => ResumeBlocker::Failures,
+            StopReason::AgentUnavailable if self.failed_as(&ErrorClass::NotFound) => {
+                ResumeBlocker::NotFound
+            }
+            StopReason::AgentUnavailable => ResumeBlocker::Unavailable,
+            StopReason::NeedsHuman => self.human_blocker(),
+            StopReason::Baseline => ResumeBlocker::Baseline,
+            StopReason::Initialized | StopReason::Interrupted | StopReason::Once => {
+                ResumeBlocker::Nothing
+            }
+        })
+    }
+
+    /// Returns the open question of the agent.
+    #[must_use]
+    pub fn question(&self) -> Option<&str> {
+        self.claims.human_request.as_ref().map(|claim| claim.text.as_str())
+    }
+
+    fn is_rejected_for_protected(&self) -> bool {
+        let rejection = self.validation.rejection.iter();
+        let mut reasons = rejection.flat_map(|rejection| &rejection.verdicts).flat_map(|named| {
+            match &named.verdict {
+                Verdict::Rejected { reasons } => reasons.as_slice(),
+                _ => &[],
+            }
+        });
+        reasons.any(|reason| reason.starts_with(PROTECTED_CHANGED))
+    }
+
+    fn failed_as(&self, expected: &ErrorClass) -> bool {
+        matches!(&self.last_outcome, Some(IterationOutcome::Failed { class, .. }) if class == expected)
+    }
+
+    /// Checks in the order of the loop.
+    fn human_blocker(&self) -> ResumeBlocker {
+        let survivors = || self.agent.survivors.iter().map(ToString::to_string).collect();
+        let has_survivors = !self.agent.survivors.is_empty();
+        let verdicts = self.validation.rejection.iter().flat_map(|rejection| &rejection.verdicts);
+        let mut errors = verdicts.filter(|named| named.required_error().is_some());
+        if self.progress.awaiting_observation && has_survivors {
+            ResumeBlocker::Processes(survivors())
+        } else if let Some(question) = self.question() {
+            ResumeBlocker::Question(question.to_owned())
+        } else if self.failed_as(&ErrorClass::Unauthenticated) {
+            ResumeBlocker::Login
+        } else if self.failed_as(&ErrorClass::Billing) {
+            ResumeBlocker::Credit
+        } else if matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. })) {
+            ResumeBlocker::Provider
+        } else if let Some(named) = errors.next() {
+            ResumeBlocker::Validator(named.validator.clone())
+        } else if has_survivors {
+            ResumeBlocker::Processes(survivors())
+        } else if self.validation.baseline_mode == BaselineMode::MustFail
+            && self.validation.baseline_accepted == Some(true)
+        {
+            ResumeBlocker::Baseline
+        } else {
+            ResumeBlocker::Nothing
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The state of a run: the fold of its journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_orchestrator_contract::{
+    CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, NearMiss, Survivor, Tokens, Usage,
+    Usd,
+};
+use serde::{Deserialize, Serialize};
+
+use super::changes::Changes;
+use super::claim_stats::ClaimStats;
+use super::control::{ControlOrigin, ControlState};
+use super::evidence::EvidenceHistory;
+use super::initializer::InitializerState;
+use super::limits::RunLimits;
+use super::outcome::IterationOutcome;
+use super::path_identities::PathIdentities;
+use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
+use super::record::RunStarted;
+use super::save::SaveState;
+use super::stop::Stop;
+use super::verdict::{ValidatorVerdict, is_unchecked};
+use super::workspace_setup::SetupState;
+
+/// How far the completion has come. Moves forward only, but for a claim that has to be made anew
+/// under [`AfterRejection::RequireNewClaim`](super::AfterRejection::RequireNewClaim).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Latch {
+    /// Nothing is claimed.
+    #[default]
+    Open,
+    /// A claim is pending.
+    Claimed {
+        /// The claim.
+        claim: Claim,
+        /// The iteration in or after which it was seen.
+        iteration: u64,
+    },
+    /// Complete, for good.
+    Completed(Completion),
+}
+
+/// An accepted completion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// The claim that was accepted.
+    pub claim: Claim,
+    /// The last iteration.
+    pub iteration: u64,
+    /// Digest of the tree.
+    pub tree: String,
+    /// The evidence.
+    pub evidence: Vec<EvidenceFile>,
+    /// Digest of the policy.
+    pub policy: String,
+    /// Digest of the prompt, claims aside.
+    pub task: String,
+    /// Whether any required validator accepted it.
+    pub validated: bool,
+    /// The verdicts.
+    pub verdicts: Vec<ValidatorVerdict>,
+}
+
+/// The last rejection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// Why, for the agent.
+    pub reasons: Vec<String>,
+    /// The verdicts.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// Digests of the tree and the evidence that were rejected.
+    pub work: (String, String),
+    /// How often this same work was rejected.
+    pub times: u32,
+}
+
+impl Rejection {
+    /// Whether validators reached no verdict, so that nothing is said of the work.
+    #[must_use]
+    pub fn is_unchecked(&self) -> bool {
+        is_unchecked(&self.verdicts, &self.reasons)
+    }
+}
+
+/// The iteration that is running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningIteration {
+    /// Its number.
+    pub iteration: u64,
+    /// From 1.
+    pub attempt: u32,
+    /// What it used so far.
+    pub usage: Usage,
+    /// What it is charged at least.
+    pub reservation: Usd,
+    /// Runtime of the run when it began, in milliseconds.
+    pub began_ms: u64,
+    /// Why the orchestrator is stopping it, if it is.
+    pub cancelling: Option<CancelReason>,
+    /// How many notes it left.
+    pub notes: u32,
+    /// It is one of the initializer.
+    pub is_initializer: bool,
+}
+
+/// A note that an iteration left for those after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The iteration.
+    pub iteration: u64,
+    /// The note.
+    pub text: String,
+}
+
+/// A human's answer to the agent, or guidance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The agent's question; `None` if none was open.
+    pub question: Option<String>,
+    /// The answer.
+    pub text: String,
+    /// Who sent it; not known where `run` asked on the terminal.
+    pub origin: Option<ControlOrigin>,
+    /// The last iteration whose agent was given it.
+    pub delivered_in: Option<u64>,
+    /// An iteration that was given it has ended well.
+    pub is_seen: bool,
+}
+
+/// How full the context of an iteration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ContextUsage {
+    /// Tokens in it.
+    pub used: u64,
+    /// Tokens it can hold, if known.
+    pub window: Option<u64>,
+}
+
+/// A change from one agent to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentChange {
+    /// The agent that could not continue.
+    pub from: String,
+    /// The agent that took over.
+    pub to: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A wait that the provider asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderWait {
+    /// Until when, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
+    /// For people.
+    pub reason: String,
+}
+
+/// The last failure of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastError {
+    /// Its class.
+    pub class: ErrorClass,
+    /// For people.
+    pub message: String,
+}
+
+/// The state of a run. Built by [`State::apply`] from records, and by nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The first record, once there is one.
+    pub started: Option<RunStarted>,
+    /// Which files the paths of the run stand for.
+    pub identities: PathIdentities,
+    /// The limits in force.
+    pub limits: RunLimits,
+    /// Iterations begun.
+    pub iterations: u64,
+    /// How often the last iteration was begun.
+    pub attempt: u32,
+    /// The iteration that is running.
+    pub running: Option<RunningIteration>,
+    /// How the last iteration ended.
+    pub last_outcome: Option<IterationOutcome>,
+    /// The agent in use.
+    pub agent: AgentState,
+    /// What was used of the limits on money, tokens and time.
+    pub budget: BudgetUse,
+    /// How far the completion has come.
+    pub latch: Latch,
+    /// What agents claimed, or nearly did.
+    pub claims: ClaimState,
+    /// What validators decided.
+    pub validation: ValidationState,
+    /// The workspace as last observed.
+    pub workspace: WorkspaceState,
+    /// What counts as progress, and how long there was none.
+    pub progress: ProgressState,
+    /// What was stored in git.
+    pub saves: SaveState,
+    /// What the last iteration changed, if that is known.
+    pub last_changes: Option<Changes>,
+    /// How far the initializer has come, if there is one.
+    pub initializer: InitializerState,
+    /// How far the setup of the workspace has come.
+    pub setup: SetupState,
+    /// Answers of a human, and guidance, until some time after an iteration that was given them has ended
+    /// well.
+    pub answers: Vec<Answer>,
+    /// What people asked of the run.
+    pub controls: ControlState,
+    /// Notes for the next iteration.
+    pub notes: Vec<Note>,
+    /// A wait that the provider asked for.
+    pub waiting: Option<ProviderWait>,
+    /// What concerns this process of the orchestrator only.
+    pub process: ProcessState,
+    /// Why the run stopped.
+    pub stop: Option<Stop>,
+}
+
+/// The agent in use, and the agents that can take over from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentState {
+    /// The adapter's name, or the name of the agent that took over.
+    pub name: String,
+    /// The agents that can still take over, in this order.
+    pub fallback: Vec<String>,
+    /// The last change since the orchestrator was started.
+    pub last_change: Option<AgentChange>,
+    /// Another agent took over: the iteration is begun again.
+    pub retrying: bool,
+    /// Consecutive failed iterations.
+    pub failures: u32,
+    /// The last failure.
+    pub last_error: Option<LastError>,
+    /// Consecutive refusals by the provider.
+    pub deferrals: u32,
+    /// The last session did something of which the run knows: it called a tool, or the work was another one after it.
+    pub has_worked: bool,
+    /// The model that was used last, if the agent reports it.
+    pub model: Option<String>,
+    /// How full the context of the last iteration is, if the agent reports it.
+    pub context: Option<ContextUsage>,
+    /// How many tokens its context can hold, as reported last.
+    pub window: Option<u64>,
+    /// Processes of the last iteration that could not be ended then.
+    pub survivors: Vec<Survivor>,
+}
+
+/// What was used of the limits on money, tokens and time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BudgetUse {
+    /// Charged for iterations that are over.
+    pub cost_charged: Usd,
+    /// The largest charge of an iteration.
+    pub largest_charge: Usd,
+    /// Some of the cost was computed, not reported.
+    pub cost_estimated: bool,
+    /// The agent has reported its cost, at least once.
+    pub cost_reported: bool,
+    /// Tokens of iterations that are over.
+    pub tokens_used: Tokens,
+    /// Runtime in milliseconds.
+    pub runtime_ms: u64,
+}
+
+/// What agents claimed, or nearly did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimState {
+    /// The pending request for a human.
+    pub human_request: Option<Claim>,
+    /// Detectors whose claim stands in a file, with its kind.
+    pub standing: BTreeMap<String, ClaimKind>,
+    /// Counts of claims and rejections.
+    pub stats: ClaimStats,
+    /// Iterations whose text spoke of being done, since the last claim.
+    pub says_done: u32,
+    /// Consecutive iterations whose text said that the whole task is done, without a claim.
+    pub says_all_done: u32,
+    /// Near misses of the last observation, except for those in the user's own text.
+    pub near_misses: Vec<NearMiss>,
+    /// Near misses before the first iteration: no agent wrote them.
+    pub initial_near_misses: Vec<NearMiss>,
+}
+
+/// What validators decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValidationState {
+    /// The last rejection of the pending claim.
+    pub rejection: Option<Rejection>,
+    /// All rejections of the run; those that say nothing of the work are none.
+    pub rejections: u32,
+    /// An iteration ended since the last rejection: another rejection of the same work counts.
+    pub iterated_since_rejection: bool,
+    /// The verdicts of the validation that accepted, until they are part of the completion.
+    pub accepted_verdicts: Vec<ValidatorVerdict>,
+    /// For each required validator that could not come to a verdict, how often in a row.
+    pub errors_in_a_row: BTreeMap<String, u32>,
+    /// What happens if the checks accept before any work is done.
+    pub baseline_mode: BaselineMode,
+    /// Whether all checks accepted before any work was done, if they were run.
+    pub baseline_accepted: Option<bool>,
+}
+
+/// The workspace as last observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkspaceState {
+    /// Digest of the tree.
+    pub tree: String,
+    /// The iteration after which it was first observed.
+    pub tree_since: u64,
+    /// Digest of the tree as validators left it, if it is another: the work is the same.
+    pub tree_left: Option<String>,
+    /// Paths that validators left, relative to the workspace: no part of the work.
+    pub artefacts: BTreeSet<String>,
+    /// Digest of the evidence folders.
+    pub evidence: String,
+    /// When the contents in them were written.
+    pub evidence_history: EvidenceHistory,
+    /// Something was changed since the last validation.
+    pub changed_since_validation: bool,
+    /// Observed since the last validation.
+    pub observed_since_validation: bool,
+}
+
+/// What counts as progress, and how long there was none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgressState {
+    /// Consecutive iterations without progress; an idle one counts more than once.
+    pub stagnant: u32,
+    /// How many iterations these were.
+    pub stagnant_iterations: u32,
+    /// There was progress since the last iteration began.
+    pub since_iteration_start: bool,
+    /// An iteration ended and the workspace was not observed since.
+    pub awaiting_observation: bool,
+    /// The agent of that iteration called no tool at all.
+    pub called_no_tool: bool,
+    /// Digests of the trees at the ends of iterations.
+    pub trees_seen: BTreeSet<String>,
+    /// Digests of all results of validations, normalized.
+    pub verdicts_seen: BTreeSet<String>,
+}
+
+/// What concerns this process of the orchestrator only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessState {
+    /// The run was asked to stop.
+    pub stop_requested: bool,
+    /// Stop after one iteration.
+    pub once: bool,
+    /// The agent works in a session of its own, whose stops are the iterations.
+    pub attached: bool,
+    /// Iterations that ended since the orchestrator was started.
+    pub iterations_ended: u32,
+    /// The run was resumed, and no iteration has begun since.
+    pub resumed: bool,
+}
+
+impl State {
+    /// Returns the cost of the run so far, the running iteration included.
+    #[must_use]
+    pub fn cost(&self) -> Usd {
+        let running = self.running.as_ref().and_then(|running| running.usage.cost);
+        self.budget.cost_charged + running.unwrap_or_default()
+    }
+
+    /// Returns the tokens used so far, the running iteration included.
+    #[must_use]
+    pub fn tokens(&self) -> Tokens {
+        let running = self.running.as_ref().and_then(|running| running.usage.tokens);
+        self.budget.tokens_used + running.unwrap_or_default()
+    }
+
+    /// Returns the frozen policy, once the run has started.
+    #[must_use]
+    pub fn policy(&self) -> Option<&FrozenPolicy> {
+        self.started.as_ref().map(|started| &started.policy)
+    }
+
+    /// Whether validators run without a claim.
+    #[must_use]
+    pub fn needs_no_claim(&self) -> bool {
+        self.policy().is_some_and(|policy| policy.when == CompletionTrigger::Proved)
+    }
+
+    /// Whether a validation was due, or running, when the orchestrator ended.
+    #[must_use]
+    pub fn is_validation_due(&self) -> bool {
+        let claimed = matches!(self.latch, Latch::Claimed { .. });
+        self.workspace.observed_since_validation && (claimed || super::baseline::is_due(self))
+    }
+
+    /// Returns how often the same work was rejected in a row.
+    #[must_use]
+    pub fn rejected_in_a_row(&self) -> u32 {
+        self.validation.rejection.as_ref().map_or(0, |rejection| rejection.times)
+    }
+
+    /// Whether the last iteration is begun again: it was cancelled for a pause, or it ended before its agent did
+    /// anything, because the provider refused requests or another agent took over. A session that worked has used its
+    /// iteration, whatever its agent says of its end: else an agent could have any number of them.
+    #[must_use]
+    pub const fn repeats_iteration(&self) -> bool {
+        self.was_cancelled_by_pause() || (!self.agent.has_worked && self.could_not_work())
+    }
+
+    /// Whether the agent of the last iteration says, or showed, that it could not work.
+    const fn could_not_work(&self) -> bool {
+        self.agent.retrying || matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. }))
+    }
+
+    /// Whether a claim is pending, or was rejected and has to be made again: only evidence and
+    /// verdicts are progress then.
+    #[must_use]
+    pub const fn is_claimed(&self) -> bool {
+        matches!(self.latch, Latch::Claimed { .. }) || self.validation.rejection.is_some()
+    }
+
+    /// Returns the completion, if the run is complete.
+    #[must_use]
+    pub const fn completion(&self) -> Option<&Completion> {
+        match &self.latch {
+            Latch::Completed(completion) => Some(completion),
+            Latch::Open | Latch::Claimed { .. } => None,
+        }
+    }
+
+    /// Whether the run is complete for the task with this digest: the one that was accepted, or the one with which it
+    /// began, which agents may edit on the way.
+    pub fn has_completed(&self, task: &str) -> bool {
+        let began_with = self.started.as_ref().map(|started| started.task.as_str());
+        self.completion().is_some_and(|completion| completion.task == task)
+            || (self.completion().is_some() && began_with == Some(task))
+    }
+
+    /// Whether the run has stopped, for good or until it is resumed.
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.stop.is_some() || self.completion().is_some()
+    }
+
+    /// Whether the run has started, has not stopped, and no iteration is running.
+    pub(super) const fn is_between_iterations(&self) -> bool {
+        self.started.is_some() && self.running.is_none() && !self.is_stopped()
+    }
+}
+
+impl WorkspaceState {
+    /// Whether this is the tree as the agent left it, or as validators left it afterwards.
+    #[must_use]
+    pub fn is_same_tree(&self, tree: &str) -> bool {
+        self.tree == tree || self.tree_left.as_deref() == Some(tree)
+    }
+}

@@ -1,0 +1,96 @@
+//! Verdicts of validators, and what they mean for the claim.
+
+use ralph_orchestrator_contract::Verdict;
+use serde::{Deserialize, Serialize};
+
+use super::input::Validation;
+use super::policy::FrozenPolicy;
+
+/// Why nothing is accepted if the tree differs before and after the validators.
+const UNSTABLE_TREE: &str = "the checks change the files that they check, each time they run; the user has been \
+                             warned, and your work did not cause it";
+
+/// What is said of a required validator that another one has kept from being run.
+const NOT_RUN: &str = "it did not run";
+
+/// A validator's verdict under its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidatorVerdict {
+    /// The validator's name.
+    pub validator: String,
+    /// Whether completion needs its acceptance.
+    pub required: bool,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// Its verdict.
+    pub verdict: Verdict,
+}
+
+impl ValidatorVerdict {
+    /// Returns the message if a required validator could not come to a verdict.
+    pub(super) fn required_error(&self) -> Option<&str> {
+        match &self.verdict {
+            Verdict::Error { message } if self.required => Some(message),
+            _ => None,
+        }
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        let name = &self.validator;
+        match &self.verdict {
+            Verdict::Accepted { .. } => Vec::new(),
+            Verdict::Rejected { reasons } if reasons.is_empty() => {
+                vec![format!("{name}: rejected")]
+            }
+            Verdict::Rejected { reasons } => {
+                reasons.iter().map(|reason| format!("{name}: {reason}")).collect()
+            }
+            Verdict::Error { message } => vec![format!(
+                "{name}: the check could not run, and your work may not be the cause: {message}"
+            )],
+        }
+    }
+}
+
+/// Returns whether nothing but errors of validators kept the work from being accepted: they say nothing of
+/// the work.
+pub(super) fn has_only_errors(verdicts: &[ValidatorVerdict]) -> bool {
+    let mut required = verdicts.iter().filter(|named| named.required);
+    required.clone().any(|named| named.required_error().is_some())
+        && required.all(|named| !matches!(named.verdict, Verdict::Rejected { .. }))
+}
+
+/// Returns whether a validation that did not accept says nothing of the work: validators reached no verdict, and
+/// nothing else is wrong.
+#[must_use]
+pub fn is_unchecked(verdicts: &[ValidatorVerdict], reasons: &[String]) -> bool {
+    let is_of_error = |reason: &String| {
+        reason.ends_with(NOT_RUN)
+            || verdicts.iter().filter(|named| named.required_error().is_some()).any(|named| {
+                reason.strip_prefix(&named.validator).is_some_and(|rest| rest.starts_with(": "))
+            })
+    };
+    has_only_errors(verdicts) && reasons.iter().all(is_of_error)
+}
+
+impl Validation {
+    /// Returns why the claim is rejected, for the agent. Empty if it is accepted.
+    #[must_use]
+    pub fn rejection_reasons(&self, policy: &FrozenPolicy) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for expected in policy.validators.iter().filter(|validator| validator.required) {
+            match self.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
+                Some(verdict) => reasons.extend(verdict.reasons()),
+                None => reasons.push(format!("{}: {NOT_RUN}", expected.name)),
+            }
+        }
+        reasons.extend(self.tampering.iter().cloned());
+        if self.tree_before != self.tree_after && reasons.is_empty() {
+            reasons.push(UNSTABLE_TREE.into());
+        }
+        if reasons.is_empty() && !policy.validates() && !policy.trust_agent {
+            reasons.push("no required validator is configured".into());
+        }
+        reasons
+    }
+}

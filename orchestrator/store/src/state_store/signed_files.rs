@@ -1,0 +1,71 @@
+//! Files of a run that are signed like lines of its journal.
+
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::Store;
+use crate::error::StateError;
+use crate::guarded_file::GuardedFile;
+use crate::signed_line;
+
+/// A JSON object that no search finds anything in, in base64.
+#[derive(Serialize, Deserialize)]
+struct SealedObject {
+    sealed: String,
+}
+
+impl Store {
+    /// Reads the JSON object that the open run stores under this name; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or was changed from outside.
+    pub fn read_signed_file(&self, name: &str) -> Result<Option<String>, StateError> {
+        let Some(open) = &self.current else { return Ok(None) };
+        let path = self.layout.run(&open.run).join(name);
+        let Some(bytes) = self.disk.read_if_exists(&path, usize::MAX)? else { return Ok(None) };
+        let broken = || StateError::damaged(&path, "was changed from outside");
+        let text = String::from_utf8(bytes).map_err(|_| broken())?;
+        let line = text.strip_suffix('\n').ok_or_else(broken)?;
+        signed_line::verify(&self.key, line).ok_or_else(broken)?;
+        let Ok(SealedObject { sealed }) = serde_json::from_str(line) else {
+            return Ok(Some(line.to_owned()));
+        };
+        let sealed = BASE64.decode(sealed.as_bytes()).map_err(|_| broken())?;
+        let object = self.key.unseal(&sealed).ok_or_else(broken)?;
+        Ok(Some(String::from_utf8(object.into_owned()).map_err(|_| broken())?))
+    }
+
+    /// Stores this JSON object as [`write_signed_file`](Self::write_signed_file) does, sealed: it has secrets in it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_sealed_file(&mut self, name: &str, object: &str) -> Result<(), StateError> {
+        let sealed = SealedObject { sealed: BASE64.encode(&self.key.seal(object.as_bytes())?) };
+        let object = serde_json::to_string(&sealed).map_err(|error| {
+            StateError::damaged(&self.layout.root().join(name), error.to_string())
+        })?;
+        self.write_signed_file(name, &object)
+    }
+
+    /// Stores this JSON object durably, in place of the previous one; in a run that has no record yet, from
+    /// its first barrier on. During the run it is restored if it is changed.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_signed_file(&mut self, name: &str, object: &str) -> Result<(), StateError> {
+        let Some(open) = &mut self.current else { return Ok(()) };
+        let path = self.layout.run(&open.run).join(name);
+        let (mut line, _) = signed_line::sign(&self.key, object);
+        line.push('\n');
+        let is_new = open.files.iter().all(|file| file.path() != path);
+        match &mut open.unsynced {
+            Some(unsynced) if is_new => {
+                unsynced.push(self.disk.write_new(&path, line.as_bytes())?);
+            }
+            _ => self.disk.write_private(&path, line.as_bytes())?,
+        }
+        open.files.retain(|file| file.path() != path);
+        open.files.push(GuardedFile::new(&self.disk, path, line.as_bytes())?);
+        Ok(())
+    }
+}
