@@ -1,7 +1,9 @@
-//! The command line of ralph-orchestrator, as a library.
+//! Parses arguments, puts runs together from their configuration, and shows them: the command line, as a library.
+//! Must not know how anything is decided.
 //!
 //! [`Cli`] is the whole program. It knows everything by name that a configuration can name, and is the only
-//! part that prints.
+//! part that prints. `context`, `registry` and their neighbours are *assembly*, `story` has the facts of runs,
+//! `commands` a file for each command, `render` what `run` prints, `bench` the trials of benchmarks.
 // Some of what commands share is used once only, and once more by the web page or the full-screen view.
 #![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 

@@ -19,7 +19,7 @@ struct Done {
     row: Option<String>,
 }
 
-/// Whether the table of docs/user/agents/claude.md is wanted, for which each agent works once more by itself.
+/// Whether the table of docs/dev/performance.md is wanted, for which each agent works once more by itself.
 fn wants_figures() -> bool {
     std::env::var_os("RALPH_TEST_FIGURES").is_some()
 }
@@ -96,7 +96,7 @@ fn alone(real: Real) -> Duration {
     begin.elapsed()
 }
 
-/// Prints the table of docs/user/agents/claude.md, too, if `RALPH_TEST_FIGURES` is set.
+/// Prints the table of docs/dev/performance.md, too, if `RALPH_TEST_FIGURES` is set.
 #[test]
 #[allow(clippy::print_stdout)]
 fn all_agents_come_to_the_same() {

@@ -1,4 +1,5 @@
-//! What adapters share.
+//! Runs an agent's process and reads what it prints: what adapters share.
+//! Knows neither the engine nor any adapter.
 //!
 //! [`ProcessRun`] runs an agent's process: it emits what the process prints as events, ends it when that is
 //! asked for, and reports what is left of it. What the output means is decided by a [`ProcessHandler`]:

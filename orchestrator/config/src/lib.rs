@@ -1,4 +1,5 @@
-//! The configuration: layers of sources, merged, checked, with the origin of every value.
+//! Merges the sources of the configuration and checks them; every value keeps its origin.
+//! Must not know adapters, detectors or validators by name, nor terminals.
 //!
 //! ```text
 //!  defaults < implied < preset < user file < ralph.toml < plan.md < RALPH_… variables < --set < flags

@@ -1,4 +1,5 @@
-//! Conformance tests for every adapter, detector and validator.
+//! Tests whether an adapter, a detector or a validator keeps the contract, with a model server on loopback.
+//! Must not know the engine or any adapter.
 //!
 //! [`run`] has the adapter work in one [`Scenario`] after the other, each in a workspace of its own. An
 //! adapter for an agent that asks a model needs to tell the agent where the model is ([`Fixture::model_url`]):

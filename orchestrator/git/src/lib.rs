@@ -1,5 +1,6 @@
-//! What the orchestrator does with the user's git repository: checkpoints under refs of its own, real
-//! commits, differences, rollback and worktrees.
+//! Stores work in the user's git repository and compares it: checkpoints under refs of its own, real commits,
+//! differences, rollback and worktrees.
+//! Must not know runs, or how processes are supervised.
 //!
 //! It uses the program `git`, started by whoever implements [`RunGit`], and knows nothing of runs but
 //! their ids. It never pushes or fetches, never changes another branch, never stashes or resets, and

@@ -1,7 +1,7 @@
-//! What iterations leave in words: the entries of progress files and of the file of failures.
+//! Writes, splits, merges and rotates the entries of progress files and of the file of failures.
+//! Must not know files, clocks, runs or agents: bytes and times in, bytes and text out.
 //!
-//! All functions are pure: bytes and times in, bytes and text out. Files, clocks, runs and agents are the
-//! engine's. A progress file is a preamble and entries; an entry begins with its heading and ends before
+//! A progress file is a preamble and entries; an entry begins with its heading and ends before
 //! the next one. Nothing here ever changes an entry that exists.
 
 mod entries;

@@ -1,4 +1,5 @@
-//! Notices about a run, for people and programs that do not watch it.
+//! Sends notices about a run to people and programs that do not watch it.
+//! Must not know how a run is decided, terminals, or where a configuration lies.
 //!
 //! A notice is derived from one record of the journal, so it has the same id, `run:seq`, however often it is derived.
 //! Each receiver is sent what it asked for, in order, until it has answered; what it has answered is written down

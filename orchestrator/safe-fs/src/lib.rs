@@ -1,4 +1,5 @@
 //! Reads, writes and walks files where an agent may put a link, a pipe or a device at any moment.
+//! Must not know workspaces or runs.
 //!
 //! No function follows a link unless its documentation says so, none waits for the other end of a pipe,
 //! and every read and list is bounded. Folders are held open while they are walked, so nothing can be

@@ -1,4 +1,5 @@
 //! Starts and ends processes; nothing else in ralph-orchestrator does.
+//! Must not know runs, agents or the engine.
 //!
 //! Every process is started under a *shim*, a small single-threaded process. All shims are forked from the
 //! *fork server*: the orchestrator's own binary, started once more with [`shim::FIRST_ARGUMENT`].

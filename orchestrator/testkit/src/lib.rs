@@ -1,4 +1,4 @@
-//! Fake agents and a harness for tests of adapters. For development only: everything here panics on failure.
+//! Provides fake agents and a harness for tests of adapters. For development only: everything here panics on failure.
 #![allow(clippy::expect_used, clippy::panic)]
 
 pub mod agent_harness;

@@ -1,5 +1,5 @@
-//! The full-screen view of runs in a terminal. Knows keys, panes and what fits on a screen; it knows neither
-//! journals nor how runs are decided: what it shows comes in as [`Update`]s, what people want goes out as
+//! Shows runs on a whole terminal and turns keys into requests.
+//! Must not know journals or how runs are decided: what it shows comes in as [`Update`]s, what people want goes out as
 //! [`Request`]s. [`WatchState`] is the pure part: keys and updates change it, [`draw`] shows it.
 
 mod backend;

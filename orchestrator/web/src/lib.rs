@@ -1,6 +1,7 @@
-//! The web page and the HTTP interface that show runs, and control them where that is allowed.
-//! Knows HTTP, who may ask and the page; it knows neither journals nor how runs are decided: what it serves comes
-//! from a [`RunSource`].
+//! Serves the web page and the HTTP interface that show runs, and control them where that is allowed.
+//! Must not know journals or how runs are decided: what it serves comes from a [`RunSource`].
+//!
+//! `access` decides who is let in, `api` has the paths, `events` the server-sent events, `page` what the page may load.
 
 mod access;
 mod answers;

@@ -1,6 +1,9 @@
 //! The `command` validator: a claim is accepted if a command passes.
 //! Knows neither the engine nor another validator.
 //!
+//! `reserved.rs` says what must not appear beside a command, `python.rs` and `make.rs` for these programs, `WRAPPERS` in
+//! `invocation.rs` which programs run others, `shell_text.rs` what is understood of shell text.
+//!
 //! Keys of `[[validator]]` with `kind = "command"`:
 //!
 //! | key | meaning |

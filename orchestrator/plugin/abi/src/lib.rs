@@ -1,4 +1,5 @@
-//! The C ABI between ralph-orchestrator (the host) and a plugin library.
+//! Defines the C ABI between ralph-orchestrator (the host) and a plugin library.
+//! Must not know what the frames mean that it carries.
 //!
 //! A plugin library exports two *data* symbols, so that everything about it can be read from the file
 //! before any of its code runs: [`DECL_SYMBOL`], a [`PluginDecl`], and [`MANIFEST_SYMBOL`], a JSON text.

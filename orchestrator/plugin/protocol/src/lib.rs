@@ -1,4 +1,5 @@
-//! The frames between ralph-orchestrator and its plugins.
+//! Defines the frames between ralph-orchestrator and its plugins.
+//! Must not know how frames travel.
 //!
 //! A frame is one JSON object whose key `frame` names its type. The same frames go over every transport:
 //! one per line over the standard streams of a process, or as bytes over the C interface of a library.
