@@ -1,7 +1,7 @@
 //! When the contents of the evidence folders were written, as observed at the ends of iterations.
 //!
 //! Dates are not used: a file that was written again has another stamp, see
-//! [`EvidenceDigests`](ralph_orchestrator_workspace::EvidenceDigests). What was there before the run stays old,
+//! `EvidenceDigests` of the workspace crate. What was there before the run stays old,
 //! however it is touched, renamed or copied.
 
 use std::collections::btree_map::Entry;

@@ -2,8 +2,8 @@
 //!
 //! [`step`] maps a state and an input to the new state and the effects to perform, without a clock,
 //! disk or process. Every change of the state is a [`Record`] that is also appended to the journal, so
-//! the state *is* the fold of the journal, and resuming is the same code as starting. The driver in
-//! [`engine`](ralph_orchestrator_engine) performs the effects and feeds the inputs.
+//! the state *is* the fold of the journal, and resuming is the same code as starting. The engine performs the effects and
+//! feeds the inputs. Must not know clock, disk or processes.
 
 mod apply;
 mod baseline;
