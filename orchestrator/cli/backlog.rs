@@ -328,7 +328,9 @@ pub(crate) fn advice(reason: Option<StopReason>, path: &str, program: &str) -> O
     }
     Some(match shared.iter().find(is_limit) {
         Some(limit) => format!(
-            "raise {}, which all items use up together, then `{program} run` continues with the next one",
+            "raise {}, which all items use up together: `{program} run --set {}=N` does for one start, and continues \
+             with the next one",
+            limit.key(),
             limit.key()
         ),
         None if reason == Some(StopReason::NeedsHuman) => format!(

@@ -91,7 +91,11 @@ pub(crate) fn find_sources(
         implied.insert(0, ("preset", presets::PURE_LOOP.to_owned()));
     }
     if let Some(task) = sources.task.as_ref().filter(|_| version == Version::Current) {
-        judged.add(trust.judge(task.plan.path(), task.plan.toml())?);
+        let (path, given) = (task.plan.path(), task.plan.given_toml());
+        // The text of a plan is no configuration.
+        if !given.is_empty() || trust.accepted_text(path)?.is_some() {
+            judged.add(trust.judge(path, given)?);
+        }
     }
     sources.implied = implied;
     Ok(CommandSources { sources, file: path, judged })

@@ -9,6 +9,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_core::engine::states_dir;
+use ralph_orchestrator_core::store::state_dirs_of;
+
 use crate::error::CommandError;
 use crate::trust::Trust;
 use crate::{context, tasks};
@@ -121,6 +124,12 @@ impl ConfigFile {
         let error = CommandError::config(message).hinted(
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
+        if let Some(other) = find_run_of_other_file(&folder) {
+            let word = context::shell_word(&other);
+            return error.hinted(format!(
+                "this folder has a run of another file: `ralph-orchestrator -c {word} status` shows it"
+            ));
+        }
         if folder.join(tasks::FOLDER).is_dir() {
             return error.hinted("`ralph-orchestrator go TASK` works on a task of .ralph");
         }
@@ -183,6 +192,13 @@ impl ConfigPlace {
             _ => None,
         }
     }
+}
+
+/// Returns a configuration of another name with which a run began in this folder.
+fn find_run_of_other_file(folder: &Path) -> Option<PathBuf> {
+    let states = states_dir(&context::state_home(&context::variables()));
+    let mut known = state_dirs_of(&states, &folder.canonicalize().ok()?).into_iter();
+    known.find_map(|state| state.owner.distinct_configuration().filter(|file| file.exists()))
 }
 
 /// Returns the folders that are searched for a configuration, in order.

@@ -185,6 +185,9 @@ impl From<ConfigErrors> for CommandError {
 impl From<StateError> for CommandError {
     fn from(error: StateError) -> Self {
         let (kind, hint) = match &error {
+            StateError::Busy { holder } if !holder.work.is_run() => {
+                (ErrorKind::Busy, "wait for it; it ends by itself")
+            }
             StateError::Busy { .. } => {
                 (ErrorKind::Busy, "wait for it, or stop it with `ralph-orchestrator stop`")
             }

@@ -34,6 +34,10 @@ pub(crate) fn after_with(
         ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
         ),
+        ResumeBlocker::Protected => format!(
+            "put back what is protected as it was when the run began (`{program} why` names it), then {resumes}; or, \
+             if the change is yours, {restart} with it"
+        ),
         ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
             "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
              (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set \
@@ -158,11 +162,17 @@ fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig
         }
         _ => format!("or {restart}"),
     };
+    // To raise it in a file that an agent can write would be asked for.
     let command = match flag(limit) {
-        Some(flag) => format!("`{program} limits {flag} {more}` raises it"),
-        None => format!("`{program} run --set {key}={more}` raises it for one start"),
+        Some(flag) => format!("limits {flag} {more}` raises {value}"),
+        None => format!("run --set {key}={more}` raises {value} for one start"),
     };
-    format!("raise {value}, then {}; {otherwise}; {command}", resumes(state, program))
+    match flag(limit) {
+        None if !state.is_pause_requested() => {
+            format!("`{program} {command}, and resumes; {otherwise}")
+        }
+        _ => format!("`{program} {command}, then {}; {otherwise}", resumes(state, program)),
+    }
 }
 
 /// Whether validators were waiting for a claim that no agent made.

@@ -235,8 +235,11 @@ impl SandboxPolicy {
 /// Returns a warning of folders in which nothing can be created, and why.
 fn closed_warning(folders: &[PathBuf], why: &str) -> Option<String> {
     let (first, more) = folders.split_first()?;
-    let others =
-        if more.is_empty() { String::new() } else { format!(" and {} others", more.len()) };
+    let others = match more {
+        [] => String::new(),
+        [_] => " and one other folder".to_owned(),
+        more => format!(" and {} other folders", more.len()),
+    };
     Some(format!(
         "sandbox: the agent cannot create, remove or rename anything directly in {}{others}, because {why} \
          (docs/user/sandbox.md)",

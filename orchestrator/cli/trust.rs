@@ -2,6 +2,7 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +23,7 @@ use crate::error::CommandError;
 use crate::{output, question};
 
 use differences::describe;
+pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;
@@ -299,7 +301,7 @@ pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
 }
 
 /// Reads the configuration for a command that starts what it names only to look at it, such as a program to ask for its
-/// version.
+/// version. Nothing is recorded but what a person answers.
 ///
 /// # Errors
 /// It is wrong, or not accepted; nothing is started.
@@ -307,10 +309,15 @@ pub(crate) fn load_to_look(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
-    let context = Context::load(file, overrides)?;
-    match context.judged.unaccepted.as_slice() {
-        [] => Ok(context),
-        unaccepted => Err(refusal(unaccepted)),
+    let overrides = overrides.into();
+    let context = Context::load(file, overrides.clone())?;
+    if context.judged.unaccepted.is_empty() {
+        return Ok(context);
+    }
+    let trust = Trust::new(&context.vars, &overrides.sets);
+    match find_tightened(&context, file, overrides) {
+        Some(_) => Ok(context.settled()),
+        None => ask(context, &trust),
     }
 }
 
@@ -340,27 +347,38 @@ pub(crate) fn settle(
     if context.judged.unaccepted.is_empty() {
         return Ok(context);
     }
-    let accepted = has_accepted_version(&context).then(|| Context::load_accepted(file, overrides));
-    let before = accepted.and_then(Result::ok);
-    if let Some(tightened) =
-        before.and_then(|before| differences::tightened(&before.loaded, &context.loaded))
-    {
-        if !tightened.is_empty() {
-            let keys = tightened.join(", ");
-            output::info(&format!("note: stricter than what was accepted: {keys}"));
-        }
-        trust.accept(context.judged.unaccepted.iter().map(|file| &file.now))?;
-        return Ok(context.settled());
+    let Some(tightened) = find_tightened(&context, file, overrides) else {
+        return ask(context, &trust);
+    };
+    if !tightened.is_empty() {
+        let keys = tightened.join(", ");
+        output::info(&format!("note: stricter than what was accepted: {keys}"));
     }
+    trust.accept(context.judged.unaccepted.iter().map(|file| &file.now))?;
+    Ok(context.settled())
+}
+
+/// Returns the keys by which a configuration that was read is stricter than what was accepted, if that is all.
+fn find_tightened(
+    context: &Context,
+    file: &ConfigFile,
+    overrides: Overrides,
+) -> Option<Vec<String>> {
+    let accepted = has_accepted_version(context).then(|| Context::load_accepted(file, overrides));
+    differences::tightened(&accepted?.ok()?.loaded, &context.loaded)
+}
+
+/// Has a person accept on the terminal what is not accepted; without a terminal it is refused.
+fn ask(context: Context, trust: &Trust) -> Result<Context, CommandError> {
     let unaccepted = &context.judged.unaccepted;
-    if question::is_possible() {
-        unaccepted.iter().for_each(show);
-        if confirm(&trust, unaccepted)? {
-            return Ok(context.settled());
-        }
-        return Err(CommandError::config("not accepted: nothing was started"));
+    if !question::is_possible() {
+        return Err(refusal(unaccepted));
     }
-    Err(refusal(unaccepted))
+    unaccepted.iter().for_each(show);
+    match confirm(trust, unaccepted)? {
+        true => Ok(context.settled()),
+        false => Err(CommandError::config("not accepted: nothing was started")),
+    }
 }
 
 /// Says which files were read as they were last accepted.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::backlog::{CLAIM, feature, features, statuses};
-use crate::environment::TestEnvironment;
+use crate::environment::{Ended, TestEnvironment};
 use crate::git;
 use crate::sandbox::kernel_level;
 
@@ -121,6 +121,11 @@ fn notified(sandbox: &str, command: &str) -> TestEnvironment {
     env
 }
 
+fn never_says(ended: &Ended, text: &str) {
+    let all = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(!all.contains(text), "unexpected {text:?} in\n{all}");
+}
+
 #[test]
 fn a_script_of_a_notice_that_the_agent_rewrote_is_not_run() {
     let commands = [
@@ -138,9 +143,18 @@ fn a_script_of_a_notice_that_the_agent_rewrote_is_not_run() {
         let is_there = |name: &str| env.root().join(name).exists();
         assert!(!is_there("outside") && !is_there("told"), "{command}");
         env.ralph(&["doctor"]).says("was changed since the last run began");
+        // What it was when the run began is not changed.
+        let changed = env.read("tell.sh");
+        env.write("tell.sh", "#!/bin/sh\nenv > ../told\n");
+        never_says(&env.ralph(&["doctor"]), "was changed since");
+        env.write("tell.sh", changed);
         // A person who tries it accepts it.
-        env.ralph(&["notify"]).expect(0);
+        let tried = env.ralph(&["notify"]).expect(0);
+        tried.says("tell.sh was changed since the run began; it is run now, and accepted as it is");
         assert!(is_there("outside"), "{command}");
+        never_says(&env.ralph(&["notify"]).expect(0), "was changed since");
+        env.write("tell.sh", "#!/bin/sh\nenv > ../told\n");
+        never_says(&env.ralph(&["doctor"]), "was changed since");
     }
 }
 

@@ -361,8 +361,8 @@ fn limits_that_were_raised_in_the_file_are_named_when_a_run_is_resumed() {
     );
     env.run().expect(1);
     let resumed = env.run().expect(1);
-    resumed.says("limits.max_iterations is 2 now (").says("; the run began with 1");
-    resumed.says("limits.max_runtime is 9h now (").says("; the run began with 1h");
+    resumed.says("limits.max_iterations is 2 now (").says("; it was 1 at the last start");
+    resumed.says("limits.max_runtime is 9h now (").says("; it was 1h at the last start");
     env.ralph(&["limits", "--max-runtime", "30m"]).expect(0);
     let set = env.run().expect(1);
     assert!(!set.stderr.contains("limits.max_runtime is"), "another one holds: {}", set.stderr);

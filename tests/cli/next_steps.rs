@@ -60,14 +60,14 @@ fn a_limit_of_the_command_line_is_not_said_to_be_that_of_the_file() {
     let advice = "limits.max_iterations (2) was the limit of this start only: `ralph-orchestrator run` \
                   resumes, up to 30 (";
     ended.says(advice).says("ralph.toml:");
-    never_says(&ended, "raise limits.");
+    never_says(&ended, "raises limits.");
     env.ralph(&["why"]).expect(0).says("was the limit of this start only");
     let shown = env.ralph(&["limits"]).expect(0);
     shown.says("max_iterations  2").says("of the last start; the next has 30 (");
     env.ralph(&["run", "--set", "limits.max_stagnant=40"]).expect(1);
     assert_eq!(env.agent.calls(), 30, "it does what was said");
     // That of the file has to be raised there.
-    env.ralph(&["why"]).expect(0).says("raise limits.max_iterations (30)");
+    env.ralph(&["why"]).expect(0).says("`ralph-orchestrator limits --max-iterations 60` raises");
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn a_limit_that_was_set_is_raised_by_limits() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_iterations = 1\n");
     env.agent.default_call().script("echo $n > x\n");
-    env.run().expect(1).says("raise limits.max_iterations (1)");
+    env.run().expect(1).says("raises limits.max_iterations (1)");
     env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
     let ended = env.run().expect(1);
     ended.says("limits.max_iterations (2) was set by `limits`").says("limits --max-iterations 4`");
     ended.says("`ralph-orchestrator limits --clear` returns to the configuration");
-    never_says(&ended, "raise limits.");
+    never_says(&ended, "raises limits.");
 }
 
 #[test]
@@ -170,19 +170,17 @@ fn each_limit_is_named_with_its_key_and_what_helps() {
             "hm\n",
             "max_iterations",
             &[
-                "raise limits.max_iterations (1)",
-                "`ralph-orchestrator limits --max-iterations 2` raises it",
+                "`ralph-orchestrator limits --max-iterations 2` raises limits.max_iterations (1), then",
             ],
         ),
-        ("max_runtime = \"100ms\"\n", "", "max_runtime", &["raise limits.max_runtime (0.1 s)"]),
+        ("max_runtime = \"100ms\"\n", "", "max_runtime", &["raises limits.max_runtime (0.1 s)"]),
         (
             "max_rejections = 2",
             DONE,
             "thrashing",
             &[
-                "raise limits.max_rejections (2)",
+                "`ralph-orchestrator run --set limits.max_rejections=4` raises limits.max_rejections (2)",
                 "`ralph-orchestrator run --restart`",
-                "`ralph-orchestrator run --set limits.max_rejections=4` raises it",
             ],
         ),
         ("max_failures = 1", "", "failures", &["limits.max_failures", "`ralph-orchestrator log`"]),
@@ -243,7 +241,7 @@ fn thrashing_without_another_verdict_names_the_limit_that_stopped_it() {
     env.agent.default_call().script("date +%s%N >> work\n").out(DONE);
     let ended = env.run().expect(1);
     assert_eq!(env.status()["stop_reason"], "thrashing");
-    ended.says("raise limits.max_stagnant (2)").says("run --restart");
+    ended.says("raises limits.max_stagnant (2)").says("run --restart");
     never_says(&ended, "max_rejections");
 }
 

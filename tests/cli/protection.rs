@@ -364,3 +364,26 @@ fn the_doctor_says_whether_checks_accept_before_any_work() {
     doctor().expect(0).says("skip  baseline").says("the checks were not run");
     assert!(!env.has_state(), "nothing was begun");
 }
+
+#[test]
+fn a_protected_file_that_was_changed_between_two_starts_is_named_before_anything_is_started() {
+    let env = protected_check("");
+    let config = env.read("ralph.toml").replace("max_iterations = 2", "max_stagnant = 2");
+    env.write("ralph.toml", config);
+    env.agent.default_call().script("echo $n > x\n").out(CLAIM);
+    env.write("tests/check.sh", "exit 1\n");
+    let unchanged = env.ralph(&["run", "--once"]).expect(0);
+    assert!(!unchanged.stderr.contains("protected paths are not as they were"));
+    env.write("tests/check.sh", "true\n");
+    let ended = env.run().expect(1);
+    let (before, after) = ended.stderr.split_once("Iteration 2").unwrap();
+    assert!(before.contains("`tests/check.sh` (modified); put them back"), "{before}");
+    assert!(before.contains("if the change is yours, `run --restart`"), "{before}");
+    let next = "put back what is protected as it was when the run began";
+    assert!(after.contains(next), "{after}");
+    ended.says(
+        "if the change is yours, `ralph-orchestrator run --restart` begins a new run with it",
+    );
+    env.ralph(&["why"]).expect(0).says("put back what is protected");
+    env.ralph(&["run", "--dry-run"]).expect(0);
+}

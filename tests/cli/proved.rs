@@ -133,7 +133,7 @@ fn where_no_claim_is_needed_none_is_spoken_of() {
     env.agent.default_call().script("echo $n > part\n").out("all tests pass, all is done\n");
     let ended = env.run().expect(1);
     let summary = "checked 3 times, always rejected: `";
-    ended.says(summary).says("raise limits.max_iterations (3), then");
+    ended.says(summary).says("raises limits.max_iterations (3), then");
     let status = env.ralph(&["status"]).expect(0);
     status.says("completion  checked 3 times, rejected each time");
     let why = env.ralph(&["why"]).expect(0);

@@ -2,6 +2,7 @@
 //! configuration, and a person types the next command.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -111,6 +112,25 @@ fn a_person_at_a_terminal_is_asked_and_shown_what_differs() {
         screen.wait();
         assert_eq!(env.agent.calls(), calls);
     }
+}
+
+#[test]
+fn a_look_obeys_what_is_stricter_and_asks_for_the_rest_at_a_terminal() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 9\n");
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    edit(&env, "max_iterations = 9", "max_iterations = 8");
+    env.ralph(&["run", "--dry-run"]).expect(0).says("iterations 8");
+    env.ralph(&["doctor"]).expect(0);
+    env.ralph(&["run", "--once"]).expect(0).says("stricter than what was accepted");
+    edit(&env, "max_iterations = 8", "max_iterations = 10");
+    env.ralph(&["doctor"]).expect(78).says("max_iterations = 10 (was 8)");
+    let mut screen = Screen::start(&env, &["run", "--dry-run"], 100, "xterm");
+    screen.shows("max_iterations = 10 (was 8)");
+    screen.press(b"y\n");
+    assert_eq!(screen.wait(), Some(0));
+    env.ralph(&["doctor"]).expect(0);
 }
 
 #[test]
@@ -334,6 +354,77 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["run"]);
     assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
     assert!(shown.contains("already completed"), "{shown}{said}");
+    // What takes the old place is another workspace, and what is done there leaves this run alone.
+    copy_folder(&moved, &env.workspace());
+    fs::remove_file(env.path("done")).unwrap();
+    assert_eq!(env.status()["run"], Value::Null);
+    env.ralph(&["reset", "--yes"]).expect(0).says("nothing to delete");
+    let own = env.ralph(&["run", "--once"]).expect(0);
+    own.says("stays with that").says(&moved.display().to_string());
+    assert_ne!(env.status()["run"], id);
+    let (_, shown, said) = there(&["status", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id, "{said}");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+/// Puts a copy in the place of the workspace, as a backup or a new clone is one.
+fn replace_by_copy(env: &TestEnvironment) {
+    let kept = env.root().join("kept");
+    fs::rename(env.workspace(), &kept).unwrap();
+    copy_folder(&kept, &env.workspace());
+    fs::remove_dir_all(kept).unwrap();
+}
+
+#[test]
+fn a_copy_of_the_workspace_goes_on_with_the_run_once_it_is_accepted() {
+    let env = after_work("");
+    replace_by_copy(&env);
+    let more = &["run", "--max-iterations", "2"];
+    env.ralph(more).expect(65).says("`ralph-orchestrator trust` accepts it");
+    env.ralph(&["doctor"]).expect(65).says("`ralph-orchestrator trust` accepts it");
+    assert_eq!(env.agent.calls(), 1);
+    env.ralph(&["trust"]).expect(0).says("as the workspace of run");
+    env.ralph(&["trust"]).expect(0).says("nothing to accept");
+    env.ralph(more).expect(1).says("resumed");
+    assert_eq!(env.agent.calls(), 2);
+    // What was accepted is this folder, not whichever has the path.
+    replace_by_copy(&env);
+    env.ralph(&["run", "--max-iterations", "3"]).expect(65);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_copy_of_the_workspace_is_asked_for_at_a_terminal() {
+    for (answer, status, calls) in [(b"n\n", 65, 1), (b"y\n", 1, 2)] {
+        let env = after_work("");
+        replace_by_copy(&env);
+        let args = &["run", "--plain", "--max-iterations", "2"];
+        let mut screen = Screen::start(&env, args, 100, "xterm");
+        screen.shows("is another folder than the one in which run");
+        screen.shows("in which the run is to go on?");
+        screen.press(answer);
+        assert_eq!(screen.wait(), Some(status));
+        assert_eq!(env.agent.calls(), calls);
+    }
+}
+
+#[test]
+fn an_agent_accepts_no_copy_of_its_workspace() {
+    let env = asking();
+    let program = crate::environment::tested_program().display();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().script(&format!(
+        "w=$PWD; cd ..; mv \"$w\" kept; cp -a kept \"$w\"; cd \"$w\"; '{program}' trust > ../answer 2>&1\n"
+    ));
+    env.run().expect(65);
+    let answer = fs::read_to_string(env.root().join("answer")).unwrap();
+    assert!(answer.contains("accepts no files"), "{answer}");
+    env.run().expect(65);
+    assert_eq!(env.agent.calls(), 1);
 }
 
 #[test]
@@ -353,6 +444,34 @@ fn a_workspace_without_a_file_that_is_moved_keeps_its_run() {
         assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
     }
     assert_eq!(env.agent.calls(), 3);
+}
+
+#[test]
+fn a_task_that_is_moved_with_its_workspace_goes_on() {
+    let env = asking();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let agent = env.agent.program().display().to_string();
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["new", "make it", "--test-command", "test -e done"]).expect(0);
+    env.ralph(&["go", "1", "--once", "--", &agent]).expect(0);
+    let moved = env.root().join("renamed");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let go = || {
+        let output = env.command(&["go", "1", "--once"]).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = go();
+    assert_eq!((status, env.agent.calls()), (0, 2), "{said}");
+    assert!(said.contains("resumed"), "{said}");
+    // What the front matter says is asked for, and nothing else of the plan.
+    let plan = moved.join(".ralph/ralph-1/plan.md");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, format!("{text}\nmore to do\n")).unwrap();
+    assert_eq!(go().0, 0);
+    fs::write(&plan, text.replace("test -e done", "true")).unwrap();
+    let (status, said) = go();
+    assert_eq!((status, env.agent.calls()), (78, 3), "{said}");
+    assert!(!said.contains("run.prompt"), "{said}");
 }
 
 #[test]
@@ -376,6 +495,9 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
+    // So it does at each start.
+    let again = env.run().expect(1);
+    again.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
 }
 
 #[test]

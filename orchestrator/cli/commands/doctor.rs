@@ -21,7 +21,7 @@ use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
 use crate::args::SetArgs;
-use crate::commands::{block_on, init};
+use crate::commands::{block_on, init, rollback};
 use crate::context::Context;
 use crate::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
 use crate::dry_run::setup_text;
@@ -211,6 +211,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     }
     findings.extend(check_completion(&judges));
     findings.push(check_state(context));
+    findings.extend(check_rollback(context));
     let is_sound = findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)));
     findings.push(match baseline_blocker(context, is_sound, processes.workspace.is_some()) {
         Some(why) => Finding::skipped("baseline", why),
@@ -484,6 +485,13 @@ async fn check_agent(
     })
 }
 
+/// A rollback that was interrupted, which the next run finishes.
+fn check_rollback(context: &Context) -> Option<Finding> {
+    let layout = context.layout().ok()?;
+    let interrupted = rollback::describe_interrupted(&layout).ok()??;
+    Some(Finding::warning("rollback", interrupted))
+}
+
 fn check_state(context: &Context) -> Finding {
     let layout = match context.layout() {
         Ok(layout) => layout,
@@ -493,9 +501,15 @@ fn check_state(context: &Context) -> Finding {
     let root = shorten_home(layout.root());
     match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
-        Ok(Some(found)) => {
-            Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
-        }
+        Ok(Some(found)) => match trust::find_replaced(context) {
+            Ok(None) => {
+                Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
+            }
+            Ok(Some(replaced)) => {
+                Finding::new("state", Err(replaced.error().to_string()), exit::DAMAGED)
+            }
+            Err(error) => Finding::new("state", Err(error.render(false, None)), error.code()),
+        },
         Err(error) => {
             let message = error.to_string();
             Finding::new("state", Err(message), CommandError::from(error).code())

@@ -59,7 +59,8 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
     let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets)?);
     let id = create(&workspace, args)?;
     let plan = tasks::find(&workspace, &id)?.plan;
-    Trust::new(&context::variables(), &args.sets.sets).accept_own(plan.path(), plan.toml())?;
+    Trust::new(&context::variables(), &args.sets.sets)
+        .accept_own(plan.path(), plan.given_toml())?;
     let folder = format!("{FOLDER}/{id}");
     if args.json {
         output::json(&json!({

@@ -71,7 +71,14 @@ fn accept_scripts(context: &Context, receivers: &[(String, Result<Receiver, Stri
     let Ok(layout) = context.layout() else { return };
     let receivers: Vec<Receiver> =
         receivers.iter().filter_map(|(_, receiver)| receiver.clone().ok()).collect();
-    if let Err(error) = ralph_orchestrator_notices::accept_scripts(&layout, &receivers) {
-        output::info(&format!("warning: what their commands run cannot be recorded: {error}"));
+    match ralph_orchestrator_notices::accept_scripts(&layout, &receivers) {
+        Ok(changed) => changed.iter().for_each(|path| {
+            output::info(&format!(
+                "note: {path} was changed since the run began; it is run now, and accepted as it is"
+            ));
+        }),
+        Err(error) => {
+            output::info(&format!("warning: what their commands run cannot be recorded: {error}"));
+        }
     }
 }

@@ -89,16 +89,16 @@ pub(crate) fn finish_interrupted(context: &Context) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// Warns of a rollback that was interrupted.
-pub(crate) fn warn_if_interrupted(layout: &Layout) -> Result<(), CommandError> {
+/// Returns what there is to say of a rollback that was interrupted, if one was.
+pub(crate) fn describe_interrupted(layout: &Layout) -> Result<Option<String>, CommandError> {
     let pending = Rollbacks::read(&Disk::default(), layout)?.pending;
-    if let Some(PendingRollback { to, .. }) = pending.filter(|_| Lock::holder(layout).is_none()) {
-        output::info(&format!(
-            "warning: the rollback to checkpoint {to} was interrupted: some files are old, and some are new; the next \
-             `run` finishes it"
-        ));
-    }
-    Ok(())
+    let pending = pending.filter(|_| Lock::holder(layout).is_none());
+    Ok(pending.map(|PendingRollback { to, .. }| {
+        format!(
+            "the rollback to checkpoint {to} was interrupted: some files are old, and some are new; the next `run` \
+             finishes it"
+        )
+    }))
 }
 
 /// Makes the workspace's files what a checkpoint has. It is recorded before the first file is changed and after the

@@ -199,6 +199,9 @@ async fn start(
     let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
     if !args.dry_run {
         trust::accept_silently(&place.context)?;
+        if !args.restart && !place.begins {
+            trust::ask_about_workspace(&place.context)?;
+        }
     }
     if let Some(repository) = place.repository() {
         policy = SandboxPolicy::from_context(&place.context)?;

@@ -40,7 +40,9 @@ pub(crate) struct StatusArgs {
 pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let layout = context.layout()?;
-    rollback::warn_if_interrupted(&layout)?;
+    if let Some(interrupted) = rollback::describe_interrupted(&layout)? {
+        output::info(&format!("warning: {interrupted}"));
+    }
     let story = run_selection::read_story(&context, args.run.as_deref())?;
     let backlog = BacklogView::read(&git::enter_existing(context.clone())?, &layout)?;
     let found = story.as_ref().map(|(stored, _)| stored);

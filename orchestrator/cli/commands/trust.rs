@@ -40,9 +40,9 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
         }
     }
     judge.accept(&accepted)?;
-    let of_git = match &args.file {
-        None if config.passed_over().is_none() => accept_repositories(config)?,
-        _ => Vec::new(),
+    let (is_replaced, of_git) = match &args.file {
+        None if config.passed_over().is_none() => accept_folders(config)?,
+        _ => (false, Vec::new()),
     };
     if !of_git.is_empty() {
         let changed = of_git.join(", ");
@@ -52,7 +52,7 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
         ));
     }
     match accepted.as_slice() {
-        [] if !of_git.is_empty() => {}
+        [] if is_replaced || !of_git.is_empty() => {}
         [] => output::result("nothing to accept: it is as it was accepted"),
         files => {
             for FileVersion { path, .. } in files {
@@ -63,13 +63,15 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     Ok(exit::OK)
 }
 
-/// Accepts git's configuration and hooks of the workspace, and of the worktree of its run. Returns what was changed.
-fn accept_repositories(config: &ConfigFile) -> Result<Vec<String>, CommandError> {
+/// Accepts the workspace, where it is another folder than the one in which its run began; and git's configuration and
+/// hooks of it, and of the worktree of its run. Returns whether it is another one, and what was changed.
+fn accept_folders(config: &ConfigFile) -> Result<(bool, Vec<String>), CommandError> {
     let context = Context::load(config, Overrides::default())?;
+    let is_replaced = trust::accept_workspace(&context)?;
     let mut changes = accept_repository(&context)?;
     let inside = enter_existing(context)?;
     changes.extend(accept_repository(&inside)?);
-    Ok(changes)
+    Ok((is_replaced, changes))
 }
 
 fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {

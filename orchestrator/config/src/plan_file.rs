@@ -38,6 +38,8 @@ pub struct PlanFile {
     entries: Vec<Entry>,
     errors: Vec<ConfigError>,
     values: Table,
+    /// Those of the values that the front matter gives; the others follow from where the plan lies.
+    given: Table,
     spans: BTreeMap<KeyPath, Range<usize>>,
 }
 
@@ -52,6 +54,7 @@ impl PlanFile {
             entries: Vec::new(),
             errors: Vec::new(),
             values: Table::new(),
+            given: Table::new(),
             spans: BTreeMap::new(),
         };
         match text_file::decode(read_file(path, MAX_FILE, SymlinkPolicy::Refuse)) {
@@ -119,14 +122,11 @@ impl PlanFile {
     /// Sets a key of the configuration, such as `limits.max_iterations`, to what follows from the key `of` of the
     /// front matter; its place is the place of that.
     pub fn set(&mut self, key: &[&str], value: impl Into<Value>, of: &str) {
-        let Some((last, tables)) = key.split_last() else { return };
-        let mut table = &mut self.values;
-        for name in tables {
-            let inner = table.entry((*name).to_owned()).or_insert_with(|| Table::new().into());
-            let Value::Table(inner) = inner else { return };
-            table = inner;
+        let value = value.into();
+        if !of.is_empty() {
+            insert(&mut self.given, key, value.clone());
         }
-        table.insert((*last).to_owned(), value.into());
+        insert(&mut self.values, key, value);
         let span = self.span_of(of);
         self.spans.insert(key.iter().map(|&part| part.to_owned()).collect(), span);
     }
@@ -157,15 +157,30 @@ impl PlanFile {
     }
 
     /// Returns all values that were set, as TOML.
-    #[must_use]
-    pub fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         self.values.to_string()
+    }
+
+    /// Returns the values that the front matter gives, as TOML: the same wherever the plan is moved.
+    #[must_use]
+    pub fn given_toml(&self) -> String {
+        self.given.to_string()
     }
 
     /// Returns the place of the value at `path`, or of the one that it is a part of.
     pub(crate) fn span(&self, path: &[String]) -> Option<&Range<usize>> {
         (1..=path.len()).rev().find_map(|len| self.spans.get(path.get(..len)?))
     }
+}
+
+fn insert(mut table: &mut Table, key: &[&str], value: Value) {
+    let Some((last, tables)) = key.split_last() else { return };
+    for name in tables {
+        let inner = table.entry((*name).to_owned()).or_insert_with(|| Table::new().into());
+        let Value::Table(inner) = inner else { return };
+        table = inner;
+    }
+    table.insert((*last).to_owned(), value);
 }
 
 fn locate(path: &Path, text: &str, span: &Range<usize>) -> SourceLocation {

@@ -97,6 +97,10 @@ pub enum ChangeKind {
     Redirected,
 }
 
+/// How a reason begins that says of a protected path that it is not as it was when the run began: advice after a stop
+/// recognises it by that.
+pub const PROTECTED_CHANGED: &str = "protected path";
+
 /// A protected path that is not as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

@@ -260,7 +260,7 @@ impl Repository {
     /// Fails with [`GitError::NoCheckpoint`] if it does not exist, or if git fails.
     pub fn find_checkpoint(&self, run: &RunRef, name: CheckpointName) -> Result<Checkpoint> {
         let found = self.list_checkpoints(run)?.into_iter().find(|entry| entry.name == name);
-        found.ok_or_else(|| GitError::NoCheckpoint(name.reference(run)))
+        found.ok_or_else(|| GitError::NoCheckpoint(name.to_string()))
     }
 
     /// Gives a snapshot its commit and its ref. The caller holds the private folder's lock.
@@ -291,7 +291,7 @@ impl Repository {
         let old = same.map(|entry| &entry.commit);
         self.set_ref(&name.reference(run), &commit, old)?;
         let found = self.list_refs(run)?.into_iter().find(|entry| entry.name == name);
-        let checkpoint = found.ok_or_else(|| GitError::NoCheckpoint(name.reference(run)))?;
+        let checkpoint = found.ok_or_else(|| GitError::NoCheckpoint(name.to_string()))?;
         Ok(CheckpointOutcome { checkpoint, is_new: true, skipped: snapshot.skipped })
     }
 

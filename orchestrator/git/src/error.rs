@@ -120,7 +120,7 @@ pub enum GitError {
     #[error("run {0:?}: expected 1 to 64 ASCII letters, digits, `-` or `_`")]
     InvalidRun(String),
     /// There is no such checkpoint.
-    #[error("{0}: no such checkpoint; `rollback --list` shows those that exist")]
+    #[error("there is no checkpoint {0} of this run; `rollback --list` shows those that exist")]
     NoCheckpoint(String),
     /// Objects of a checkpoint have another content than when it was made.
     #[error(

@@ -35,8 +35,17 @@ enum Line {
 struct Known {
     after: BTreeMap<String, u64>,
     ended: BTreeMap<String, BTreeSet<String>>,
-    /// Digests of the files that commands run, by receiver and path.
-    scripts: BTreeMap<String, BTreeMap<String, String>>,
+    /// Digests of the files that commands run, by receiver and path: of each version that a person wants run.
+    scripts: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+}
+
+impl Known {
+    fn add_scripts(&mut self, receiver: String, digests: BTreeMap<String, String>) {
+        let recorded = self.scripts.entry(receiver).or_default();
+        for (path, digest) in digests {
+            recorded.entry(path).or_default().insert(digest);
+        }
+    }
 }
 
 /// The record of deliveries of one run.
@@ -61,7 +70,7 @@ impl Deliveries {
                     known.ended.entry(receiver).or_default().insert(id);
                 }
                 Ok(Line::Scripts { receiver, digests, .. }) => {
-                    known.scripts.entry(receiver).or_default().extend(digests);
+                    known.add_scripts(receiver, digests);
                 }
                 Err(_) => {}
             }
@@ -90,27 +99,32 @@ impl Deliveries {
     }
 
     /// Takes the files that a receiver's command runs as they are for those that a person wants run: all of them, or
-    /// those of which nothing is recorded.
-    pub(crate) fn accept_scripts(&self, receiver: &Receiver, all: bool) -> io::Result<()> {
+    /// those of which nothing is recorded. Returns those that were others.
+    pub(crate) fn accept_scripts(&self, receiver: &Receiver, all: bool) -> io::Result<Vec<String>> {
         let mut digests = digest_scripts(receiver);
         let mut known = self.known();
         let recorded = known.scripts.entry(receiver.name.clone()).or_default();
-        digests.retain(|path, _| all || !recorded.contains_key(path));
+        digests.retain(|path, digest| match recorded.get(path) {
+            Some(accepted) => all && !accepted.contains(digest),
+            None => true,
+        });
+        let changed = digests.keys().filter(|path| recorded.contains_key(*path)).cloned().collect();
         if digests.is_empty() {
-            return Ok(());
+            return Ok(changed);
         }
-        recorded.extend(digests.clone());
+        known.add_scripts(receiver.name.clone(), digests.clone());
         drop(known);
         let receiver = receiver.name.clone();
-        self.append(&Line::Scripts { receiver, digests, time: Timestamp::now() })
+        self.append(&Line::Scripts { receiver, digests, time: Timestamp::now() })?;
+        Ok(changed)
     }
 
-    /// Returns a file that a receiver's command runs and that is not the one that was accepted.
+    /// Returns a file that a receiver's command runs and that is none of the versions that were accepted.
     pub(crate) fn find_changed_script(&self, receiver: &Receiver) -> Option<String> {
         let known = self.known();
         let recorded = known.scripts.get(&receiver.name)?;
         let is_changed = |(path, digest): &(String, String)| {
-            recorded.get(path).is_some_and(|accepted| accepted != digest)
+            recorded.get(path).is_some_and(|accepted| !accepted.contains(digest))
         };
         digest_scripts(receiver).into_iter().find(is_changed).map(|(path, _)| path)
     }

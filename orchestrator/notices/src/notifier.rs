@@ -175,12 +175,16 @@ impl Notifier {
 ///
 /// # Errors
 /// It cannot be recorded.
-pub fn accept_scripts(layout: &Layout, receivers: &[Receiver]) -> std::io::Result<()> {
+pub fn accept_scripts(layout: &Layout, receivers: &[Receiver]) -> std::io::Result<Vec<String>> {
     let Some(run) = list_runs(layout).unwrap_or_default().into_iter().next() else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let deliveries = Deliveries::read(&layout.run(&run));
-    receivers.iter().try_for_each(|receiver| deliveries.accept_scripts(receiver, true))
+    let mut changed = Vec::new();
+    for receiver in receivers {
+        changed.extend(deliveries.accept_scripts(receiver, true)?);
+    }
+    Ok(changed)
 }
 
 /// Returns a file that the command of a receiver runs and that was changed since the newest run began.

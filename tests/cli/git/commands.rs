@@ -54,7 +54,7 @@ fn diff_shows_an_iteration_against_the_one_before() {
         .map(|file| file["path"].as_str().unwrap())
         .collect();
     assert_eq!(paths, ["done", "work.txt"]);
-    env.ralph(&["diff", "7"]).expect(64).says("/7: no such checkpoint");
+    env.ralph(&["diff", "7"]).expect(64).says("there is no checkpoint 7 of this run");
     env.ralph(&["diff", "0"]).expect(64).says("start of the run");
 }
 
@@ -92,7 +92,7 @@ fn rollback_restores_the_files_and_can_be_undone() {
     // What was there may have a name already.
     env.ralph(&["rollback", "--to", "1"]).expect(0).says("rollback --to rollback/1` undoes this");
     env.ralph(&["rollback", "--to", "2"]).expect(0).says("rollback --to 1` undoes this");
-    env.ralph(&["rollback", "--to", "9"]).expect(64).says("no such checkpoint");
+    env.ralph(&["rollback", "--to", "9"]).expect(64).says("there is no checkpoint");
     env.ralph(&["rollback"]).expect(64);
 }
 
@@ -141,7 +141,7 @@ fn checkpoints_are_those_that_the_run_recorded_whatever_the_agent_makes_of_their
     env.ralph(&["rollback", "--to", "rollback/1"]).expect(0).says("was set to");
     assert_eq!(env.read("a.txt"), "by hand\n");
     git(&env, &["update-ref", &format!("refs/ralph/{run}/rollback/2"), "HEAD"]);
-    env.ralph(&["rollback", "--to", "rollback/2"]).expect(64).says("no such checkpoint");
+    env.ralph(&["rollback", "--to", "rollback/2"]).expect(64).says("there is no checkpoint");
 }
 
 #[test]
@@ -173,6 +173,7 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_run_and_the_next_rollback()
         env.write("work.txt", "");
         env.var("PATH", &path);
         env.ralph(&["status"]).expect(0).says("to checkpoint 1 was interrupted");
+        env.ralph(&["doctor"]).expect(0).says("to checkpoint 1 was interrupted");
         let ended = env.ralph(next).expect(0);
         if next == ["run"] {
             ended.says("finished the rollback to checkpoint 1, which was interrupted");

@@ -158,8 +158,8 @@ pub(super) fn from_words(words: &[String], folder: &Path) -> Result<AgentChoice,
     let toml = format!("[agent]\nadapter = \"{adapter}\"\n{unmetered}\n[agent.config]\n{config}");
     let path = variables().get("PATH").cloned().unwrap_or_default();
     let line = match find_program(program, &path, folder) {
-        Ok(_) => format!("  the agent is {program}"),
-        Err(missing) => format!("  the agent is {program}, but {missing}"),
+        Ok(_) => format!("  the agent is {}", words.join(" ")),
+        Err(missing) => format!("  the agent is {}, but {missing}", words.join(" ")),
     };
     let known = KNOWN.iter().find(|known| known.toml.contains(&format!("adapter = \"{adapter}\"")));
     let cost = known.map_or(NO_COST, KnownAgent::cost);

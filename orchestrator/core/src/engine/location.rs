@@ -74,7 +74,7 @@ pub(super) fn compare(
     if is_elsewhere || is_same_folder(pins, pin, file_pin(workspace.id())) {
         return Ok(());
     }
-    Err(workspace.replaced())
+    Err(WorkspaceError::Other { path: workspace.path().to_owned() })
 }
 
 /// Whether the run began in this folder, wherever it has been moved since.

@@ -52,6 +52,7 @@ mod record_control;
 mod redact;
 mod relocated;
 mod renew;
+mod replaced_workspace;
 mod resumed_run;
 mod role_prompts;
 mod run_event;
@@ -86,6 +87,7 @@ pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
 pub use processes::{NoProcesses, Processes};
 pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;
+pub use replaced_workspace::ReplacedWorkspace;
 pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
 };

@@ -18,6 +18,7 @@ use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
+use super::replaced_workspace::ReplacedWorkspace;
 use super::resumed_run::ResumedRun;
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
@@ -27,9 +28,10 @@ use super::validation_policy::CompletionPolicy;
 use super::version_control::VersionControl;
 use super::work_places::record_work;
 use super::workspace_setup::build_workspace_setup;
-use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
+use crate::store::{
+    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
+};
 use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_config::LoadedConfig;
@@ -216,8 +218,7 @@ impl BuiltRun {
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
-        let pins = run.map(|run| &run.found.state.identities);
-        let location = take_location(&request, workspace, &layout, pins)?;
+        let location = take_location(&request, workspace, &layout, run)?;
         let places = (&location, paths);
         notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
         notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
@@ -308,7 +309,10 @@ fn record_owner(
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
     let layout = store.layout().clone();
-    let owner = state_owner(&request.loaded, &layout);
+    let mut owner = state_owner(&request.loaded, &layout);
+    if let Some(before) = Owner::read(&layout)?.filter(|_| !is_new) {
+        owner = owner.keep_configuration(&before);
+    }
     // That of the configured workspace, wherever the run works.
     let folder = owner.folder().unwrap_or(location::file_pin(location.workspace.id()));
     let owner = owner.with_folder(folder);
@@ -334,6 +338,16 @@ impl Request<'_> {
             return Ok(());
         }
         verify_owner(&self.loaded, layout)
+    }
+
+    /// Refuses another folder than the one in which a run began, unless a person has accepted it.
+    fn verify_folder(&self, held: &WorkspaceHandle, found: &StoredRun) -> Result<(), EngineError> {
+        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
+        let store = TrustStore::new(&self.states(), self.disk.clone());
+        match ReplacedWorkspace::held(held, &found.run).is_accepted(&store)? {
+            true => Ok(()),
+            false => Err(other.into()),
+        }
     }
 
     /// Returns the folder of all states whose place no configuration names.
@@ -454,16 +468,17 @@ fn take_location(
     request: &Request<'_>,
     workspace: &Path,
     layout: &Layout,
-    pins: Option<&PathIdentities>,
+    resumed: Option<&ResumedRun>,
 ) -> Result<Location, EngineError> {
+    let pins = resumed.map(|run| &run.found.state.identities);
     let recorded = pins.map(|pins| PromptSource::recorded(&request.loaded.config, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
-    let hold = |pins: Option<&PathIdentities>| {
+    let hold = |resumed: Option<&ResumedRun>| {
         let held = WorkspaceHandle::open(workspace)?;
-        pins.map_or(Ok(()), |pins| location::compare(pins, &held))?;
+        resumed.map_or(Ok(()), |run| request.verify_folder(&held, &run.found))?;
         Ok::<_, EngineError>(held)
     };
-    let existing = if workspace.is_dir() { Some(hold(pins)?) } else { None };
+    let existing = if workspace.is_dir() { Some(hold(resumed)?) } else { None };
     let is_made = make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     check_role_prompts(&request.loaded)?;

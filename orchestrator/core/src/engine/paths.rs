@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use super::construction::error_at;
 use super::error::EngineError;
 use crate::store::{
-    Disk, Layout, Owner, StateDir, StateError, TrustStore, identity_of, state_dirs,
+    Disk, Layout, Owner, StateDir, StateError, TrustStore, identity_of, list_runs, read_run,
+    state_dirs,
 };
 use crate::workspace::state_dir_name;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
+
+/// Workspaces that had one path, one after the other, and were moved.
+const MOST_AT_ONE_PATH: u32 = 9;
 
 /// Returns the owners that the state of this configuration's run may have, the likeliest first: a link may have been
 /// put in the place of the file since the run began, and it may have begun by the file that a link leads to.
@@ -75,7 +79,13 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     let workspace = real_path(loaded.configured_workspace());
     let place = |owner: &Owner| {
         let configuration = owner.distinct_configuration();
-        states.join(state_dir_name(&workspace, configuration.as_deref(), loaded.task()))
+        let name = state_dir_name(&workspace, configuration.as_deref(), loaded.task());
+        let first = states.join(name);
+        let more = (2..=MOST_AT_ONE_PATH).map(|n| add_to_name(&first, &format!("-{n}")));
+        let mut all = std::iter::once(first.clone()).chain(more);
+        let is_free =
+            |dir: &PathBuf| find_moved_away(&Layout::new(dir.clone()), &workspace).is_none();
+        all.find(is_free).unwrap_or(first)
     };
     let owners = possible_owners(loaded);
     let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();
@@ -88,6 +98,21 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
     usual.or(owners.first()).map(place).unwrap_or(states)
+}
+
+/// Returns where the workspace is now whose state this is, if it had this path when a run of it began and was moved since:
+/// its runs have nothing to do with what has the path now.
+pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathBuf> {
+    let owner = Owner::read(layout).ok()??;
+    let there = owner.workspace().filter(|there| there != workspace)?;
+    let is_there = owner.folder().is_some() && identity_of(&there) == owner.folder();
+    let began_here = |run: &String| {
+        let found = read_run(layout, run, |_| {}).ok().map(|stored| stored.found);
+        let started = found.and_then(|found| found.state.started);
+        started.is_some_and(|started| Path::new(&started.workspace) == workspace)
+    };
+    // The state of another workspace that was put there had its runs elsewhere.
+    (is_there && list_runs(layout).ok()?.iter().any(began_here)).then_some(there)
 }
 
 /// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it

@@ -156,6 +156,18 @@ impl Protection {
         Ok(changes)
     }
 
+    /// Returns what there is to say before a run goes on, if what required validators depend on is not as when it began.
+    pub(super) fn describe_changes(&self) -> Option<String> {
+        let names: Vec<String> = self.known.iter().map(named).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "protected paths are not as they were when the run began, and it rejects all work until they are: {}; \
+                 put them back, or, if the change is yours, `run --restart` begins a new run with it",
+                join_names(names)
+            )
+        })
+    }
+
     /// Returns which of these paths hold, or lead to, something else than when the run began.
     fn passed_changes(&self, paths: &[PathBuf]) -> Vec<Change> {
         let mut changes = self.state.outside_changes(paths);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::open::Request;
-use super::paths::default_state_dir;
+use super::paths::{default_state_dir, find_moved_away};
 use crate::machine::FileIdentity;
 use crate::store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 
@@ -36,7 +36,7 @@ impl Beginning<'_> {
                 }
                 self.verify(&state, key)?;
             }
-            notes.extend(self.note(&state, key));
+            notes.extend(self.note(&state, key).or_else(|| self.note_of_moved(&state)));
         }
         Ok(notes)
     }
@@ -85,6 +85,17 @@ impl Beginning<'_> {
             "there is run {run} {what}; put that back to resume it. This is a run of its own (state of \
              the other: {})",
             state.layout.root().display()
+        ))
+    }
+
+    fn note_of_moved(&self, state: &StateDir) -> Option<String> {
+        let here = self.owner.workspace()?;
+        let there = find_moved_away(&state.layout, &here)?;
+        let run = state.run()?;
+        Some(format!(
+            "run {run} began in the folder that had this path and is {} now, and stays with that; this is a run of \
+             its own",
+            there.display()
         ))
     }
 

@@ -1,6 +1,7 @@
 //! A run that is resumed, beside the configuration as it is now.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::existing_run::StoredPolicy;
 use super::location;
@@ -27,39 +28,25 @@ impl ResumedRun {
         [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()
     }
 
-    /// Returns a note for each limit that the files of the configuration raise above what the run began with:
-    /// the agent may have edited them.
+    /// Returns a note for each limit that the files of the configuration raise above what it was at the last start.
     fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
-        let Some(frozen) = &self.frozen else { return Vec::new() };
-        let before = bounds(&frozen.loaded.config.limits);
-        let raised =
-            bounds(&loaded.config.limits).into_iter().zip(before).filter(|(now, before)| {
-                let is_higher = match (now.most, before.most) {
-                    (_, None) => false,
-                    (None, Some(_)) => true,
-                    (Some(now), Some(before)) => now > before,
-                };
-                is_higher
-                    && !loaded.is_given_outside_files(now.key)
-                    && !self.is_set(now.key)
-                    && !self.is_known(now)
-            });
-        let note = |(now, before): (Bound, Bound)| {
-            let origin = loaded.origin(now.key).unwrap_or_default();
-            format!(
-                "{} is {} now ({origin}); the run began with {}",
-                now.key, now.text, before.text
-            )
+        let before = &self.found.state.controls.configured_limits;
+        let note = |now: Bound| {
+            let limit = Limit::ALL.into_iter().find(|limit| limit.key() == now.key)?;
+            let before = before.value(limit)?;
+            let is_higher = now.most.is_none_or(|now| now > u128::from(before.amount()));
+            let is_raised =
+                is_higher && !loaded.is_given_outside_files(now.key) && !self.is_set(now.key);
+            is_raised.then(|| {
+                let (key, text) = (now.key, now.text);
+                let origin = loaded.origin(key).unwrap_or_default();
+                format!(
+                    "{key} is {text} now ({origin}); it was {} at the last start",
+                    value_text(before)
+                )
+            })
         };
-        raised.map(note).collect()
-    }
-
-    /// Whether the limit was this one at the last start already.
-    fn is_known(&self, now: &Bound) -> bool {
-        let known = &self.found.state.controls.configured_limits;
-        let limit = Limit::ALL.iter().find(|limit| limit.key() == now.key);
-        let value = limit.and_then(|limit| known.value(*limit));
-        now.most == value.map(LimitValue::amount).map(u128::from)
+        bounds(&loaded.config.limits).into_iter().filter_map(note).collect()
     }
 
     /// Whether a person has set this limit by `limits`: then that one holds, whatever the configuration says.
@@ -107,6 +94,14 @@ struct Bound {
     /// `None` if it is off.
     most: Option<u128>,
     text: String,
+}
+
+fn value_text(value: LimitValue) -> String {
+    match value {
+        LimitValue::Count(count) => count.to_string(),
+        LimitValue::Duration(ms) => duration_text(Duration::from_millis(ms)),
+        LimitValue::Money(usd) => usd.to_string(),
+    }
 }
 
 fn bounds(limits: &Limits) -> [Bound; 4] {

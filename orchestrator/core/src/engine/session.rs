@@ -22,14 +22,14 @@ use super::phase_guard::GuardedPhase;
 use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::{PromptContext, PromptSource, with_part};
-use super::protection::ProtectedState;
+use super::protection::{ProtectedState, Protection};
 use super::redact::Redactor;
 use super::run_event::RunObserver;
 use super::saving::Saving;
 use super::scratch::ScratchDir;
 use super::stop::StopRequests;
 use super::trace;
-use super::validation_policy::{self, CompletionPolicy};
+use super::validation_policy::{self, CompletionPolicy, ConfiguredValidator};
 use super::validation_task::Selection;
 use crate::machine::{
     Effect, FrozenPolicy, Input, LaunchDigests, Now, ObservedEvidence, Record, RunLimits,
@@ -288,6 +288,7 @@ impl Session {
                 self.finished(StopReason::MaxRuntime, message.into())
             });
         };
+        self.note_protected_changes().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.push_back(Input::Artefacts(std::mem::take(&mut self.artefacts)));
         inputs.extend(self.find_artefacts().await?);
@@ -361,6 +362,20 @@ impl Session {
             identities: location::pins(&self.held, &self.prompt),
             task: self.first_task().await,
         }))
+    }
+
+    /// Says before anything is started if a run that goes on would reject whatever is done: a person may have changed what
+    /// is protected since it stopped.
+    async fn note_protected_changes(&mut self) -> Result<(), EngineError> {
+        if !self.resumed {
+            return Ok(());
+        }
+        let checks: Vec<&ConfiguredValidator> = self.policy.validators.iter().collect();
+        let enough = self.observation_allowance().expired_or_stopped();
+        let baseline = Arc::clone(&self.baseline);
+        let now = Protection::begin(&checks, baseline, &self.workspace, enough).await?;
+        self.notes.extend(now.and_then(|now| now.describe_changes()));
+        Ok(())
     }
 
     /// Returns the digest of the task that a new run begins with. That of a part is its item's.

@@ -5,7 +5,7 @@ use super::outcome::IterationOutcome;
 use super::policy::BaselineMode;
 use super::state::State;
 use super::stop::StopReason;
-use ralph_orchestrator_contract::ErrorClass;
+use ralph_orchestrator_contract::{ErrorClass, PROTECTED_CHANGED, Verdict};
 
 /// What has to be changed before a stopped run can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum ResumeBlocker {
     Failures,
     /// These products of the initializer are missing.
     Products(Vec<String>),
+    /// Protected paths are not as they were when the run began, so no work is accepted.
+    Protected,
     /// The iterations made no progress.
     Stagnation,
     /// The agent cannot be started.
@@ -60,6 +62,7 @@ impl State {
             StopReason::MaxRuntime => ResumeBlocker::Limit(Limit::Runtime),
             StopReason::MaxCost => ResumeBlocker::Limit(Limit::Cost),
             StopReason::MaxTokens => ResumeBlocker::Limit(Limit::Tokens),
+            StopReason::Thrashing if self.is_rejected_for_protected() => ResumeBlocker::Protected,
             StopReason::Thrashing if self.rejected_in_a_row() >= self.limits.max_rejections => {
                 ResumeBlocker::Limit(Limit::Rejections)
             }
@@ -83,6 +86,17 @@ impl State {
     #[must_use]
     pub fn question(&self) -> Option<&str> {
         self.claims.human_request.as_ref().map(|claim| claim.text.as_str())
+    }
+
+    fn is_rejected_for_protected(&self) -> bool {
+        let rejection = self.validation.rejection.iter();
+        let mut reasons = rejection.flat_map(|rejection| &rejection.verdicts).flat_map(|named| {
+            match &named.verdict {
+                Verdict::Rejected { reasons } => reasons.as_slice(),
+                _ => &[],
+            }
+        });
+        reasons.any(|reason| reason.starts_with(PROTECTED_CHANGED))
     }
 
     fn failed_as(&self, expected: &ErrorClass) -> bool {

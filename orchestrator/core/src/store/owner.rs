@@ -57,6 +57,20 @@ impl Owner {
         self
     }
 
+    /// Keeps the configuration that belonged to the run before, where there is none now: what was accepted of it holds on.
+    #[must_use]
+    pub fn keep_configuration(self, before: &Self) -> Self {
+        let known = before.configuration().filter(|_| before.distinct_configuration().is_none());
+        let Some(known) = known.filter(|_| self.configuration.is_none()) else { return self };
+        let inside =
+            before.workspace().and_then(|old| Some(known.strip_prefix(old).ok()?.to_owned()));
+        let kept = match (self.workspace(), inside) {
+            (Some(workspace), Some(inside)) => workspace.join(inside),
+            _ => known,
+        };
+        Self { configuration: Some(escape(&kept)), ..self }
+    }
+
     /// Adds what tells the workspace's folder from others, wherever it is moved.
     #[must_use]
     pub const fn with_folder(mut self, folder: FileIdentity) -> Self {

@@ -30,6 +30,16 @@ pub enum WorkspaceError {
         /// What has the path now.
         found: String,
     },
+    /// A run is to go on in another folder than the one in which it began.
+    #[error(
+        "workspace {path}: another folder has taken the place of the folder in which this run began. If it is a \
+         copy of that, such as from a backup or a new clone, `ralph-orchestrator trust` accepts it, and `run` goes \
+         on in it; if that was moved, `run` there goes on; `run --restart` begins a new run"
+    )]
+    Other {
+        /// The path.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("workspace {path}: {source}; it has to be a folder that can be read")]
     Io {
@@ -105,9 +115,7 @@ impl WorkspaceHandle {
         Err(self.replaced())
     }
 
-    /// Returns the error for another folder in its place.
-    #[must_use]
-    pub fn replaced(&self) -> WorkspaceError {
+    fn replaced(&self) -> WorkspaceError {
         WorkspaceError::Replaced { path: self.path.clone(), found: "another folder".into() }
     }
 }

@@ -1,0 +1,56 @@
+//! A copy of a run's workspace, which has taken its place: the run goes on in it once a person has accepted it.
+
+use ralph_orchestrator_core::engine::{ReplacedWorkspace, states_dir};
+
+use super::Trust;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::{git, output, question};
+
+/// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.
+///
+/// # Errors
+/// The state or what was accepted cannot be used.
+pub(crate) fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspace>, CommandError> {
+    let inside = git::enter_existing(context.clone())?;
+    Ok(ReplacedWorkspace::find(&inside.loaded, &inside.state_home())?)
+}
+
+/// Asks on the terminal whether the run goes on in another folder than the one in which it began. Without a terminal its
+/// start refuses that.
+///
+/// # Errors
+/// As of [`find_replaced`]; the answer cannot be read or recorded.
+pub(crate) fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
+    if !question::is_possible() {
+        return Ok(());
+    }
+    let Some(replaced) = find_replaced(context)? else { return Ok(()) };
+    Trust::in_state(&context.state_home(), false).refuse_from_below()?;
+    output::info(&format!(
+        "{} is another folder than the one in which run {} began",
+        replaced.path.display(),
+        replaced.run
+    ));
+    let question =
+        "is it a copy of that, such as from a backup, in which the run is to go on? [y/N] ";
+    if question::confirmed(question)? {
+        replaced.accept(&states_dir(&context.state_home()))?;
+    }
+    Ok(())
+}
+
+/// Accepts the folder that has taken the place of the workspace of the configuration's run. Returns whether there is one.
+///
+/// # Errors
+/// As of [`find_replaced`]; it cannot be recorded.
+pub(crate) fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
+    let Some(replaced) = find_replaced(context)? else { return Ok(false) };
+    replaced.accept(&states_dir(&context.state_home()))?;
+    output::result(&format!(
+        "accepted {} as the workspace of run {}, which began in another folder",
+        replaced.path.display(),
+        replaced.run
+    ));
+    Ok(true)
+}
