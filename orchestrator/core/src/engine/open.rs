@@ -30,7 +30,7 @@ use super::work_places::record_work;
 use super::workspace_setup::build_workspace_setup;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{
-    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
+    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, lock_workspace,
 };
 use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use crate::workspace_setup::WorkspaceSetup;
@@ -141,6 +141,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
+            request.verify_complete(&workspace, &found)?;
             request.settle_memory(&layout, &workspace, &found, None);
             return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
         }
@@ -165,6 +166,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
         }
         Some(found) => match setup.classify(found, request.part.as_ref()).await {
             ExistingRun::Complete(found) => {
+                request.verify_complete(&workspace, &found)?;
                 request.settle_memory(&layout, &workspace, &found, Some(&store));
                 return Ok(OpenOutcome::Complete { found, layout });
             }
@@ -340,13 +342,14 @@ impl Request<'_> {
         verify_owner(&self.loaded, layout)
     }
 
-    /// Refuses another folder than the one in which a run began, unless a person has accepted it.
-    fn verify_folder(&self, held: &WorkspaceHandle, found: &StoredRun) -> Result<(), EngineError> {
-        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
-        let store = TrustStore::new(&self.states(), self.disk.clone());
-        match ReplacedWorkspace::held(held, &found.run).is_accepted(&store)? {
-            true => Ok(()),
-            false => Err(other.into()),
+    /// Refuses another folder than the one in which a complete run began: nothing was done there. Where there is none at
+    /// all, the run stays complete.
+    fn verify_complete(&self, workspace: &Path, found: &StoredRun) -> Result<(), EngineError> {
+        match workspace.is_dir() {
+            true => {
+                ReplacedWorkspace::refuse(&WorkspaceHandle::open(workspace)?, found, &self.states())
+            }
+            false => Ok(()),
         }
     }
 
@@ -475,7 +478,9 @@ fn take_location(
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
     let hold = |resumed: Option<&ResumedRun>| {
         let held = WorkspaceHandle::open(workspace)?;
-        resumed.map_or(Ok(()), |run| request.verify_folder(&held, &run.found))?;
+        resumed.map_or(Ok(()), |run| {
+            ReplacedWorkspace::refuse(&held, &run.found, &request.states())
+        })?;
         Ok::<_, EngineError>(held)
     };
     let existing = if workspace.is_dir() { Some(hold(resumed)?) } else { None };
