@@ -43,7 +43,6 @@ use crate::commands::verify::VerifyArgs;
 #[cfg(feature = "watch")]
 use crate::commands::watch::WatchArgs;
 use crate::commands::why::WhyArgs;
-use crate::values;
 
 /// Keep a coding agent in a loop until the work is proved done
 #[derive(Debug, Parser)]
@@ -188,13 +187,4 @@ impl Command {
                 | Self::Plugin(PluginCommand::New(_) | PluginCommand::Check { .. })
         )
     }
-}
-
-// Keys of the configuration that are set on the command line. A documentation comment would become the summary of each
-// command that has them.
-#[derive(Debug, Default, clap::Args)]
-pub(crate) struct SetArgs {
-    /// Set a key of the configuration, such as limits.max_cost_usd=5
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
-    pub(crate) sets: Vec<(String, String)>,
 }

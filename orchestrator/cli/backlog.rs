@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ralph_orchestrator_backlog::{
-    Backlog, BacklogError, BacklogSnapshot, GuardRules, ItemStatus, NextItem,
-};
+use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
@@ -20,10 +18,11 @@ use ralph_orchestrator_driver::{
 };
 use serde_json::{Value, json};
 
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::error::explain;
 use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::{count, duration, one_line, tokens};
@@ -121,18 +120,6 @@ pub(crate) fn read_counted(
 /// Returns what agents may change.
 fn rules(context: &Context) -> GuardRules {
     context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default()
-}
-
-/// Returns the error about a backlog's content. What the configuration names wrongly is located there, what
-/// the backlog has wrong, in the backlog.
-pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
-    let is_named_wrongly =
-        matches!(error, BacklogError::NotFound { .. } | BacklogError::UnsafePath { .. });
-    if !is_named_wrongly {
-        return error.into();
-    }
-    let key = ["backlog", "path"].map(str::to_owned);
-    ConfigErrors::from(loaded.error_at(&key, None, &error.to_string())).into()
 }
 
 /// Returns what agents may change, as the configuration has it.

@@ -176,7 +176,7 @@ impl Cli {
 }
 
 fn report(error: &CommandError) -> u8 {
-    output::error(error);
+    output::error(|colour, width| error.render(colour, width));
     error.code()
 }
 
@@ -232,6 +232,13 @@ fn find_config(
     }
 }
 
+fn find_workspace(command: &Command, selector: &str) -> Result<ConfigFile, CommandError> {
+    if !command.uses_config() {
+        return Err(CommandError::user("-w has no effect on this command; leave it out"));
+    }
+    workspace_selection::find(selector)
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = with_task(command, task)?;
@@ -240,7 +247,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
     let config = match workspace {
-        Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
+        Some(workspace) => find_workspace(&command, &workspace)?,
         None => find_config(&command, config, task)?,
     };
     let asks = match &command {

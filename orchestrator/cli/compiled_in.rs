@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::bench::trial_config::{MAIN_AGENT, is_reserved};
+use crate::bench::agent_names::{MAIN_AGENT, is_reserved};
 use crate::plugins::Plugins;
 use crate::{registry, schema};
 

@@ -6,12 +6,12 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ralph_orchestrator_config as config;
 
-use crate::args::SetArgs;
 use crate::bench::trial_config::known_agents;
 use crate::config_sources;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::plugins::Plugins;
+use crate::set_args::SetArgs;
 use crate::tasks;
 
 /// The variable by which the scripts of the shells ask for candidates.
@@ -47,7 +47,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         (_, "sets") => keys,
         ("run", "agent") => agents,
         ("run" | "check", "agents") => compared_agents,
-        ("init", "agent") => crate::commands::init::agent_names,
+        ("init", "agent") => crate::init::agent::names,
         (
             "status" | "log" | "why" | "diff" | "report" | "export" | "rollback" | "receipt",
             "run",

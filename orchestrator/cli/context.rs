@@ -1,24 +1,26 @@
 //! The configuration of a command, and the location of its state.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
-use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
+use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
+use ralph_orchestrator_core::engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
 use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, state_dirs};
 
-use crate::args::SetArgs;
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
+use crate::overrides::Overrides;
+use crate::set_args::SetArgs;
+use crate::shell_word::shell_word;
 use crate::tasks;
 use crate::trust::{self, JudgedFiles};
+use crate::user_folders::{plugin_cache, state_home, variables};
 
 /// The loaded configuration of a command.
 #[derive(Clone)]
@@ -29,27 +31,6 @@ pub(crate) struct Context {
     pub(crate) compiled_in: Arc<CompiledIn>,
     /// What a person has not yet accepted of its files.
     pub(crate) judged: JudgedFiles,
-}
-
-/// Values of the configuration that come from the command line.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Overrides {
-    pub(crate) sets: Vec<(String, String)>,
-    pub(crate) flags: Vec<Flag>,
-    /// What holds unless a file says something else.
-    pub(crate) implied: Vec<(&'static str, String)>,
-    /// What holds, beside that, where there is no file.
-    pub(crate) implied_without_file: Vec<(&'static str, String)>,
-    /// The table of files and variables that `flags` replace.
-    pub(crate) replaced: Option<&'static str>,
-    /// `flags` say what to do, so no file is needed.
-    pub(crate) is_task: bool,
-}
-
-impl From<Vec<(String, String)>> for Overrides {
-    fn from(sets: Vec<(String, String)>) -> Self {
-        Self { sets, ..Self::default() }
-    }
 }
 
 impl Context {
@@ -194,7 +175,10 @@ impl Context {
     /// The same for a run that is to begin or to be resumed. A new one needs nothing of a directory that was
     /// put in the place of its own.
     pub(crate) fn layout_of_run(&self, restart: bool) -> Result<Layout, CommandError> {
-        if restart { self.layout_to_delete() } else { self.layout() }
+        match (restart, &self.loaded.config.state.dir) {
+            (true, None) => Ok(layout_of_new_run(&self.loaded, &self.state_home())?),
+            _ => self.layout(),
+        }
     }
 
     /// The same, to be deleted: what was put in the place of its own can only be that.
@@ -246,16 +230,6 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
     words
 }
 
-/// Returns a word as a shell needs it.
-pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
-    let text = word.as_ref().to_string_lossy();
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@%".contains(letter);
-    if text.chars().all(is_plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// Says what is wrong with a configuration that is used only to find a run.
 fn warn_about_mistakes(error: &CommandError) {
     let text = error.summary();
@@ -283,49 +257,6 @@ fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
          RALPH_TABLE__KEY",
         crate::render::text::one_line(&names.join(", "), 400)
     ));
-}
-
-/// The environment, without what is no text.
-pub(crate) fn variables() -> BTreeMap<String, String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
-}
-
-/// Below `$XDG_CACHE_HOME`, or `~/.cache`.
-pub(crate) fn plugin_cache(vars: &BTreeMap<String, String>) -> PathBuf {
-    cache_home(vars).join("ralph-orchestrator/plugins")
-}
-
-/// `$XDG_CACHE_HOME`, or `~/.cache`.
-pub(crate) fn cache_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home_of(vars, "XDG_CACHE_HOME", ".cache")
-}
-
-/// `$XDG_CONFIG_HOME`, or `~/.config`.
-pub(crate) fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home_of(vars, "XDG_CONFIG_HOME", ".config")
-}
-
-/// The user's own configuration, whether it is there or not.
-pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> PathBuf {
-    config_home(vars).join("ralph-orchestrator/config.toml")
-}
-
-/// The variable of the folder for state.
-pub(crate) const STATE_HOME: &str = "XDG_STATE_HOME";
-
-pub(crate) fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home_of(vars, STATE_HOME, ".local/state")
-}
-
-/// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.
-pub(crate) fn home_of(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
-    vars.get(name)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| etcetera::home_dir().ok().map(|home| home.join(below)))
-        .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
 }
 
 /// The message of commands without a run to show.

@@ -1,6 +1,7 @@
 //! Sends controls to a run: to the orchestrator that holds it, or, where none does, into its journal.
 
 mod messages;
+
 mod origin;
 
 use std::net::SocketAddr;
@@ -9,25 +10,28 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_core::engine::{RecordedControl, record_control};
 use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_core::store::{
-    Layout, Lock, SeriesLock, StateError, Store, fits_in_message, is_control_waiting,
-    read_current_run, send_control, withdraw_control,
+    Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
+    send_control, withdraw_control,
 };
-use ralph_orchestrator_supervisor::{PeerSocket, ancestors};
+use ralph_orchestrator_supervisor::PeerSocket;
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
-use crate::commands::run_selection;
 use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::orphans::end_orphans;
 use crate::output;
 use crate::render::text::{local, one_line, timestamp};
+use crate::run_above::{find_run_above, holders};
+use crate::run_selection;
 
 /// The name of a command in controls.
 pub(crate) const COMMAND_LINE: &str = "command line";
+
 /// How long the run may take to record a control; one that is stopped takes it in later.
 const PATIENCE: Duration = Duration::from_secs(10);
+
 const POLL: Duration = Duration::from_millis(10);
 
 /// How far a control has come.
@@ -118,13 +122,6 @@ fn refuse_from_below(layout: &Layout) -> Result<(), CommandError> {
     find_run_above(std::slice::from_ref(layout)).map_or(Ok(()), |pid| Err(from_below(pid)))
 }
 
-/// Returns the process that holds one of these states and has started this one.
-pub(crate) fn find_run_above(layouts: &[Layout]) -> Option<i32> {
-    let above = ancestors();
-    let mut pids = layouts.iter().flat_map(holders);
-    pids.find(|pid| above.iter().any(|process| process.id.pid == *pid))
-}
-
 /// Refuses, in the same way, a control that came by a connection within this machine. A client that has left could be
 /// anybody's.
 pub(crate) fn refuse_client_below(
@@ -144,12 +141,6 @@ pub(crate) fn refuse_client_below(
         None => Ok(()),
         Some(pid) => Err(from_below(pid)),
     }
-}
-
-/// Returns the processes that hold the run.
-fn holders(layout: &Layout) -> Vec<i32> {
-    let holders = [SeriesLock::holder(layout), Lock::holder(layout)].into_iter().flatten();
-    holders.filter_map(|holder| i32::try_from(holder.pid).ok()).collect()
 }
 
 fn from_below(pid: i32) -> CommandError {

@@ -13,8 +13,10 @@ use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::state_dirs_of;
 
 use crate::error::CommandError;
+use crate::shell_word::shell_word;
+use crate::tasks;
 use crate::trust::Trust;
-use crate::{context, tasks};
+use crate::user_folders;
 
 pub(crate) use ralph_orchestrator_config::FILE_NAME as NAME;
 
@@ -57,7 +59,7 @@ impl ConfigFile {
             return Ok(Self::named(named));
         }
         let here = std::env::current_dir()?;
-        let trust = Trust::new(&context::variables(), &[]);
+        let trust = Trust::new(&user_folders::variables(), &[]);
         let (place, passed_over) = ConfigPlace::search(&here, &trust)?;
         Ok(Self { place, task: None, passed_over })
     }
@@ -70,7 +72,7 @@ impl ConfigFile {
     /// Returns what is to be said of which file is used; `asks` if the command itself asks about one that is not.
     pub(crate) fn notices(&self, asks: bool) -> Vec<String> {
         let passed_over = self.passed_over.as_ref().filter(|_| !asks).map(|file| {
-            let (shown, word) = (file.display(), context::shell_word(file));
+            let (shown, word) = (file.display(), shell_word(file));
             format!(
                 "{shown} appeared where an agent could write it, and is not used; if it is yours, \
                  `ralph-orchestrator trust {word}` accepts it"
@@ -114,7 +116,7 @@ impl ConfigFile {
     pub(crate) fn missing(&self) -> CommandError {
         if let Some(file) = &self.passed_over {
             let message = format!("{} is not accepted", file.display());
-            let word = context::shell_word(file);
+            let word = shell_word(file);
             return CommandError::config(message)
                 .hinted(format!("if it is yours, `ralph-orchestrator trust {word}` accepts it"));
         }
@@ -125,7 +127,7 @@ impl ConfigFile {
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
         if let Some(other) = find_run_of_other_file(&folder) {
-            let word = context::shell_word(&other);
+            let word = shell_word(&other);
             return error.hinted(format!(
                 "this folder has a run of another file: `ralph-orchestrator -c {word} status` shows it"
             ));
@@ -196,7 +198,7 @@ impl ConfigPlace {
 
 /// Returns a configuration of another name with which a run began in this folder.
 fn find_run_of_other_file(folder: &Path) -> Option<PathBuf> {
-    let states = states_dir(&context::state_home(&context::variables()));
+    let states = states_dir(&user_folders::state_home(&user_folders::variables()));
     let mut known = state_dirs_of(&states, &folder.canonicalize().ok()?).into_iter();
     known.find_map(|state| state.owner.distinct_configuration().filter(|file| file.exists()))
 }

@@ -21,9 +21,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::compiled_in::CompiledIn;
-use crate::context::{self, Context, STATE_HOME};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::trust::{self, JudgedFiles, Judgement, Trust};
+use crate::user_folders;
+use crate::user_folders::STATE_HOME;
 use crate::{output, registry};
 
 pub use controls::ControlHandle;
@@ -44,7 +46,7 @@ pub fn intercept() {
         } else {
             return;
         };
-        error.iter().for_each(output::error);
+        error.iter().for_each(|error| output::error(|colour, width| error.render(colour, width)));
         output::finish();
         std::process::exit(error.map_or(0, |error| i32::from(error.code())));
     }
@@ -237,7 +239,7 @@ impl OrchestratorBuilder {
             return Err(OrchestratorError::Unsupported { key });
         }
         let file = std::path::absolute(&sources.file).map_err(CommandError::from)?;
-        let mut vars = self.vars.unwrap_or_else(context::variables);
+        let mut vars = self.vars.unwrap_or_else(user_folders::variables);
         if let Some(folder) = self.state_home {
             let folder = std::path::absolute(folder).map_err(CommandError::from)?;
             let text = folder.to_str().ok_or_else(|| {
@@ -246,7 +248,7 @@ impl OrchestratorBuilder {
             vars.insert(STATE_HOME.to_owned(), text.to_owned());
         }
         let compiled_in = Arc::new(self.compiled_in);
-        let trust = Trust::in_state(&context::state_home(&vars), false);
+        let trust = Trust::in_state(&user_folders::state_home(&vars), false);
         let judged = (!is_text).then(|| trust.judge_file(&file)).transpose()?.flatten();
         match judged {
             Some(Judgement::Unaccepted(file)) => return Err(trust::refusal(&[file]).into()),

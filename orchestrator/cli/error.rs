@@ -16,10 +16,10 @@ use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_git::GitError;
 use rustix::io::Errno;
 
-use crate::context::shell_word;
 use crate::render::config_errors;
 use crate::render::terminal::fold;
 use crate::render::text::escape;
+use crate::shell_word::shell_word;
 
 /// Exit statuses, as documented.
 pub(crate) mod exit {
@@ -118,7 +118,7 @@ impl CommandError {
     pub(crate) fn locate(self, loaded: &LoadedConfig) -> Self {
         let Self { kind, error, hints } = self;
         match error.downcast::<BacklogError>() {
-            Ok(error) => Self { hints, ..crate::backlog::explain(*error, loaded) },
+            Ok(error) => Self { hints, ..explain(*error, loaded) },
             Err(error) => Self { kind, error, hints },
         }
     }
@@ -174,6 +174,18 @@ impl CommandError {
         }
         text.trim_end().to_owned()
     }
+}
+
+/// Returns the error about a backlog's content. What the configuration names wrongly is located there, what
+/// the backlog has wrong, in the backlog.
+pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
+    let is_named_wrongly =
+        matches!(error, BacklogError::NotFound { .. } | BacklogError::UnsafePath { .. });
+    if !is_named_wrongly {
+        return error.into();
+    }
+    let key = ["backlog", "path"].map(str::to_owned);
+    ConfigErrors::from(loaded.error_at(&key, None, &error.to_string())).into()
 }
 
 impl From<ConfigErrors> for CommandError {
@@ -307,6 +319,7 @@ impl From<GitError> for CommandError {
             | GitError::UnsafeOwnership { .. }
             | GitError::LinkInRepository(_)
             | GitError::RepositoryChanged { .. } => ErrorKind::Config,
+            GitError::ForgedObjects { .. } => ErrorKind::Damaged,
             GitError::Busy(_) => ErrorKind::Busy,
             _ => ErrorKind::Internal,
         };
@@ -383,6 +396,17 @@ mod tests {
             assert_eq!(error.code(), exit::INTERNAL);
             let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
             assert!(hint.contains(asks) && hint.contains("nothing that was recorded is lost"));
+        }
+    }
+
+    #[test]
+    fn only_a_run_that_holds_the_state_is_to_be_stopped() {
+        use ralph_orchestrator_core::store::{Holder, Work};
+        for (work, helps) in [(Work::Run, "`ralph-orchestrator stop`"), (Work::Rollback, "wait")] {
+            let holder = Holder { pid: 7, started: None, work };
+            let error = CommandError::from(StateError::Busy { holder });
+            let [hint] = &error.hints[..] else { panic!("{:?}", error.hints) };
+            assert!(hint.contains(helps) && hint.contains("stop`") == work.is_run(), "{hint}");
         }
     }
 

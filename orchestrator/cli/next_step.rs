@@ -7,8 +7,8 @@ use ralph_orchestrator_core::machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
 
-use crate::commands::limits::used;
 use crate::render::text::{limit_value, one_line};
+use crate::story::limits::used;
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
 /// this program for the run's configuration.

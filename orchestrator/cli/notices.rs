@@ -17,13 +17,16 @@ use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTr
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::KillSwitch;
 
-use crate::context::{Context, shell_word};
+use crate::context::Context;
 use crate::output;
 use crate::registry;
 use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
+use crate::shell_word::shell_word;
 use crate::telemetry::Telemetry;
+
 use progress::ProgressWebhook;
+
 pub(crate) use scripts::describe;
 
 /// The longest that the end of a run is held up by receivers that do not answer.

@@ -11,29 +11,35 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::error::CommandError;
 use crate::render::terminal::{fold, stderr_width, stdout_width};
 use crate::writer::{Overflow, Stream, Writer};
 
 /// How long the end of the program waits for a reader that reads nothing.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The same after a stop request.
 const SHORT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writers of a run, once it has begun.
 static WRITERS: OnceLock<Writers> = OnceLock::new();
+
 /// The run whose events are printed, if they are.
 static RUN: OnceLock<String> = OnceLock::new();
+
 /// Only results and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
+
 /// Lines are printed as they are: without colours, and without one that moves.
 static PLAIN: AtomicBool = AtomicBool::new(false);
+
 static DRAIN_SHORTENED: AtomicBool = AtomicBool::new(false);
+
 /// Whether the live line is on the terminal; held while anything is printed.
 static LIVE: Mutex<bool> = Mutex::new(false);
 
 /// Before and after the live line: a terminal that has just become narrower cuts it instead of folding it.
 const NO_WRAP: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
+
 /// Erases the live line. Its cursor stands at its beginning, wherever a terminal that became narrower has
 /// folded it: what is below the cursor is all of it, and nothing else.
 const ERASE: &str = "\r\x1b[J";
@@ -199,10 +205,9 @@ fn lock_live_line() -> MutexGuard<'static, bool> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints why a command failed.
-pub(crate) fn error(error: &CommandError) {
-    let text = error.render(has_colour(), stderr_width());
-    print(Stream::Stderr, &[&text, "\n"], Overflow::Keep);
+/// Prints why a command failed: `render` is given whether there are colours, and the width of the terminal.
+pub(crate) fn error(render: impl FnOnce(bool, Option<usize>) -> String) {
+    print(Stream::Stderr, &[&render(has_colour(), stderr_width()), "\n"], Overflow::Keep);
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for. A closed terminal is nothing to

@@ -17,8 +17,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toml::Table;
 
-use crate::context::{Context, config_home};
+use crate::context::Context;
 use crate::error::CommandError;
+use crate::user_folders::config_home;
 
 /// The name of the digest of a workspace's tree, which only this program computes.
 pub(crate) const TREE: &str = "ralphTree";

@@ -21,11 +21,12 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::backlog::whole_state;
-use crate::commands::log::records::RecordFormatter;
-use crate::commands::run_selection::SelectedRun;
-use crate::commands::status;
 use crate::error::CommandError;
 use crate::render::text::{changes, cost, duration, escape, local, outcome, tokens};
+use crate::run_selection::SelectedRun;
+use crate::story::records::RecordFormatter;
+use crate::story::status;
+
 use patches::Patches;
 use pictures::Evidence;
 use plot::CostPlot;

@@ -14,9 +14,11 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 use serde_json::{Value, json};
 
-use crate::context::{Context, cache_home, config_home, user_file};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::serving;
+use crate::user_folders::{cache_home, config_home, user_file};
+
 use home::Home;
 
 /// What every agent may read and execute: the system's own folders, as far as they are there.

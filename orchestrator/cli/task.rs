@@ -6,14 +6,14 @@
 
 use std::path::Path;
 
-use ralph_orchestrator_config::{Flag, command_words};
-use ralph_validator_command::is_shell_command;
-use toml::{Table, Value};
+use ralph_orchestrator_config::Flag;
+use toml::Value;
 
-use crate::commands::init::protected_by;
 use crate::commands::run::RunArgs;
-use crate::context::Overrides;
+use crate::config_values::{flag, validator};
 use crate::error::CommandError;
+use crate::init::protect::protected_by;
+use crate::overrides::Overrides;
 use crate::render::text::one_line;
 use crate::{agent_words, output};
 
@@ -85,18 +85,6 @@ fn limits(args: &RunArgs) -> Vec<Flag> {
     given.collect()
 }
 
-/// Returns a value that a flag sets.
-pub(crate) fn flag(name: &str, key: &'static str, value: Value) -> Flag {
-    let text = match value {
-        // As a basic string on one line, whatever is in it.
-        Value::String(text) => {
-            serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-        }
-        value => value.to_string(),
-    };
-    Flag { name: name.to_owned(), key, text }
-}
-
 /// An agent should know what decides, and run it before it stops.
 fn goal_prompt(goal: &str, checks: &[String]) -> String {
     let goal = goal.trim_end();
@@ -105,31 +93,6 @@ fn goal_prompt(goal: &str, checks: &[String]) -> String {
     }
     let list: String = checks.iter().map(|check| format!("- `{}`\n", check.trim())).collect();
     format!("{goal}\n\nThe task is complete when these commands succeed:\n\n{list}")
-}
-
-/// Returns the validator that runs a command.
-pub(crate) fn validator(check: &str, protected: &[String]) -> Table {
-    let name = check.split_whitespace().collect::<Vec<_>>().join(" ");
-    let array = |words: Vec<String>| Value::Array(words.into_iter().map(Value::from).collect());
-    Table::from_iter([
-        ("kind".to_owned(), "command".into()),
-        ("name".to_owned(), name.into()),
-        ("program".to_owned(), array(program(check))),
-        ("protect".to_owned(), array(protected.to_vec())),
-    ])
-}
-
-/// The words of a check. A line that only a shell can run is given to one: `source` and `[[` are bash's.
-fn program(check: &str) -> Vec<String> {
-    let mut words = command_words(check);
-    if words.first().is_some_and(|word| is_shell_command(word)) {
-        words = vec!["sh".to_owned(), "-c".to_owned(), check.to_owned()];
-    }
-    let needs_bash = check.split_whitespace().any(|word| word == "source" || word == "[[");
-    if let Some(shell) = words.first_mut().filter(|shell| *shell == "sh" && needs_bash) {
-        "bash".clone_into(shell);
-    }
-    words
 }
 
 /// Returns what each check protects: what the user names, and for tests of a known kind what `init` would

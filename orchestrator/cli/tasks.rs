@@ -12,12 +12,12 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use toml::{Table, Value};
 
+use crate::config_values;
 use crate::context::Context;
 use crate::discovery;
 use crate::error::CommandError;
 use crate::presets::PURE_LOOP;
 use crate::render::text::one_line;
-use crate::task;
 
 /// The folder of all tasks.
 pub(crate) const FOLDER: &str = ".ralph";
@@ -169,7 +169,7 @@ fn configure(plan: &mut PlanFile, path: &Path, id: &str) -> Result<(), CommandEr
         plan.set(&["limits", "max_iterations"], count, "max_iterations");
     }
     if let Some(command) = plan.value("test_command").map(str::to_owned) {
-        let validators = vec![Value::Table(task::validator(&command, &[]))];
+        let validators = vec![Value::Table(config_values::validator(&command, &[]))];
         plan.set(&["validator"], validators, "test_command");
     }
     if let Some(word) = plan.value("completion_promise").map(str::to_owned) {

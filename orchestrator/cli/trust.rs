@@ -16,11 +16,14 @@ use ralph_orchestrator_core::store::{
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 
-use crate::context::{Context, Overrides, shell_word, state_home, user_file};
-use crate::control::find_run_above;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::overrides::Overrides;
 use crate::plugins::Plugins;
+use crate::run_above::find_run_above;
+use crate::shell_word::shell_word;
+use crate::user_folders::{state_home, user_file};
 use crate::{output, question, registry};
 
 use differences::describe;
@@ -323,7 +326,11 @@ fn verify_place(file: &ConfigFile, planted: &Path, context: &Context) -> Result<
 /// # Errors
 /// It cannot be recorded.
 pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
-    Trust::in_state(&state_home(&context.vars), false).accept(&context.judged.acceptable)
+    let trust = Trust::in_state(&state_home(&context.vars), false);
+    let accepted = context.judged.accepted.iter();
+    // What was accepted before its folder was moved is accepted where it is now, for copies of that.
+    let moved = accepted.filter(|version| !trust.store.has_path(&version.path));
+    trust.accept(context.judged.acceptable.iter().chain(moved))
 }
 
 /// Reads the configuration for a command that starts what it names only to look at it, such as a program to ask for its
@@ -349,7 +356,7 @@ pub(crate) fn load_to_look(
 
 /// Asks on the terminal whether a file that has appeared shall be obeyed. Returns whether it is.
 fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<bool, CommandError> {
-    let trust = Trust::new(&crate::context::variables(), &overrides.sets);
+    let trust = Trust::new(&crate::user_folders::variables(), &overrides.sets);
     match trust.judge_file(planted)? {
         Some(Judgement::Unaccepted(unaccepted)) if question::is_possible() => {
             show(&unaccepted);

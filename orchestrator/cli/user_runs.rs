@@ -8,10 +8,11 @@ pub(crate) mod tracked;
 use ralph_orchestrator_core::machine::{Control, ControlOrigin};
 use ralph_orchestrator_core::store::{StateDir, list_runs};
 
-use crate::commands::stop::request_stop;
-use crate::context::{invocation, shell_word};
+use crate::context::invocation;
 use crate::control::{self, ControlTarget};
 use crate::error::CommandError;
+use crate::shell_word::shell_word;
+use crate::stop_request::request_stop;
 use crate::workspace_selection::{all_states, to_config_file};
 
 /// A run of some state directory.

@@ -7,11 +7,10 @@ use ralph_orchestrator_core::store::{
     Lock, Owner, StateDir, identity_of, list_runs, state_dirs, state_dirs_of,
 };
 
-use crate::args::Command;
-use crate::context::{state_home, variables};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::output;
+use crate::user_folders::{state_home, variables};
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;
@@ -26,10 +25,7 @@ fn states() -> PathBuf {
 }
 
 /// Returns the configuration of the run in a workspace, or of the run whose id begins like this.
-pub(crate) fn find_for(command: &Command, selector: &str) -> Result<ConfigFile, CommandError> {
-    if !command.uses_config() {
-        return Err(CommandError::user("-w has no effect on this command; leave it out"));
-    }
+pub(crate) fn find(selector: &str) -> Result<ConfigFile, CommandError> {
     let path = Path::new(selector);
     let absolute = path.canonicalize().or_else(|_| std::path::absolute(path))?;
     let of_path = state_dirs_of(&states(), &absolute);

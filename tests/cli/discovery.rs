@@ -31,6 +31,15 @@ fn the_nearest_configuration_above_is_taken_and_named_first() {
 }
 
 #[test]
+fn a_folder_with_a_run_of_another_file_names_that() {
+    let env = TestEnvironment::new();
+    fs::rename(env.path("ralph.toml"), env.path("night.toml")).unwrap();
+    env.ralph(&["-c", "night.toml", "run", "--once"]).expect(0);
+    let named = format!("`ralph-orchestrator -c {} status`", env.path("night.toml").display());
+    env.ralph(&["status"]).expect(78).says("could not find `ralph.toml`").says(&named);
+}
+
+#[test]
 fn the_search_ends_at_the_root_of_the_repository() {
     let env = TestEnvironment::new();
     fs::create_dir_all(env.path("repo/.git")).unwrap();

@@ -225,7 +225,7 @@ fn any_program_is_named_as_for_run() {
     env.ralph(&["init", "--agent", "claude", "--", "./my-agent"]).expect(64);
     env.ralph(&["init", "--test", "test -e done", "--", "./my-agent", "--mode", "a \"b\""])
         .expect(0)
-        .says("  the agent is ./my-agent");
+        .says("  the agent is ./my-agent --mode a \"b\"");
     let config = env.read("ralph.toml");
     assert!(config.contains("adapter = \"command\"\nunmetered = true"), "{config}");
     assert!(config.contains("# max_cost_usd = 10.0"), "{config}");

@@ -85,6 +85,7 @@ mod stops;
 mod task;
 mod telemetry;
 mod terminal;
+mod threats;
 mod tmux;
 mod tools;
 mod trace;

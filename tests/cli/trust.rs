@@ -308,20 +308,6 @@ fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
 }
 
 #[test]
-fn an_agent_accepts_nothing_itself() {
-    let env = asking();
-    env.config("[limits]\nmax_iterations = 1\n");
-    let program = crate::environment::tested_program().display().to_string();
-    env.agent
-        .default_call()
-        .script(&format!("sed -i 's/ = 1/ = 9/' ralph.toml\n{program} trust > said 2>&1\n"))
-        .out("hm\n");
-    env.run().expect(1);
-    assert!(env.read("said").contains("use another terminal"), "{}", env.read("said"));
-    env.run().expect(78);
-}
-
-#[test]
 fn what_an_agent_deletes_of_the_record_makes_nothing_obeyed() {
     for script in [
         "rm \"$HOME\"/.local/state/ralph-orchestrator/.trust/folder*",
@@ -470,6 +456,48 @@ fn a_copy_of_the_workspace_goes_on_with_the_run_once_it_is_accepted() {
 }
 
 #[test]
+fn what_takes_the_place_of_a_moved_folder_takes_nothing_of_its_run() {
+    let env = after_work("");
+    let id = env.status()["run"].clone();
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    copy_folder(&moved, &env.workspace());
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let run_there = || serde_json::from_str::<Value>(&there(&["status", "--json"]).1).unwrap();
+    env.ralph(&["reset", "--yes"]).expect(64).says("nothing was deleted");
+    env.ralph(&["run", "--restart"]).expect(1);
+    assert_eq!((env.agent.calls(), env.agent.cwd(2)), (2, env.workspace()));
+    assert_eq!(run_there()["run"], id);
+    assert_ne!(env.status()["run"], id);
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("resumed");
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    assert_eq!((env.agent.calls(), env.agent.cwd(4)), (4, moved.clone()));
+    env.ralph(&["reset", "--yes"]).expect(0);
+    assert_eq!((&run_there()["run"], &run_there()["iterations"]), (&id, &2.into()));
+}
+
+#[test]
+fn a_copy_of_a_moved_folder_has_what_was_accepted_there() {
+    let env = after_work("");
+    let (moved, kept) = (env.root().join("moved"), env.root().join("kept"));
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    fs::rename(&moved, &kept).unwrap();
+    copy_folder(&kept, &moved);
+    let (status, said) = there(&["status"]);
+    assert!(status == 0 && !said.contains("is not used") && !said.contains("note:"), "{said}");
+    assert_eq!(there(&["run", "--max-iterations", "3"]).0, 65);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn a_complete_run_is_not_that_of_a_folder_in_which_nothing_was_done() {
     let env = asking();
     env.agent.default_call().script("touch done\n").out(DONE);
@@ -485,6 +513,29 @@ fn a_complete_run_is_not_that_of_a_folder_in_which_nothing_was_done() {
     env.ralph(&["trust"]).expect(0);
     env.run().expect(0).says("already completed");
     assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_copy_of_a_workspace_that_was_moved_before_is_one_of_the_run_too() {
+    let env = after_work("");
+    let (moved, kept) = (env.root().join("renamed"), env.root().join("kept"));
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    fs::rename(&moved, &kept).unwrap();
+    copy_folder(&kept, &moved);
+    fs::remove_dir_all(kept).unwrap();
+    // The copy of the file is accepted as any other.
+    assert_eq!(there(&["trust", "ralph.toml"]).0, 0);
+    let (status, said) = there(&["run", "--max-iterations", "3"]);
+    assert_eq!((status, env.agent.calls()), (65, 2), "{said}");
+    assert_eq!(there(&["trust"]).0, 0);
+    let (status, said) = there(&["run", "--max-iterations", "3"]);
+    assert_eq!((status, env.agent.calls()), (1, 3), "{said}");
+    assert!(said.contains("resumed"), "{said}");
 }
 
 #[test]

@@ -110,43 +110,6 @@ fn the_diagram_is_what_the_manifests_say() {
     assert_eq!(nodes, real.keys().map(String::as_str).collect());
 }
 
-/// Whoever wants to know a file's place finds it on the page.
-#[test]
-fn every_file_of_the_large_parts_is_in_its_table() {
-    let text = page("ARCHITECTURE.md");
-    let name = Regex::new(r"`([\w.]+)/?`").unwrap();
-    let mut wrong = Vec::new();
-    for (heading, folder) in [
-        ("orchestrator/cli", "orchestrator/cli"),
-        ("orchestrator/config", "orchestrator/config/src"),
-        ("orchestrator/core/src/machine", "orchestrator/core/src/machine"),
-        ("orchestrator/core/src/store", "orchestrator/core/src/store"),
-        ("orchestrator/core/src/workspace", "orchestrator/core/src/workspace"),
-        ("orchestrator/core/src/engine", "orchestrator/core/src/engine"),
-    ] {
-        let section = text.split(&format!("### `{heading}`\n")).nth(1).unwrap();
-        let section = section.split("\n#").next().unwrap();
-        let listed: BTreeSet<&str> = name
-            .captures_iter(section)
-            .map(|found| found.get(1).unwrap().as_str().trim_end_matches(".rs"))
-            .collect();
-        let modules: BTreeSet<String> = files(&format!("{folder}/*.rs"))
-            .iter()
-            .map(|path| path[folder.len() + 1..].split(['/', '.']).next().unwrap().to_owned())
-            .filter(|name| !["mod", "lib", "tests", "templates"].contains(&name.as_str()))
-            .collect();
-        let missing = modules.iter().filter(|name| !listed.contains(name.as_str()));
-        wrong.extend(missing.map(|name| format!("{folder}: {name} is in no row")));
-        // Rows also name functions and keys.
-        let gone = rows(section).flat_map(|row| row[0].split(", ").collect::<Vec<_>>());
-        let gone = gone.map(|cell| cell.trim_matches('`').trim_end_matches('/').to_owned());
-        let gone = gone.filter(|name| !["files", "---"].contains(&name.as_str()));
-        let gone = gone.filter(|name| !modules.contains(name.trim_end_matches(".rs")));
-        wrong.extend(gone.map(|name| format!("{folder}: there is no {name}")));
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
 #[test]
 fn every_step_of_the_walks_is_where_the_page_says() {
     let text = page("docs/dev/walkthrough.md");

@@ -17,8 +17,8 @@ use ralph_orchestrator_driver::{
 use super::faults;
 use super::opener::TrialOpener;
 use super::runner::{Runner, fault};
-use super::trial_config::is_reserved;
 use crate::backlog;
+use crate::bench::agent_names::is_reserved;
 use crate::error::CommandError;
 
 /// How the work of an agent ended.

@@ -8,9 +8,10 @@ use ralph_orchestrator_core::engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;
-use crate::context::{Context, Overrides};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::overrides::Overrides;
 use crate::plugins::Plugins;
 use crate::trust;
 
@@ -35,12 +36,12 @@ impl JobSetup {
 
     /// Returns the folder of what RUN lines of tasks have made.
     pub(crate) fn layers(&self) -> PathBuf {
-        crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
+        crate::user_folders::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
     }
 
     /// Returns the folder of the locks of who builds images of tasks.
     pub(crate) fn image_locks(&self) -> PathBuf {
-        crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-images")
+        crate::user_folders::cache_home(&self.vars).join("ralph-orchestrator/bench-images")
     }
 
     /// Returns what trials see of this machine, as `[sandbox]` has it.

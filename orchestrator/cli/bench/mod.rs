@@ -1,6 +1,7 @@
 //! Jobs of trials: what `bench` needs beside the commands.
 
 pub(crate) mod adversary;
+pub(crate) mod agent_names;
 mod agent_run;
 pub(crate) mod container;
 mod contention;

@@ -13,7 +13,8 @@ use ralph_orchestrator_config::{Bench, ConfigErrors};
 
 use super::job_setup::JobSetup;
 use super::lock;
-use super::trial_config::{MAIN_AGENT, known_agents};
+use super::trial_config::known_agents;
+use crate::bench::agent_names::MAIN_AGENT;
 use crate::error::CommandError;
 
 /// Returns the columns of a job: each agent with the configuration as it is, and with each variant.

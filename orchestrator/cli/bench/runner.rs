@@ -25,9 +25,9 @@ use super::resources::list_ceilings;
 use super::run_facts::RunFacts;
 use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
-use super::trial_config::is_reserved;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::{Rewards, VerifierContainers};
+use crate::bench::agent_names::is_reserved;
 use crate::registry;
 use crate::signals::Signals;
 

@@ -23,9 +23,11 @@ use super::faults::{self, AGENT_NOT_AVAILABLE};
 use super::opener::TrialOpener;
 use super::runner::{Progress, Runner, fault, millis, state_dir};
 use super::snapshots::Snapshots;
-use super::trial_config::{self, ORACLE, TrialSettings, is_reserved};
+use super::trial_config;
+use super::trial_config::TrialSettings;
 use super::trial_environment::{SOLUTION, TrialEnvironment};
 use super::verification::{Rewards, UNUSABLE_WORK, Verifier, unusable_work};
+use crate::bench::agent_names::{ORACLE, is_reserved};
 use crate::error::{CommandError, exit};
 
 /// Performs a command, and claims that all is done if it succeeds.

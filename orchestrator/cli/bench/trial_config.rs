@@ -13,23 +13,19 @@ use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
 use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
+use super::agent_names::{MAIN_AGENT, NOP, ORACLE, is_reserved};
 use super::job_setup::JobSetup;
 use crate::error::CommandError;
 use crate::missing_agent_program::check_program;
 use crate::plugins::Plugins;
 use crate::{discovery, registry};
 
-/// The agent that performs a task's own solution.
-pub(crate) const ORACLE: &str = "oracle";
-/// The agent that does nothing.
-pub(crate) const NOP: &str = "nop";
-/// The name of the agent of `[agent]`.
-pub(crate) const MAIN_AGENT: &str = "agent";
-
 /// Where the flags of a trial come from, in messages.
 const ORIGIN: &str = "bench";
+
 /// The detector of what an agent writes into its prompt file.
 const MARKER: &str = "marker";
+
 /// The prompt file of a trial whose agent claims in it, in the work directory.
 const PROMPT_FILE: &str = "PROMPT.md";
 
@@ -48,11 +44,6 @@ pub(crate) struct TrialSettings<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     /// The search path, unless the task sets one.
     pub(crate) path: &'a str,
-}
-
-/// Whether nothing is asked of a model.
-pub(crate) fn is_reserved(agent: &str) -> bool {
-    agent == ORACLE || agent == NOP
 }
 
 /// Returns the name of `[agents.NAME]` that this agent is; none is `[agent]`.

@@ -5,11 +5,12 @@ use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{AddOutcome, DriverError, add_item};
 use serde_json::json;
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
+use crate::error::explain;
 use crate::error::{CommandError, exit};
+use crate::set_args::SetArgs;
 use crate::{backlog, git, output, values};
 
 #[derive(Debug, clap::Args)]
@@ -61,7 +62,7 @@ pub(crate) fn add(file: &ConfigFile, args: AddArgs) -> Result<u8, CommandError> 
     };
     let added = add_item(&*list, &Disk::default(), &context.layout()?, &item);
     let added = added.map_err(|error| match error {
-        DriverError::Backlog(error) => backlog::explain(error, &context.loaded),
+        DriverError::Backlog(error) => explain(error, &context.loaded),
         error => error.into(),
     })?;
     let id = match &added {

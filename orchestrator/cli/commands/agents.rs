@@ -7,13 +7,14 @@ use ralph_orchestrator_core::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::compiled_in::{CompiledInAgent, of_program};
-use crate::context::{Context, variables};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::text::capability_names;
+use crate::user_folders::variables;
 use crate::{output, registry};
 
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,7 @@ use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::compiled_in::of_program;
 use crate::context::Context;
 use crate::discovery::{ConfigFile, WITHOUT_FILE};
@@ -13,6 +12,7 @@ use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::terminal::{columns, stdout_width};
 use crate::schema::{PluginKeys, schema};
+use crate::set_args::SetArgs;
 use crate::{backlog, git, output, registry, sandbox};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.

@@ -20,15 +20,17 @@ use ralph_orchestrator_core::store::{Layout, Lock, read_current_run};
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
-use crate::args::SetArgs;
-use crate::commands::{block_on, init, rollback};
+use crate::block_on::block_on;
+use crate::commands::rollback;
 use crate::context::Context;
 use crate::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
 use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
+use crate::init::prompt;
 use crate::plugins::Plugins;
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
+use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
 use crate::{backlog, git, output, tasks, trust};
 
@@ -264,8 +266,8 @@ fn check_surroundings(context: &Context) -> Vec<Finding> {
 
 /// The prompt as `init` wrote it, which a run is refused for.
 fn check_prompt(context: &Context) -> Option<Finding> {
-    let place = init::placeholder(&context.loaded.config)?;
-    Some(Finding::new("prompt", Err(init::needs_task(&place)), exit::CONFIG))
+    let place = prompt::placeholder(&context.loaded.config)?;
+    Some(Finding::new("prompt", Err(prompt::needs_task(&place)), exit::CONFIG))
 }
 
 /// Why the checks are not run on the workspace as it is.

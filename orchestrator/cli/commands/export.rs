@@ -8,14 +8,15 @@ use ralph_orchestrator_core::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
 
-use super::{block_on, run_selection};
-use crate::args::SetArgs;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::{create_folder, write_whole};
 use crate::render::text::{count, len};
+use crate::run_selection;
+use crate::set_args::SetArgs;
 use crate::telemetry::{Collector, read_transcript};
 
 #[derive(Debug, clap::Args)]

@@ -12,9 +12,8 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
-use crate::context::{self, Context, Overrides};
+use crate::block_on::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::hook::check::{self, CheckOutcome, CheckRequest};
@@ -22,7 +21,10 @@ use crate::hook::events::{self, HookCall};
 use crate::hook::message::HookMessage;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
+use crate::overrides::Overrides;
 use crate::render::text::{count, duration, escape, local, shorten_home};
+use crate::set_args::SetArgs;
+use crate::user_folders;
 use crate::{output, question, signals, trust};
 
 /// The longest message of an agent's program, in bytes.
@@ -280,7 +282,7 @@ fn disarm(file: &ConfigFile) -> Result<u8, CommandError> {
 
 /// Returns where the armed session of the workspace is stored, also if the configuration is wrong.
 fn armed_path(file: &ConfigFile) -> PathBuf {
-    let records = SessionRecords::new(&context::state_home(&context::variables()));
+    let records = SessionRecords::new(&user_folders::state_home(&user_folders::variables()));
     let workspace = match Context::find_run(file, &SetArgs::default()) {
         Ok((context, _)) => real_path(&context.loaded.config.run.workspace),
         Err(_) => real_path(file.path().parent().unwrap_or(Path::new("."))),

@@ -1,33 +1,19 @@
 //! `init`
 
-mod agent;
-mod check;
-mod check_run;
-mod ignore;
-mod preset;
-mod prompt;
-mod protect;
-mod subprojects;
-mod systemd;
-mod systems;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-pub(crate) use agent::names as agent_names;
-pub(crate) use ignore::is_in_repository;
-pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
-
-use crate::context;
 use crate::error::{CommandError, exit};
+use crate::init::check::ProposedChecks;
+use crate::init::next_commands::{next_commands, option_of, say};
+use crate::init::preset::PresetFolder;
+use crate::init::{agent, check_run, ignore, preset, prompt, systemd};
 use crate::new_file::create_new;
 use crate::output;
 use crate::output_place::write_whole;
 use crate::trust::Trust;
-use check::ProposedChecks;
-use preset::PresetFolder;
-use ralph_validator_command::find_script;
+use crate::user_folders;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
@@ -134,29 +120,6 @@ fn write_prompt(
     Ok(())
 }
 
-/// Returns what a command that runs tests relies on, and the agent must not change: what [`init`] protects
-/// where the program is known, otherwise only the script that it runs.
-pub(crate) fn protected_by(folder: &Path, command: &str) -> Vec<String> {
-    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let commands = words.split(|word| ["&&", "||", ";", "|"].contains(&word.as_str()));
-    let mut globs = Vec::new();
-    for command in commands {
-        if systems::runs_tests(command) {
-            globs.extend(protect::find(folder, command).globs);
-        } else {
-            // What a program is given as its script is a file; a word alone may be in PATH.
-            let script = find_script(command);
-            let named = command.get(script.unwrap_or_default());
-            let named = named.filter(|word| script.is_some_and(|at| at > 0) || word.contains('/'));
-            globs.extend(named.and_then(|word| {
-                protect::named(folder, word).filter(|glob| !glob.ends_with("/**"))
-            }));
-        }
-    }
-    globs.dedup();
-    globs
-}
-
 /// Refuses what would have no effect on files that are there.
 fn refuse(
     file: &Path,
@@ -186,11 +149,6 @@ fn refuse(
         return Err(CommandError::user(message).hinted(hint));
     }
     Ok(())
-}
-
-/// Prints a line as it fits the terminal.
-fn say(text: &str) {
-    output::result_folded(text, 4);
 }
 
 /// Whether there is anything of this name, such as a link that leads nowhere.
@@ -227,7 +185,7 @@ fn write_config(
         let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
-    Trust::new(&context::variables(), &[]).accept_own(file, text)?;
+    Trust::new(&user_folders::variables(), &[]).accept_own(file, text)?;
     say(&format!("wrote {}", file.display()));
     say(&agent.line);
     match preset.filter(|_| checks.found.is_empty()) {
@@ -274,22 +232,6 @@ fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<
         say(&format!("  .gitignore lacks {} (`init --gitignore` adds {them})", missing.join(", ")));
     }
     Ok(())
-}
-
-/// Returns the option that names the configuration, if it has to be named.
-fn option_of(file: &Path) -> String {
-    match file.to_str() {
-        Some("ralph.toml") | None => String::new(),
-        Some(name) => format!(" -c {name}"),
-    }
-}
-
-/// Prints commands with what they do.
-fn next_commands(option: &str, commands: &[(&str, &str)]) {
-    for (command, what) in commands {
-        let command = format!("ralph-orchestrator{option} {command}");
-        say(&format!("  {command:<28}  # {what}"));
-    }
 }
 
 /// The last lines: what is left to do, and the next commands.

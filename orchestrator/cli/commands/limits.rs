@@ -7,13 +7,14 @@ use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{Control, Limit, LimitChanges, LimitValue, State};
 use serde_json::{Value, json};
 
-use super::run_selection;
-use crate::args::SetArgs;
 use crate::context::Context;
 use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::text::{limit_value, timestamp};
+use crate::run_selection;
+use crate::set_args::SetArgs;
+use crate::story::limits::{LIMITS, is_unreported, used};
 use crate::{next_step, output, values};
 
 #[derive(Debug, clap::Args)]
@@ -44,10 +45,6 @@ pub(crate) struct LimitsArgs {
     #[command(flatten)]
     pub(crate) sets: SetArgs,
 }
-
-/// The limits on what a run may use, in the order of the documentation.
-pub(crate) const LIMITS: [Limit; 4] =
-    [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
 
 impl LimitsArgs {
     /// Returns what changes by the limits that are given.
@@ -108,26 +105,6 @@ struct Row {
     set_by: Option<String>,
     origin: Option<String>,
     object: Value,
-}
-
-/// Returns what is used of a limit.
-pub(crate) fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
-    match limit {
-        Limit::Runtime => LimitValue::Duration(runtime_ms),
-        Limit::Cost => LimitValue::Money(state.cost()),
-        Limit::Tokens => LimitValue::Count(state.tokens().total()),
-        _ => LimitValue::Count(state.iterations),
-    }
-}
-
-/// Whether the agent has not said how much of a limit it has used.
-pub(crate) fn is_unreported(state: &State, limit: Limit) -> bool {
-    let nothing = match limit {
-        Limit::Cost => state.cost() == Usd::ZERO,
-        Limit::Tokens => state.tokens().total() == 0,
-        _ => false,
-    };
-    nothing && !state.budget.cost_reported
 }
 
 /// Returns where a limit comes from that nobody has set by `limits`.

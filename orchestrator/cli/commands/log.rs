@@ -4,23 +4,23 @@ mod determinism;
 mod diff;
 mod follow;
 mod iteration;
-pub(crate) mod records;
-pub(crate) mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{JournalEntry, Layout, read_run};
 use ralph_orchestrator_core::trajectory::build_trajectory;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 
-use super::run_selection::{self, SelectedRun};
-use crate::args::SetArgs;
 use crate::backlog::{item_name, usage_text};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::run_selection;
+use crate::run_selection::SelectedRun;
+use crate::set_args::SetArgs;
+use crate::story::transcript::TranscriptFormat;
 use crate::{output, values};
+
 use iteration::IterationPrinter;
-use transcript::TranscriptFormat;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {

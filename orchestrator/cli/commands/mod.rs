@@ -27,7 +27,6 @@ pub(crate) mod report;
 pub(crate) mod reset;
 pub(crate) mod rollback;
 pub(crate) mod run;
-pub(crate) mod run_selection;
 pub(crate) mod runs;
 #[cfg(feature = "web")]
 pub(crate) mod serve;
@@ -39,8 +38,6 @@ pub(crate) mod verify;
 #[cfg(feature = "watch")]
 pub(crate) mod watch;
 pub(crate) mod why;
-
-use std::future::Future;
 
 use crate::args::ControlCommand;
 use crate::discovery::ConfigFile;
@@ -56,11 +53,4 @@ pub(crate) fn control(file: &ConfigFile, command: ControlCommand) -> Result<u8, 
         ControlCommand::Limits(args) => limits::limits(file, &args),
         ControlCommand::Stop(args) => stop::stop(file, &args),
     }
-}
-
-/// Runs a command that waits for things.
-pub(crate) fn block_on<T>(
-    work: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

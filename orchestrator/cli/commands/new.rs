@@ -12,13 +12,14 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
 
-use crate::args::SetArgs;
 use crate::config_sources;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::set_args::SetArgs;
 use crate::tasks::{ERRORS, FOLDER, PLAN, PREFIX, PROGRESS, number};
 use crate::trust::Trust;
+use crate::user_folders;
 use crate::{output, tasks, values};
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +60,7 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
     let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets)?);
     let id = create(&workspace, args)?;
     let plan = tasks::find(&workspace, &id)?.plan;
-    Trust::new(&context::variables(), &args.sets.sets)
+    Trust::new(&user_folders::variables(), &args.sets.sets)
         .accept_own(plan.path(), plan.given_toml())?;
     let folder = format!("{FOLDER}/{id}");
     if args.json {

@@ -3,12 +3,12 @@
 use ralph_orchestrator_backlog::{NextItem, PlacementReason};
 use serde_json::json;
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::text::one_line;
+use crate::set_args::SetArgs;
 use crate::{backlog, git, output};
 
 #[derive(Debug, clap::Args)]

@@ -4,12 +4,12 @@ use ralph_orchestrator_core::engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::RUN_ID;
+use crate::set_args::SetArgs;
 use crate::{notices, output, trust};
 
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,9 @@
 use ralph_orchestrator_core::machine::Control;
 
 use super::steer::send;
-use crate::args::SetArgs;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {

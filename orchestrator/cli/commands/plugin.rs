@@ -12,13 +12,14 @@ use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_ho
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
-use crate::context::{Context, plugin_cache, variables};
+use crate::block_on::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::{Plugins, summary};
+use crate::set_args::SetArgs;
+use crate::user_folders::{plugin_cache, variables};
 
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]

@@ -3,12 +3,12 @@
 use ralph_orchestrator_config::{Prompts, Role};
 use ralph_orchestrator_core::engine::{built_in_prompt, find_role_prompt};
 
-use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
 use crate::output;
+use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{block_on, run_selection};
-use crate::args::SetArgs;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -11,6 +10,8 @@ use crate::output;
 use crate::output_place::write_whole;
 use crate::render::text::{bytes, len};
 use crate::report::{RunReport, render_page};
+use crate::run_selection;
+use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {

@@ -10,14 +10,14 @@ use ralph_orchestrator_git::{
 };
 use serde_json::json;
 
-use super::block_on;
-use crate::args::SetArgs;
+use crate::block_on::block_on;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
 use crate::output;
 use crate::render::text::{count, len, local, one_line, short_object_id};
+use crate::set_args::SetArgs;
 
 /// Files that are named.
 const MOST_FILES: usize = 20;

@@ -15,13 +15,14 @@ use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use crate::args::SetArgs;
-use crate::commands::{block_on, init, rollback};
+use crate::block_on::block_on;
+use crate::commands::rollback;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, Confinement, GitRepositories, RunPlace};
+use crate::init::prompt;
 use crate::missing_agent_program::explain;
 use crate::notices::Notices;
 use crate::orphans::end_orphans;
@@ -31,6 +32,7 @@ use crate::registry;
 use crate::render::text::{EVIDENCE_ONLY, count, escape, shorten_home};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
+use crate::set_args::SetArgs;
 use crate::signals::Signals;
 use crate::trace::RunLog;
 use crate::{
@@ -318,7 +320,7 @@ fn write_receipt(context: &Context, layout: &Layout, finished: &Finished, is_jso
 /// Returns how agents are confined, and the plugins.
 fn prepare(context: &Context) -> Result<(Option<SandboxPolicy>, Plugins), CommandError> {
     let policy = SandboxPolicy::from_context(context)?;
-    init::refuse_placeholder(&context.loaded.config)?;
+    prompt::refuse_placeholder(&context.loaded.config)?;
     Ok((policy, Plugins::from_context(context)?))
 }
 

@@ -9,15 +9,15 @@ use ralph_orchestrator_core::store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use serde_json::{Value, json};
 
-use super::run_selection::{RunLocation, layouts, list_all, short_id};
-use super::status::phase;
-use crate::args::SetArgs;
 use crate::backlog::item_name;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::terminal::{columns, fit, stdout_width};
 use crate::render::text::{cost, local_minute, one_line, short_number};
+use crate::run_selection::{RunLocation, layouts, list_all, short_id};
+use crate::set_args::SetArgs;
+use crate::story::status::phase;
 use crate::{help, output, tasks};
 
 #[derive(Debug, clap::Args)]

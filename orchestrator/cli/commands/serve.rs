@@ -10,11 +10,11 @@ use std::thread;
 use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::block_on;
-use crate::context::{cache_home, variables};
+use crate::block_on::block_on;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::serving;
+use crate::user_folders::{cache_home, variables};
 use crate::web::UserRuns;
 
 #[derive(Debug, clap::Args)]

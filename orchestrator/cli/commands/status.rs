@@ -1,22 +1,17 @@
 //! `status`
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{
-    FrozenPolicy, Latch, Limit, RunSummary, SaveState, State, StopReason,
-};
-use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
-use serde_json::{Value, json};
+use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
+use ralph_orchestrator_core::store::StoredRun;
 
-use super::run_selection::{self, SelectedRun};
-use super::{block_on, rollback};
-use crate::args::SetArgs;
+use super::rollback;
 use crate::backlog::{BacklogView, whole_state};
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::control::{progress, sender};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
-use crate::next_step;
 use crate::output;
 use crate::render::summary::unlisted_changes;
 use crate::render::terminal::{fold, stdout_width};
@@ -24,6 +19,10 @@ use crate::render::text::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
     shorten_home, timestamp, tokens,
 };
+use crate::run_selection;
+use crate::run_selection::SelectedRun;
+use crate::set_args::SetArgs;
+use crate::story::status::{headline, no_run, object};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
@@ -87,166 +86,12 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
 
 /// Where values begin.
 const INDENT: usize = 14;
+
 /// Changed files that are named.
 const MOST_FILES: usize = 5;
+
 /// Answers and guidance that are shown, the newest ones.
 const MOST_GUIDANCE: usize = 5;
-
-/// One word for how the run stands. The same fold decides about it as about everything else.
-pub(crate) fn phase(state: &State, held: bool) -> &'static str {
-    if state.completion().is_some() {
-        return "completed";
-    }
-    match state.stop.as_ref().map(|stop| stop.reason) {
-        _ if held && state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) => "paused",
-        _ if held => "running",
-        Some(StopReason::NeedsHuman) if next_step::is_answered(state) => "stopped",
-        Some(StopReason::NeedsHuman) => "needs_human",
-        // Killed without a word, it can be gone on with just as well.
-        Some(StopReason::Interrupted) | None => "interrupted",
-        Some(_) => "stopped",
-    }
-}
-
-fn no_run(layout: &Layout) -> Value {
-    json!({
-        "run": null,
-        "phase": if Lock::holder(layout).is_some() { "running" } else { "none" },
-        "stop_reason": null,
-        "state_dir": layout.root(),
-    })
-}
-
-/// Returns a run as `status --json` prints it.
-pub(crate) fn object(stored: &SelectedRun) -> Value {
-    let StoredRun { run, state, started, .. } = &stored.found;
-    let holder = stored.holder.as_ref();
-    let whole = whole_state(&stored.layout, &stored.found);
-    let waiting_until = state.waiting.as_ref().and_then(|wait| timestamp(wait.until_ms));
-    json!({
-        "run": run,
-        "phase": phase(&whole, holder.is_some()),
-        "stop_reason": whole.stop.as_ref().map(|stop| stop.reason),
-        "message": whole.stop.as_ref().map(|stop| stop.message.as_str()),
-        "started": started,
-        "pid": holder.map(|holder| holder.pid),
-        "iterations": state.iterations,
-        "agent": state.agent.name,
-        "agent_changed": state.agent.last_change,
-        "fallback": state.agent.fallback,
-        "context": state.agent.context,
-        "notes": state.notes,
-        "latch": latch(state),
-        "git": git(state),
-        "cost_usd": state.cost(),
-        "cost_estimated": state.budget.cost_estimated,
-        "tokens": state.tokens(),
-        "runtime_s": seconds(stored.runtime_ms()),
-        "failures": state.agent.failures,
-        "stagnant": state.progress.stagnant,
-        "survived": state.agent.survivors,
-        "waiting_until": waiting_until,
-        "pause": state.controls.pause,
-        "guidance": guidance(state),
-        "limits": {
-            "max_iterations": state.limits.max_iterations,
-            "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
-            "max_cost_usd": state.limits.max_cost_usd,
-            "max_tokens": state.limits.max_tokens,
-            "max_failures": finite(state.limits.max_failures),
-            "max_stagnant": finite(state.limits.max_stagnant),
-            "max_rejections": finite(state.limits.max_rejections),
-        },
-        "state_dir": stored.layout.root(),
-    })
-}
-
-/// What was stored in git last; nothing if nothing is stored.
-fn git(state: &State) -> Option<Value> {
-    let saves = &state.saves;
-    (!saves.mode.is_off()).then(|| {
-        json!({
-            "commit_mode": saves.mode,
-            "iteration": saves.iteration,
-            "checkpoint": saves.checkpoint,
-            "commit": saves.commit,
-            "problems": saves.problems,
-        })
-    })
-}
-
-/// Nothing where there is no limit.
-fn finite(most: u32) -> Option<u32> {
-    (most < u32::MAX).then_some(most)
-}
-
-fn latch(state: &State) -> Value {
-    let (word, claim, iteration) = match &state.latch {
-        Latch::Open => ("open", None, None),
-        // The orchestrator's own reason to validate is no claim of the agent.
-        Latch::Claimed { claim, .. } if claim.is_automatic() => ("open", None, None),
-        Latch::Claimed { claim, iteration } => ("claimed", Some(claim), Some(*iteration)),
-        Latch::Completed(done) => ("completed", Some(&done.claim), Some(done.iteration)),
-    };
-    // Nothing is called validated before a completion was.
-    let validated = state.completion().is_some_and(|completion| completion.validated);
-    json!({
-        "state": word,
-        "claim": claim.map(|claim| json!({
-            "detector": claim.detector,
-            "iteration": iteration,
-            "text": claim.text,
-        })),
-        "rejections": state.validation.rejections,
-        "reasons": state.validation.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
-        "validated": validated,
-        "validation_required": state.policy().is_some_and(FrozenPolicy::validates),
-        "evidence_only": state.policy().is_some_and(FrozenPolicy::is_evidence_only),
-    })
-}
-
-fn seconds(ms: u64) -> f64 {
-    std::time::Duration::from_millis(ms).as_secs_f64()
-}
-
-/// How the run stands, and why, each said once.
-pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
-    let phase = phase(state, holder.is_some());
-    let words = phase.replace('_', " ");
-    if let Some(holder) = holder {
-        let doing = if phase == "running" { doing(state) } else { String::new() };
-        return format!("{words}{doing} ({holder})");
-    }
-    if next_step::is_answered(state) {
-        return format!("{words}: the question is answered; `run` resumes");
-    }
-    let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed) else {
-        let unchecked = state.completion().is_some_and(|completion| !completion.validated);
-        return match phase {
-            "interrupted" => "interrupted: the orchestrator died; `run` resumes".to_owned(),
-            _ if unchecked => format!("{words} WITHOUT validation"),
-            _ => words,
-        };
-    };
-    let message = one_line(&stop.message, 300);
-    if message.starts_with(phase) {
-        message
-    } else if stop.reason.word() == phase {
-        format!("{words}: {message}")
-    } else {
-        format!("{words} ({}): {message}", stop.reason.word())
-    }
-}
-
-/// What a run that goes on does.
-fn doing(state: &State) -> String {
-    match &state.latch {
-        _ if state.running.is_some() => format!(": iteration {}", state.iterations),
-        Latch::Claimed { .. } => format!(": checking the work of iteration {}", state.iterations),
-        _ if state.iterations == 0 => ": before the first iteration".to_owned(),
-        _ => format!(": after iteration {}", state.iterations),
-    }
-}
 
 fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     let StoredRun { run, state, started, .. } = &stored.found;
@@ -296,25 +141,6 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     }
     lines.push(format!("  state       {}", shorten_home(stored.layout.root())));
     lines
-}
-
-/// Answers and guidance, and how far each has come.
-fn guidance(state: &State) -> Vec<Value> {
-    let each = state.answers.iter().map(|answer| {
-        let (word, iteration) = progress(answer);
-        let origin = answer.origin.as_ref();
-        json!({
-            "id": origin.map(|origin| origin.id.as_str()),
-            "user": origin.map(|origin| origin.user.as_str()),
-            "program": origin.map(|origin| origin.program.as_str()),
-            "sent": origin.and_then(|origin| timestamp(origin.sent_ms)),
-            "question": answer.question,
-            "text": answer.text,
-            "state": word,
-            "iteration": iteration,
-        })
-    });
-    each.collect()
 }
 
 /// What people asked of the run that is still of interest.

@@ -2,12 +2,12 @@
 
 use ralph_orchestrator_core::machine::Control;
 
-use crate::args::SetArgs;
 use crate::context::Context;
 use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SteerArgs {

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::values_of;
 
-use crate::context::{self, Context, Overrides};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{accept_repository, enter_existing};
 use crate::output;
+use crate::overrides::Overrides;
 use crate::render::text::escape;
 use crate::trust::{self, FileVersion, JudgedFiles, Judgement, Trust};
+use crate::user_folders;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
@@ -21,7 +23,7 @@ pub(crate) struct TrustArgs {
 
 /// Accepts what decides what runs, as it is now, after showing what differs from what was accepted before.
 pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, CommandError> {
-    let vars = context::variables();
+    let vars = user_folders::variables();
     let judge = Trust::new(&vars, &[]);
     judge.refuse_from_below()?;
     let judged = match &args.file {

@@ -9,8 +9,7 @@ use ralph_orchestrator_core::engine::Redactor;
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::store::{Lock, StateError};
 
-use crate::args::SetArgs;
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -18,6 +17,7 @@ use crate::output;
 use crate::plugins::Plugins;
 use crate::render::text::{duration, one_line};
 use crate::sandbox::SandboxPolicy;
+use crate::set_args::SetArgs;
 use crate::trust;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
 

@@ -2,11 +2,11 @@
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
-use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::render::terminal::has_cursor;
+use crate::set_args::SetArgs;
 use crate::watch::show_runs;
 
 #[derive(Debug, clap::Args)]

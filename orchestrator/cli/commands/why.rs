@@ -8,8 +8,6 @@ use ralph_orchestrator_core::machine::{
 use ralph_orchestrator_core::store::Lock;
 use serde_json::{Value, json};
 
-use super::run_selection::{self, SelectedRun};
-use crate::args::SetArgs;
 use crate::backlog::BacklogView;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
@@ -18,6 +16,9 @@ use crate::next_step;
 use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
 use crate::render::text::{changes, duration, one_line, outcome, tokens, wrap};
+use crate::run_selection;
+use crate::run_selection::SelectedRun;
+use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {

@@ -15,10 +15,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::events::{EventReceiver, EventSender, RunUpdate, queue};
 use super::{ControlHandle, OrchestratorError, RunOptions};
-use crate::commands::init::refuse_placeholder;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::git::{self, Confinement, GitRepositories};
+use crate::init::prompt::refuse_placeholder;
 use crate::missing_agent_program::explain;
 use crate::orphans::end_orphans;
 use crate::own_locks::wait_for_own_locks;

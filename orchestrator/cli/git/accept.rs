@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::process::kept_folder;
 use super::{SupervisedGit, blocking, environment};
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::error::CommandError;
 

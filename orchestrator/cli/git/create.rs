@@ -8,9 +8,9 @@ use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
 use super::{SupervisedGit, blocking, environment};
-use crate::commands::block_on;
-use crate::context::variables;
+use crate::block_on::block_on;
 use crate::error::CommandError;
+use crate::user_folders::variables;
 
 const MOST_OUTPUT: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -17,12 +17,13 @@ use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::backlog;
 use crate::commands::run::RunArgs;
-use crate::context::{Context, shell_word};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
 use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::count;
+use crate::shell_word::shell_word;
 
 /// Longer than the file by which a worktree names its repository.
 const LONGEST_LINK: usize = 64 * 1024;

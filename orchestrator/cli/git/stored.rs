@@ -11,11 +11,11 @@ use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
 use super::{SupervisedGit, blocking, environment};
-use crate::commands::run_selection::{self, no_run_error};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
 use crate::render::text::short_object_id;
+use crate::run_selection::{self, no_run_error};
 
 /// A stored run and the repository that has its checkpoints: those that its journal and the record of rollbacks name,
 /// whatever the refs say.

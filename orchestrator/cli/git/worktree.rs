@@ -13,11 +13,12 @@ use tokio::runtime::Handle;
 
 use super::worktree_maker::find_copies;
 use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::{Context, shell_word};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
 use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
+use crate::shell_word::shell_word;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;

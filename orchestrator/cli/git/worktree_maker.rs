@@ -18,12 +18,13 @@ use tokio::runtime::Handle;
 use super::process::kept_folder;
 use super::worktree::short;
 use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::{Context, shell_word};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::orphans::RUN_ID;
 use crate::output;
 use crate::render::text::{count, escape};
 use crate::sandbox::SandboxPolicy;
+use crate::shell_word::shell_word;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";

@@ -14,15 +14,16 @@ use tokio::runtime::Handle;
 
 use super::agent::{AttachedAgent, NAME, SessionWork};
 use super::record::SessionRecord;
-use crate::context::{Context, Overrides};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::git::GitRepositories;
 use crate::orphans::end_orphans;
+use crate::overrides::Overrides;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::signals::Signals;
-use crate::{output, receipts, registry, task, trust};
+use crate::{config_values, output, receipts, registry, trust};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,14 +82,14 @@ impl CheckOutcome {
 pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
     let file = ConfigFile::named(record.config.clone());
     let adapter = toml::Table::from_iter([("adapter".to_owned(), NAME.into())]);
-    let mut flags = vec![task::flag("hook", "agent", toml::Value::Table(adapter))];
+    let mut flags = vec![config_values::flag("hook", "agent", toml::Value::Table(adapter))];
     if let Some(goal) = &record.goal {
         let text = format!("{}\n", goal.trim_end());
-        flags.push(task::flag("hook arm", "run.prompt_text", text.into()));
+        flags.push(config_values::flag("hook arm", "run.prompt_text", text.into()));
     }
     if let Some(state) = &record.state {
         let text = state.display().to_string();
-        flags.push(task::flag("hook", "state.dir", text.into()));
+        flags.push(config_values::flag("hook", "state.dir", text.into()));
     }
     let mut context = Context::load_accepted(&file, overrides(flags.clone()))?;
     context = trust::settle(context, overrides(flags))?;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 
 use super::check::{CheckOutcome, CheckRequest};
-use crate::commands::block_on;
-use crate::context;
+use crate::block_on::block_on;
 use crate::error::CommandError;
 use crate::render::text::duration;
+use crate::user_folders;
 
 /// Returns the outcome of a check, or why there is none.
 pub(crate) fn check(request: &CheckRequest, most: Duration) -> Result<CheckOutcome, String> {
@@ -39,7 +39,7 @@ fn spec(request: &CheckRequest) -> Result<Spec, CommandError> {
         program: "/proc/self/exe".into(),
         args: ["hook", "check"].map(Into::into).to_vec(),
         cwd: request.record.workspace.clone(),
-        env: context::variables(),
+        env: user_folders::variables(),
         stdin: serde_json::to_vec(request).map_err(CommandError::internal)?,
         grace: Grace::default(),
     })

@@ -17,7 +17,9 @@ use super::{child, transcript::SessionUsage};
 use crate::context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::overrides::Overrides;
 use crate::render::text::{count, one_line};
+use crate::user_folders;
 
 /// The longest text of a person or an agent that is stored or passed on, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;
@@ -64,7 +66,7 @@ fn not_checked(problem: &str) -> String {
 }
 
 fn records() -> SessionRecords {
-    SessionRecords::new(&context::state_home(&context::variables()))
+    SessionRecords::new(&user_folders::state_home(&user_folders::variables()))
 }
 
 /// The folder of the session.
@@ -124,7 +126,7 @@ fn started(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
 fn configuration(folder: &Path) -> Option<PathBuf> {
     let file = folder.join(crate::discovery::NAME);
     let found = ConfigFile::named(file.clone());
-    let context = context::Context::load(&found, context::Overrides::default()).ok()?;
+    let context = context::Context::load(&found, Overrides::default()).ok()?;
     (real_path(&context.loaded.config.run.workspace) == folder).then_some(file)
 }
 

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::message::HookEvent;
-use crate::context::{home_of, shell_word, state_home, variables};
 use crate::error::CommandError;
 use crate::output_place::{find_file, find_place};
+use crate::shell_word::shell_word;
+use crate::user_folders::{home_of, state_home, variables};
 
 /// Longer than any settings.
 const LONGEST: usize = 4 << 20;

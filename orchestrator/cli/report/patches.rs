@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use ralph_orchestrator_core::machine::IterationSummary;
 use serde::Serialize;
 
-use crate::commands::diff;
-use crate::commands::run_selection::SelectedRun;
 use crate::error::CommandError;
 use crate::git::{StoredRepository, blocking};
 use crate::render::text::{count, len};
+use crate::run_selection::SelectedRun;
+use crate::story::diff;
 
 /// Bytes of the patch of the whole run, and of an iteration.
 const LONGEST_WHOLE: usize = 256 * 1024;

@@ -5,8 +5,8 @@ use ralph_orchestrator_core::machine::State;
 use ralph_orchestrator_safe_fs::read_if_exists;
 use serde::Serialize;
 
-use crate::commands::run_selection::SelectedRun;
 use crate::render::text::bytes;
+use crate::run_selection::SelectedRun;
 
 /// The largest picture that is shown, and how much all of them may take, in bytes.
 const LARGEST_PICTURE: usize = 2 * 1024 * 1024;

@@ -10,11 +10,12 @@ use ralph_orchestrator_core::store::RunReader;
 use ralph_orchestrator_git::Diff;
 
 use super::LocatedRun;
-use crate::commands::log::transcript::describe;
-use crate::commands::{block_on, diff};
-use crate::context::variables;
+use crate::block_on::block_on;
 use crate::error::CommandError;
 use crate::git::{StoredRepository, blocking};
+use crate::story::diff;
+use crate::story::transcript::describe;
+use crate::user_folders::variables;
 
 /// Of a longer transcript the end is shown, in bytes.
 const LONGEST_TRANSCRIPT: u64 = 8 * 1024 * 1024;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_core::store::{Holder, Lock, StateDir};
 use serde_json::Value;
 
-use crate::commands::runs::all_workspaces::{Row, RowReader};
+use crate::story::current_run::{CurrentRun, CurrentRunReader};
 use crate::workspace_selection::all_states;
 
 /// The runs as they were read last, by their state directories.
@@ -24,7 +24,7 @@ struct Known {
     order: (bool, Option<Timestamp>),
     listed: ListedRun,
     /// Of an active run, which is read again soon.
-    reader: Option<RowReader>,
+    reader: Option<CurrentRunReader>,
 }
 
 /// A run of the list.
@@ -64,8 +64,8 @@ impl Version {
 }
 
 impl Known {
-    fn read(state: &StateDir, version: Version, reader: Option<RowReader>) -> Option<Self> {
-        let mut reader = reader.unwrap_or_else(|| RowReader::new(state));
+    fn read(state: &StateDir, version: Version, reader: Option<CurrentRunReader>) -> Option<Self> {
+        let mut reader = reader.unwrap_or_else(|| CurrentRunReader::new(state));
         let row = reader.read(state)?;
         let is_active = version.holder.is_some() && !row.is_damaged();
         let (order, listed) = (row.order(), ListedRun::of(&row));
@@ -74,7 +74,7 @@ impl Known {
 }
 
 impl ListedRun {
-    fn of(row: &Row) -> Self {
+    fn of(row: &CurrentRun) -> Self {
         let state = row.state();
         Self {
             state_dir: row.state_dir().clone(),

@@ -5,7 +5,7 @@ use ralph_orchestrator_core::machine::{Record, RunSummary};
 use ralph_orchestrator_core::store::{JournalEntry, Lock, RunReader};
 
 use super::LocatedRun;
-use crate::commands::run_selection::SelectedRun;
+use crate::run_selection::SelectedRun;
 
 /// Iterations whose summaries are in memory. A run may have any number of them.
 pub(crate) const MOST_KEPT: usize = 400;

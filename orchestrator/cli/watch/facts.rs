@@ -11,15 +11,15 @@ use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
 
-use crate::commands::limits::{LIMITS, is_unreported, used};
-use crate::commands::run_selection::SelectedRun;
-use crate::commands::status::{headline, phase};
 use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
 use crate::render::text::{
     clock, context_usage, escape, local, one_line, short_duration, short_number, short_tokens,
     short_usd, timestamp,
 };
+use crate::run_selection::SelectedRun;
+use crate::story::limits::{LIMITS, is_unreported, used};
+use crate::story::status::{headline, phase};
 
 /// Iterations that are shown, the newest.
 const MOST_ITERATIONS: usize = 1000;

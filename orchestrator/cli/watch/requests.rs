@@ -3,11 +3,11 @@
 use ralph_orchestrator_core::machine::Control;
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
-use crate::args::SetArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::control::own_origin;
 use crate::error::CommandError;
 use crate::render::text::{count, escape, len};
+use crate::set_args::SetArgs;
 use crate::user_runs::LocatedRun;
 use crate::values;
 

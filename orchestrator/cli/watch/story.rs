@@ -8,8 +8,8 @@ use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::JournalEntry;
 use ralph_orchestrator_watch::{StoryLine, Tone};
 
-use crate::commands::log::records::RecordFormatter;
 use crate::render::text::{escape, local_clock};
+use crate::story::records::RecordFormatter;
 use crate::user_runs::LocatedRun;
 
 /// Lines of the past that are shown.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::records::object;
 use super::refused;
-use crate::commands::diff;
+use crate::story::diff;
 use crate::user_runs::LocatedRun;
 
 /// Returns what the agent said and did, as `log N` prints it.

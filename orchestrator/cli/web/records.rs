@@ -6,7 +6,7 @@ use ralph_orchestrator_core::store::{JournalEntry, RunReader};
 use ralph_orchestrator_web::{RecordEvent, RecordStream, SourceError, StartAt};
 use serde_json::{Value, json};
 
-use crate::commands::log::records::RecordFormatter;
+use crate::story::records::RecordFormatter;
 use crate::user_runs::LocatedRun;
 
 pub(super) struct Records {

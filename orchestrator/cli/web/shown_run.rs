@@ -4,7 +4,7 @@ use ralph_orchestrator_core::machine::{IterationSummary, RunSummary};
 use ralph_orchestrator_web::SourceError;
 use serde_json::{Value, json};
 
-use crate::commands::status;
+use crate::story::status;
 use crate::user_runs::tracked::{MOST_KEPT, TrackedRun, TrackedState};
 
 /// Iterations in one answer.

@@ -95,18 +95,6 @@ fn a_hook_that_changes_files_is_observed_before_the_work_is_validated() {
 }
 
 #[test]
-fn a_changed_configuration_of_git_runs_nothing() {
-    let env = committed("iteration");
-    let script = "mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch ../ran\\n' > .git/hooks/pre-commit
-        chmod +x .git/hooks/pre-commit; touch done\n";
-    env.agent.call(1).script(script).out("<promise>COMPLETE: made it</promise>\n");
-    env.run()
-        .expect(0)
-        .says("git's configuration changed since agents began to work here: hook pre-commit");
-    assert!(!env.root().join("ran").exists());
-}
-
-#[test]
 fn a_workspace_without_a_repository_is_a_located_error_everywhere() {
     let env = TestEnvironment::new();
     set_mode(&env, "checkpoint");

@@ -1,12 +1,11 @@
 //! Every control at every moment of a run, through the interface that the page uses.
 
-use std::{fs, thread};
+use std::thread;
 
 use serde_json::Value;
 
 use super::Server;
 use crate::controls::{Moment, Scene};
-use crate::environment::TestEnvironment;
 
 /// The controls but `stop`, which would end what the others are for.
 const CONTROLS: [(&str, &str); 6] = [
@@ -101,52 +100,6 @@ fn before_the_first_run_there_is_nothing_to_control() {
     assert_eq!(server.get("/api/runs").expect(200).json()["runs"].as_array().unwrap().len(), 0);
     server.post("/api/runs/none/steer", "k", r#"{"text": "x"}"#).expect(404);
     assert!(!scene.env.has_state());
-}
-
-/// Has an agent send a control with the passphrase, and returns what it got, and the control's record.
-fn sent_by_the_agent(tables: &str) -> (String, Vec<Value>) {
-    let env = TestEnvironment::new();
-    env.config(&format!("{tables}\n[limits]\nmax_iterations = 1\n"));
-    fs::write(env.root().join("passphrase"), "sixteen letters and more\n").unwrap();
-    // The run is known once an iteration has begun.
-    let (begun, told) = (env.fifo("begun"), env.fifo("told"));
-    env.agent.call(1).script(&format!(
-        "bash <<'END'\necho >{}; read address run <{}\n\
-         body='{{\"text\": \"give it up\"}}'\n\
-         exec 3<>/dev/tcp/127.0.0.1/${{address##*:}} || {{ echo 'no connection' >answer; exit; }}\n\
-         printf 'POST /api/runs/%s/steer HTTP/1.1\\r\\nHost: %s\\r\\nOrigin: http://%s\\r\\nConnection: close\\r\\n\
-         Authorization: Bearer sixteen letters and more\\r\\nContent-Type: application/json\\r\\n\
-         Idempotency-Key: 1\\r\\nContent-Length: %s\\r\\n\\r\\n%s' \
-         $run $address $address ${{#body}} \"$body\" >&3; cat <&3 >answer\nEND\n",
-        begun.display(),
-        told.display()
-    ));
-    let passphrase = env.root().join("passphrase").display().to_string();
-    let server = Server::start(&env, &["--control", "--passphrase-file", &passphrase]);
-    let mut running = env.start(&["run"]);
-    fs::read(&begun).unwrap();
-    let address = server.host().replace("Host: ", "");
-    fs::write(&told, format!("{address} {}\n", server.run())).unwrap();
-    running.wait();
-    let records = env.journal();
-    let controls = records.into_iter().filter(|entry| entry["origin"]["program"] == "web page");
-    (env.read("answer"), controls.collect())
-}
-
-#[test]
-fn an_agent_that_knows_the_passphrase_controls_no_run_of_its_own() {
-    let (answer, controls) = sent_by_the_agent("");
-    assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
-    assert!(answer.contains("takes no controls of what it has started"), "{answer}");
-    assert!(controls.is_empty(), "{controls:?}");
-}
-
-#[test]
-fn an_agent_in_a_sandbox_does_not_reach_the_server() {
-    let (answer, controls) =
-        sent_by_the_agent("\n[sandbox]\nmode = \"landlock\"\nwrite = [\"..\"]\n");
-    assert_eq!(answer, "no connection\n");
-    assert!(controls.is_empty(), "{controls:?}");
 }
 
 #[test]

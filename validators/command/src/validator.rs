@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
-    Leftovers, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
+    Leftovers, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext, ValidatorDescription,
+    Verdict,
 };
 use ralph_orchestrator_supervisor::{Ending, Grace, SpawnError, Spec, Supervisor, find_program};
 
@@ -164,7 +165,7 @@ impl CommandValidator {
         let mut reasons = Vec::new();
         if !changed.is_empty() {
             reasons.push(format!(
-                "protected paths must be as they were when the run began; put them back: {}",
+                "{PROTECTED_CHANGED}s must be as they were when the run began; put them back: {}",
                 list_changes(&changed)
             ));
         }

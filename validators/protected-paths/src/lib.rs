@@ -7,7 +7,7 @@ use std::path::Path;
 use globset::GlobBuilder;
 use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelSignal, Change, ChangeKind, EvidenceValidator,
-    ValidationContext, ValidatorDescription, Verdict, async_trait, parse_config,
+    PROTECTED_CHANGED, ValidationContext, ValidatorDescription, Verdict, async_trait, parse_config,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -118,13 +118,19 @@ fn reason(change: &Change) -> String {
     let path = show(&change.path);
     match change.kind {
         ChangeKind::Added => {
-            format!("protected path `{path}` was added: remove it, the work has to do without it")
+            format!(
+                "{PROTECTED_CHANGED} `{path}` was added: remove it, the work has to do without it"
+            )
         }
         ChangeKind::Modified => {
-            format!("protected path `{path}` was modified: restore it as it was when the run began")
+            format!(
+                "{PROTECTED_CHANGED} `{path}` was modified: restore it as it was when the run began"
+            )
         }
         ChangeKind::Removed => {
-            format!("protected path `{path}` was removed: restore it as it was when the run began")
+            format!(
+                "{PROTECTED_CHANGED} `{path}` was removed: restore it as it was when the run began"
+            )
         }
         ChangeKind::Redirected => {
             format!(

@@ -17,11 +17,13 @@ use serde_json::json;
 
 use super::MatrixArgs;
 use crate::bench::JobSetup;
+use crate::bench::agent_names::{ORACLE, is_reserved};
 use crate::bench::container::Engine;
 use crate::bench::planning::{columns, load_tasks};
-use crate::bench::trial_config::{self, CheckedColumn, ORACLE, is_reserved};
+use crate::bench::trial_config;
+use crate::bench::trial_config::CheckedColumn;
 use crate::bench::visibility::{find_hidden_program, verifier_path};
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;

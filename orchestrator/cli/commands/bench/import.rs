@@ -15,22 +15,23 @@ use serde_json::json;
 
 use super::check;
 use super::run::explain;
-use crate::args::SetArgs;
+use crate::bench::agent_names::{NOP, ORACLE};
 use crate::bench::imported_task::{
     ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, find_secret,
     solution_script,
 };
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_tasks, plan_job};
-use crate::bench::trial_config::{NOP, ORACLE};
 use crate::bench::{JobSetup, Runner, lock};
-use crate::commands::{block_on, run_selection};
+use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
 use crate::output_place::create_folder;
 use crate::plugins::Plugins;
+use crate::run_selection;
+use crate::set_args::SetArgs;
 use crate::{output, registry, signals};
 
 /// Characters of the run's id in the name of its task.

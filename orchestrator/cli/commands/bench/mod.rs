@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use ralph_orchestrator_config::toml_text;
 use serde_json::json;
 
-use crate::args::SetArgs;
 use crate::bench::absolute;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::set_args::SetArgs;
 use crate::values;
 
 /// Benchmark agents on tasks, with honest statistics

@@ -10,7 +10,7 @@ use super::report;
 use super::run::{explain, setup_of};
 use crate::bench::planning::load_tasks;
 use crate::bench::{Runner, absolute};
-use crate::commands::block_on;
+use crate::block_on::block_on;
 use crate::error::{CommandError, exit};
 use crate::render::text::{count, one_line};
 use crate::{output, signals};

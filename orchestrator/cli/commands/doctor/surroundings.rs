@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::commands::init::is_in_repository;
 use crate::context::Context;
+use crate::init::ignore::is_in_repository;
 use crate::render::text::shorten_home;
 
 /// Less free space than this is a warning.

@@ -10,14 +10,14 @@ use ralph_orchestrator_core::store::{
 use ralph_orchestrator_driver::read_ledger;
 
 use super::iteration::{IterationPrinter, is_over};
-use super::records::RecordFormatter;
-use super::transcript::{TranscriptFormat, TranscriptReader};
 use crate::commands::log::LogArgs;
-use crate::commands::run_selection::no_run_error;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
+use crate::run_selection::no_run_error;
+use crate::story::records::RecordFormatter;
+use crate::story::transcript::{TranscriptFormat, TranscriptReader};
 
 /// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);

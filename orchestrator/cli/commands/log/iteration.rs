@@ -4,12 +4,12 @@ use ralph_orchestrator_core::machine::{Latch, LaunchDigests, Record, State};
 use ralph_orchestrator_core::store::{JournalEntry, Layout};
 use serde_json::json;
 
-use super::records::RecordFormatter;
-use super::transcript::{TranscriptFormat, TranscriptReader};
 use crate::error::CommandError;
 use crate::output;
 use crate::render::terminal::stdout_width;
 use crate::render::text::escape;
+use crate::story::records::RecordFormatter;
+use crate::story::transcript::{TranscriptFormat, TranscriptReader};
 
 /// The line between feedback and prompt.
 const END_OF_FEEDBACK: &str = "---";

@@ -15,12 +15,14 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use self::config::ConformanceConfig;
 use self::items::TestedPlugin;
 use self::report::TestReport;
-use crate::commands::block_on;
-use crate::context::{Context, Overrides, plugin_cache, variables};
+use crate::block_on::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
+use crate::overrides::Overrides;
 use crate::render::text;
+use crate::user_folders::{plugin_cache, variables};
 use crate::{output, trust};
 
 #[derive(Debug, clap::Args)]

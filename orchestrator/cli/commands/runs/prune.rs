@@ -10,12 +10,12 @@ use ralph_orchestrator_core::store::{
 use serde_json::{Value, json};
 
 use super::find_workspace;
-use crate::args::SetArgs;
-use crate::commands::run_selection::layouts;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::text::{bytes, count, local_minute, shorten_home};
+use crate::run_selection::layouts;
+use crate::set_args::SetArgs;
 use crate::workspace_selection::all_states;
 
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
 use serde_json::{Value, json};
 
 use super::VerifyArgs;
-use crate::commands::block_on;
-use crate::context::{self, Context};
+use crate::block_on::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -16,6 +16,7 @@ use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use crate::render::text::{count, escape, one_line};
 use crate::sandbox::SandboxPolicy;
+use crate::user_folders;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
 
 /// Characters of a summary.
@@ -79,7 +80,7 @@ fn trusted_keys(args: &VerifyArgs) -> Result<Vec<PublicKey>, CommandError> {
     if !args.keys.is_empty() {
         return args.keys.iter().map(|path| read_public_key(path)).collect();
     }
-    let files = KeyFiles::new(&context::variables());
+    let files = KeyFiles::new(&user_folders::variables());
     match files.public() {
         Some(key) => Ok(vec![key]),
         None => Err(CommandError::user("there is no key that is trusted").hinted(

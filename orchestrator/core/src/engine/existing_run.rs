@@ -11,7 +11,7 @@ use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
 use crate::store::{
-    Layout, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
+    Layout, Owner, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
 };
 use crate::workspace::find_untracked;
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
@@ -284,7 +284,12 @@ pub(super) fn verify_workspace(
     layout: &Layout,
 ) -> Result<(), StateError> {
     let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    let is_moved = || location::is_pinned_folder(&found.state.identities, workspace);
+    // It was moved here; a copy in the place of what was moved is another folder, which is refused as such.
+    let is_moved = || {
+        let owner = Owner::read(layout).ok().flatten().and_then(|owner| owner.workspace());
+        location::is_pinned_folder(&found.state.identities, workspace)
+            || owner.is_some_and(|owner| owner == workspace)
+    };
     if started.is_some_and(|started| Path::new(started) != workspace) && !is_moved() {
         let problem = format!(
             "belongs to the workspace {}, not to {}; begin a new run with `run --restart`",

@@ -11,7 +11,7 @@ use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
-use super::paths::{state_layout, state_owner, states_dir, verify_owner};
+use super::paths::{layout_of_new_run, state_layout, state_owner, states_dir, verify_owner};
 use super::phase_guard::PhaseGuard;
 use super::processes::Processes;
 use super::prompt::PromptSource;
@@ -131,9 +131,8 @@ pub enum OpenOutcome {
 pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let (loaded, registry) = (&request.loaded, request.registry);
     let context = &build_context(loaded, &request.vars);
-    let layout = state_layout(loaded, &request.state_home)?;
+    let layout = request.find_layout()?;
     let workspace = real_path(&loaded.config.run.workspace);
-    request.verify_owner(&layout)?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
     let Request { vars, protect, attached, .. } = &request;
     let attached = *attached;
@@ -141,9 +140,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
-            request.verify_complete(&workspace, &found)?;
-            request.settle_memory(&layout, &workspace, &found, None);
-            return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
+            return request.take_complete(layout, &workspace, Box::new(found), None);
         }
         paths.verify()?;
     }
@@ -166,9 +163,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
         }
         Some(found) => match setup.classify(found, request.part.as_ref()).await {
             ExistingRun::Complete(found) => {
-                request.verify_complete(&workspace, &found)?;
-                request.settle_memory(&layout, &workspace, &found, Some(&store));
-                return Ok(OpenOutcome::Complete { found, layout });
+                return request.take_complete(layout, &workspace, found, Some(&store));
             }
             ExistingRun::Resumes(found) => {
                 let frozen = setup.load_frozen_policy(&found.run).await;
@@ -333,24 +328,32 @@ fn record_owner(
 }
 
 impl Request<'_> {
-    /// Refuses a state directory of another configuration. A restart needs nothing of one that was put in
-    /// the place of its own.
-    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+    /// Returns where the state is, and refuses that of another configuration. A restart needs nothing of one that was put
+    /// in the place of its own.
+    fn find_layout(&self) -> Result<Layout, EngineError> {
         if self.restart && self.loaded.config.state.dir.is_none() {
-            return Ok(());
+            return Ok(layout_of_new_run(&self.loaded, &self.state_home)?);
         }
-        verify_owner(&self.loaded, layout)
+        let layout = state_layout(&self.loaded, &self.state_home)?;
+        verify_owner(&self.loaded, &layout)?;
+        Ok(layout)
     }
 
-    /// Refuses another folder than the one in which a complete run began: nothing was done there. Where there is none at
-    /// all, the run stays complete.
-    fn verify_complete(&self, workspace: &Path, found: &StoredRun) -> Result<(), EngineError> {
-        match workspace.is_dir() {
-            true => {
-                ReplacedWorkspace::refuse(&WorkspaceHandle::open(workspace)?, found, &self.states())
-            }
-            false => Ok(()),
+    /// Returns that a run is complete, and refuses another folder than the one in which it began: nothing was done there.
+    /// Where there is none at all, the run stays complete.
+    fn take_complete(
+        &self,
+        layout: Layout,
+        workspace: &Path,
+        found: Box<StoredRun>,
+        held: Option<&Store>,
+    ) -> Result<OpenOutcome, EngineError> {
+        if workspace.is_dir() {
+            let folder = WorkspaceHandle::open(workspace)?;
+            ReplacedWorkspace::refuse(&folder, &found, &self.states())?;
         }
+        self.settle_memory(&layout, workspace, &found, held);
+        Ok(OpenOutcome::Complete { found, layout })
     }
 
     /// Returns the folder of all states whose place no configuration names.

@@ -39,7 +39,7 @@ impl ReplacedWorkspace {
         let Some(found) = read_current_run(&layout, |_| {}).ok().flatten() else { return Ok(None) };
         let Ok(held) = WorkspaceHandle::open(&path) else { return Ok(None) };
         let is_same = location::compare(&found.state.identities, &held).is_ok();
-        if is_same || !began_at(&found, &path) {
+        if is_same {
             return Ok(None);
         }
         let replaced = Self { path, run: found.run, folder };
@@ -95,8 +95,4 @@ impl ReplacedWorkspace {
         let FileIdentity { device, inode } = self.folder;
         format!("{} in {device}:{inode}", self.run)
     }
-}
-
-fn began_at(found: &StoredRun, path: &Path) -> bool {
-    found.state.started.as_ref().is_some_and(|started| Path::new(&started.workspace) == path)
 }

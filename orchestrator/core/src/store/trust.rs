@@ -144,6 +144,13 @@ impl TrustStore {
         Ok(Some(AcceptedFile { versions, order: record.order }))
     }
 
+    /// Whether anything was accepted of a file while it had this path.
+    #[must_use]
+    pub fn has_path(&self, file: &Path) -> bool {
+        let name = file_names(file).into_iter().next();
+        name.is_some_and(|name| self.folder.join(name).exists())
+    }
+
     /// Records that a person has accepted this text of a file.
     ///
     /// # Errors
@@ -194,10 +201,12 @@ impl TrustStore {
         })
     }
 
-    /// Whether agents are known to have worked in this folder, whatever it was called then. One look at the disk.
+    /// Whether agents are known to have worked in this folder, whatever it was called then, or in one of its path. Two
+    /// looks at the disk.
     #[must_use]
-    pub fn knows_folder(&self, folder: FileIdentity) -> bool {
-        self.folder.join(name_of_identity(folder)).symlink_metadata().is_ok()
+    pub fn knows_folder(&self, folder: &Path) -> bool {
+        let names = folder_names(folder);
+        names.iter().any(|name| self.folder.join(name).symlink_metadata().is_ok())
     }
 
     /// Records that agents work in these folders, or can write these files, from now on; but for the files that a

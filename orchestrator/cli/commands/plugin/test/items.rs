@@ -17,10 +17,10 @@ use super::Code;
 use super::config::{ConformanceConfig, TestedConfig};
 use super::names;
 use super::report::TestReport;
-use crate::context::variables;
 use crate::error::CommandError;
 use crate::output;
 use crate::served_agent::ServedAgent;
+use crate::user_folders::variables;
 
 /// The plugin under test.
 pub(super) struct TestedPlugin {

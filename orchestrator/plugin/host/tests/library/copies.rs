@@ -99,6 +99,7 @@ fn peak_when_loaded(copy: &PrivateCopy) -> u64 {
 
 /// Whether this is a process that runs this test only; otherwise runs one, since the memory of other tests would be
 /// counted too.
+#[allow(clippy::disallowed_methods)] // It is this program, and ends when the test does.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "TEST_RUNS_ALONE";
     if std::env::var_os(ALONE).is_some() {

@@ -10,13 +10,14 @@ use ralph_orchestrator_core::engine::built_in_prompt;
 use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
-use super::{next_commands, option_of};
+use super::next_commands::{next_commands, option_of};
 use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
 use crate::{git, output, presets};
+
 use demo::Demo;
 
-const CONFIG: &str = include_str!("../../templates/presets/ralph.toml");
+const CONFIG: &str = include_str!("../templates/presets/ralph.toml");
 /// Where the prompt of the ordinary template says how to claim, and how the marker is set instead.
 const CLAIM_START: &str = "- When everything above is done";
 const MARKER_CLAIM: &str = "- When everything above is done and the tests pass, put at least three files that show it (.txt, .png or .json)\n  \
@@ -32,7 +33,7 @@ const OLD_LIST: &str = "# The list of an older AutoCoder; without this table it 
     [backlog]\nkind = \"json\"\npath = \"feature_list.json\"\n\n";
 
 /// A preset, and what it needs in a folder.
-pub(super) struct PresetFolder {
+pub(crate) struct PresetFolder {
     name: String,
     kind: Kind,
 }
@@ -55,7 +56,7 @@ const KINDS: [(&str, Kind); 4] = [
 
 impl PresetFolder {
     /// Returns the preset of this name.
-    pub(super) fn find(name: &str) -> Result<Self, CommandError> {
+    pub(crate) fn find(name: &str) -> Result<Self, CommandError> {
         let all: Vec<Preset> = presets::all();
         let names = || all.iter().map(|preset| preset.name.as_str());
         let known = KINDS.iter().find(|(known, _)| *known == name && names().any(|n| n == name));
@@ -79,12 +80,12 @@ impl PresetFolder {
     }
 
     /// Whether the task is in `PROMPT.md`; a task of the pure loop has a plan.
-    pub(super) const fn has_prompt(&self) -> bool {
+    pub(crate) const fn has_prompt(&self) -> bool {
         !matches!(self.kind, Kind::PureLoop)
     }
 
     /// Returns the text of `ralph.toml`.
-    pub(super) fn config(
+    pub(crate) fn config(
         &self,
         agent: &AgentChoice,
         checks: &ProposedChecks,
@@ -125,7 +126,7 @@ impl PresetFolder {
     }
 
     /// Returns what is said to the user of a missing check.
-    pub(super) const fn missing_check(&self) -> &'static str {
+    pub(crate) const fn missing_check(&self) -> &'static str {
         match self.kind {
             Kind::Ralph => {
                 "  NO test command was found: only evidence files decide, which the agent writes itself"
@@ -138,7 +139,7 @@ impl PresetFolder {
     }
 
     /// Returns what the preset requires beside the check that was found.
-    pub(super) const fn more_proof(&self) -> Option<&'static str> {
+    pub(crate) const fn more_proof(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Ralph => Some(
                 "  completion also needs three files or more (.png, .txt or .json) in validation-evidence",
@@ -148,7 +149,7 @@ impl PresetFolder {
     }
 
     /// Returns the prompt of a task as the detectors of the preset want it claimed.
-    pub(super) fn prompt(&self, text: String) -> String {
+    pub(crate) fn prompt(&self, text: String) -> String {
         match (self.kind, text.find(CLAIM_START)) {
             (Kind::Ralph, Some(start)) => {
                 let mut text = text;
@@ -160,7 +161,7 @@ impl PresetFolder {
     }
 
     /// Writes what the preset needs beside `ralph.toml` and the prompt, if it is not there yet.
-    pub(super) fn write_files(&self, folder: &Path) -> Result<(), CommandError> {
+    pub(crate) fn write_files(&self, folder: &Path) -> Result<(), CommandError> {
         match self.kind {
             Kind::Ada => return create_repository(folder),
             Kind::Autocoder => {}
@@ -206,7 +207,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
 }
 
 /// Writes a folder in which a recorded agent completes the work, and says how to start it.
-pub(super) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, CommandError> {
+pub(crate) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, CommandError> {
     for (name, text) in Demo::of(preset, folder)?.files {
         write(folder, name, &text)?;
     }
@@ -220,7 +221,7 @@ pub(super) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, Com
 }
 
 /// The next commands of a task that is not in a prompt file.
-pub(super) fn say_next(file: &Path) {
+pub(crate) fn say_next(file: &Path) {
     output::result("next:");
     next_commands(
         &option_of(file),

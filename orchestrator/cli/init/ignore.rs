@@ -8,7 +8,7 @@ use crate::error::CommandError;
 
 /// Those of these lines that the `.gitignore` of a folder does not have. None if the folder is in no
 /// repository.
-pub(super) fn missing(folder: &Path, lines: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn missing(folder: &Path, lines: &[&'static str]) -> Vec<&'static str> {
     if !is_in_repository(folder) {
         return Vec::new();
     }
@@ -28,7 +28,7 @@ pub(crate) fn is_in_repository(folder: &Path) -> bool {
 ///
 /// # Errors
 /// It cannot be written, or is a link.
-pub(super) fn add(folder: &Path, lines: &[&str]) -> Result<(), CommandError> {
+pub(crate) fn add(folder: &Path, lines: &[&str]) -> Result<(), CommandError> {
     let path = folder.join(".gitignore");
     let failed = |error: std::io::Error| {
         CommandError::user(format!("cannot write {}: {error}", path.display()))

@@ -1,28 +1,29 @@
 //! The command that proves the work done.
 
+use ralph_validator_command::PLACEHOLDER;
+
 use super::protect::{self, ProtectedGlobs};
 use super::subprojects::Subprojects;
 use super::systems::{self, TestSystem};
 use crate::error::CommandError;
-use ralph_validator_command::PLACEHOLDER;
 
 /// A validator that is to be written, with what it relies on.
-pub(super) struct ProposedCheck {
-    pub(super) system: TestSystem,
-    pub(super) protected: ProtectedGlobs,
+pub(crate) struct ProposedCheck {
+    pub(crate) system: TestSystem,
+    pub(crate) protected: ProtectedGlobs,
 }
 
 /// What proves the work.
-pub(super) struct ProposedChecks {
-    pub(super) found: Vec<ProposedCheck>,
+pub(crate) struct ProposedChecks {
+    pub(crate) found: Vec<ProposedCheck>,
     /// Why something that looks like a test is not one of them.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     subprojects: Subprojects,
 }
 
 impl ProposedChecks {
     /// Returns the requested command, or those that fit the folder.
-    pub(super) fn find(
+    pub(crate) fn find(
         folder: &std::path::Path,
         asked: Option<&str>,
     ) -> Result<Self, CommandError> {
@@ -44,7 +45,7 @@ impl ProposedChecks {
     }
 
     /// The tables of the validators.
-    pub(super) fn toml(&self) -> Result<String, CommandError> {
+    pub(crate) fn toml(&self) -> Result<String, CommandError> {
         if self.found.is_empty() {
             let placeholder = format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?);
             return Ok(placeholder + &self.subprojects.toml()?);
@@ -59,7 +60,7 @@ impl ProposedChecks {
     }
 
     /// Returns the lines that describe them to the user.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.found.is_empty() {
             lines.push("  NO test command was found".to_owned());
@@ -82,7 +83,7 @@ impl ProposedChecks {
     }
 
     /// What running them leaves behind, as lines of a `.gitignore`.
-    pub(super) fn artefacts(&self) -> Vec<&'static str> {
+    pub(crate) fn artefacts(&self) -> Vec<&'static str> {
         let mut all: Vec<&str> =
             self.found.iter().flat_map(|check| check.system.artefacts.iter().copied()).collect();
         all.sort_unstable();
@@ -93,7 +94,7 @@ impl ProposedChecks {
 
 impl ProposedCheck {
     /// Returns the table of its validator, which runs in this folder of the workspace.
-    pub(super) fn toml(&self, name: &str, folder: Option<&str>) -> Result<String, CommandError> {
+    pub(crate) fn toml(&self, name: &str, folder: Option<&str>) -> Result<String, CommandError> {
         let mut toml = format!("{}program = {}\n", head(name), list(&self.system.program)?);
         if let Some(folder) = folder {
             toml.push_str(&format!("cwd = {}\n", list(&[folder])?.trim_matches(['[', ']'])));

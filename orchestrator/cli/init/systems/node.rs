@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::patterns::{BUN, NODE, OF_SCRIPTS};
 use super::{ProjectDir, TestSystem, words};
-use crate::commands::init::protect;
+use crate::init::protect;
 
 /// Scripts that scripts may run, one through the other.
 const DEEPEST: usize = 4;
 
-pub(super) fn find(project: &ProjectDir<'_>, notes: &mut Vec<String>) -> Option<TestSystem> {
+pub(crate) fn find(project: &ProjectDir<'_>, notes: &mut Vec<String>) -> Option<TestSystem> {
     let package: Value = serde_json::from_str(&project.text("package.json")).ok()?;
     let manager = manager(project, &package);
     let script = script(&package, "test").filter(|script| !is_stub(script));

@@ -25,12 +25,12 @@ fn language(system: &'static str) -> &'static str {
 
 /// Checks of subfolders, each with the name of its folder.
 #[derive(Default)]
-pub(super) struct Subprojects(Vec<(String, ProposedCheck)>);
+pub(crate) struct Subprojects(Vec<(String, ProposedCheck)>);
 
 impl Subprojects {
     /// Finds the systems of subfolders that the folder itself does not have: `cargo test` at the top runs the
     /// tests of its members too.
-    pub(super) fn find(folder: &Path, top: &[ProposedCheck]) -> Self {
+    pub(crate) fn find(folder: &Path, top: &[ProposedCheck]) -> Self {
         if top.iter().any(|check| check.system.is_task) {
             return Self::default();
         }
@@ -65,7 +65,7 @@ impl Subprojects {
     }
 
     /// Returns the tables of their validators as comments.
-    pub(super) fn toml(&self) -> Result<String, CommandError> {
+    pub(crate) fn toml(&self) -> Result<String, CommandError> {
         if self.0.is_empty() {
             return Ok(String::new());
         }
@@ -81,7 +81,7 @@ impl Subprojects {
     }
 
     /// Describes them to the user.
-    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+    pub(crate) fn describe(&self, lines: &mut Vec<String>) {
         for (folder, check) in &self.0 {
             lines.push(format!(
                 "  {folder}/ has tests: `{}` is in ralph.toml as a comment",

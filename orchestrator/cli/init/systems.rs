@@ -11,27 +11,27 @@ use std::path::Path;
 
 /// A test system in a folder.
 #[derive(Debug, Default)]
-pub(super) struct TestSystem {
+pub(crate) struct TestSystem {
     /// For the validator, if there are several.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The file that it was recognised by.
-    pub(super) because: Option<String>,
-    pub(super) program: Vec<String>,
+    pub(crate) because: Option<String>,
+    pub(crate) program: Vec<String>,
     /// Each matches a line of its output if at least one test has passed.
-    pub(super) must_match: Vec<&'static str>,
+    pub(crate) must_match: Vec<&'static str>,
     /// Files that define the check; those that are there get protected.
-    pub(super) definitions: &'static [&'static str],
+    pub(crate) definitions: &'static [&'static str],
     /// Files that have a part in the check and that the agent may have to change.
-    pub(super) open: Vec<String>,
+    pub(crate) open: Vec<String>,
     /// What it leaves behind, as lines of a `.gitignore`.
-    pub(super) artefacts: &'static [&'static str],
+    pub(crate) artefacts: &'static [&'static str],
     /// It is a Makefile, justfile or script, which most likely runs all tests below it.
-    pub(super) is_task: bool,
+    pub(crate) is_task: bool,
 }
 
 impl TestSystem {
     /// A command that the user named. Some runners say only in a verbose run which tests were skipped.
-    pub(super) fn asked(mut program: Vec<String>) -> Self {
+    pub(crate) fn asked(mut program: Vec<String>) -> Self {
         let words: Vec<&str> = program.iter().map(String::as_str).collect();
         let is_verbose =
             words.iter().any(|word| ["-v", "--verbose", "-q", "--quiet"].contains(word));
@@ -47,7 +47,7 @@ impl TestSystem {
 }
 
 /// Whether a command runs tests with a program that is known.
-pub(super) fn runs_tests(command: &[String]) -> bool {
+pub(crate) fn runs_tests(command: &[String]) -> bool {
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     let runner = match words.as_slice() {
         ["npx" | "bunx", rest @ ..] | ["pnpm" | "yarn" | "bundle", "exec" | "run", rest @ ..] => {
@@ -70,7 +70,7 @@ pub(super) fn runs_tests(command: &[String]) -> bool {
 }
 
 /// All that fit the folder, and what is to be said of what does not.
-pub(super) fn find(folder: &Path) -> (Vec<TestSystem>, Vec<String>) {
+pub(crate) fn find(folder: &Path) -> (Vec<TestSystem>, Vec<String>) {
     let project = ProjectDir { folder };
     let mut notes = Vec::new();
     let mut systems = other::find(&project);

@@ -7,14 +7,14 @@ use ralph_orchestrator_config::Config;
 
 use crate::error::CommandError;
 
-const TEMPLATE: &str = include_str!("../../templates/PROMPT.md");
+const TEMPLATE: &str = include_str!("../templates/PROMPT.md");
 /// The line of it that the user replaces.
 const PLACEHOLDER: &str = "Describe the task and its acceptance criteria here.";
 /// Larger files are not from here.
 const MOST: u64 = 64 * 1024;
 
 /// The prompt for a goal, or the one that is still to be edited.
-pub(super) fn text(goal: Option<&str>) -> String {
+pub(crate) fn text(goal: Option<&str>) -> String {
     goal.map_or_else(|| TEMPLATE.to_owned(), |goal| TEMPLATE.replace(PLACEHOLDER, goal.trim()))
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn placeholder(config: &Config) -> Option<String> {
 }
 
 /// Returns whether a prompt is still as `init` wrote it.
-pub(super) fn is_placeholder(path: &Path) -> bool {
+pub(crate) fn is_placeholder(path: &Path) -> bool {
     placeholder_line(path).is_some()
 }
 

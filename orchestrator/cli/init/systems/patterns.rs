@@ -3,38 +3,38 @@
 //! Where a runner counts skipped tests among those that it ran, the groups `ran` and `skipped` have both
 //! numbers, which the validator compares.
 
-pub(super) const CARGO: &str = r"test result: ok\. [1-9]\d* passed";
-pub(super) const PYTEST: &str = r"\b[1-9]\d* passed\b";
+pub(crate) const CARGO: &str = r"test result: ok\. [1-9]\d* passed";
+pub(crate) const PYTEST: &str = r"\b[1-9]\d* passed\b";
 /// A test of a verbose run, or the dots of one that is not. `OK (skipped=3)` may be all that there was.
-pub(super) const UNITTEST: &str = r"(^|\.\.\. )ok$|^[.sxu]*\.[.sxu]*$";
-pub(super) const NODE: &str = r"^(#|ℹ) pass [1-9]";
-pub(super) const BUN: &str = r"^\s*[1-9]\d* pass$";
+pub(crate) const UNITTEST: &str = r"(^|\.\.\. )ok$|^[.sxu]*\.[.sxu]*$";
+pub(crate) const NODE: &str = r"^(#|ℹ) pass [1-9]";
+pub(crate) const BUN: &str = r"^\s*[1-9]\d* pass$";
 /// Only a verbose run says which tests were skipped.
-pub(super) const GO: &str = r"^\s*--- PASS: ";
+pub(crate) const GO: &str = r"^\s*--- PASS: ";
 /// A package whose tests ended well; they may have been skipped.
 const GO_PACKAGE: &str = r"^ok\s+\S+\s+(\(cached\)|[0-9.]+s)(\s+coverage:.*)?$";
-pub(super) const MAVEN: &str =
+pub(crate) const MAVEN: &str =
     r"Tests run: (?<ran>[1-9]\d*), Failures: 0, Errors: 0, Skipped: (?<skipped>\d+)";
-pub(super) const GRADLE: &str = r"^> Task :(\S+:)?test( UP-TO-DATE| FROM-CACHE)?$";
+pub(crate) const GRADLE: &str = r"^> Task :(\S+:)?test( UP-TO-DATE| FROM-CACHE)?$";
 /// The head of a report of Gradle: it prints no numbers.
-pub(super) const GRADLE_REPORT: &str =
+pub(crate) const GRADLE_REPORT: &str =
     r#"<testsuite .*\btests="(?<ran>[1-9]\d*)" skipped="(?<skipped>\d+)""#;
-pub(super) const SBT: &str = r"Passed: Total .*\bPassed [1-9]";
-pub(super) const RSPEC: &str =
+pub(crate) const SBT: &str = r"Passed: Total .*\bPassed [1-9]";
+pub(crate) const RSPEC: &str =
     r"^(?<ran>[1-9]\d*) examples?, 0 failures(, (?<skipped>\d+) pending)?";
-pub(super) const MINITEST: &str = r"^(?<ran>[1-9]\d*) (runs|tests), .*\b0 failures, 0 errors(.*\b(?<skipped>\d+) (skips|omissions)\b)?";
-pub(super) const MIX: &str =
+pub(crate) const MINITEST: &str = r"^(?<ran>[1-9]\d*) (runs|tests), .*\b0 failures, 0 errors(.*\b(?<skipped>\d+) (skips|omissions)\b)?";
+pub(crate) const MIX: &str =
     r"\b(?<ran>[1-9]\d*) tests?, (.*, )?0 failures(.*\b(?<skipped>\d+) (skipped|excluded))?";
-pub(super) const DOTNET: &str = r"(Passed|succeeded):\s+[1-9]";
-pub(super) const DENO: &str = r"^ok \| [1-9]\d* passed";
-pub(super) const SWIFT: &str = r#"Executed (?<ran>[1-9]\d*) tests?, with ((?<skipped>\d+) tests? skipped and )?0 failures|Test ("|\w+\().* passed after"#;
-pub(super) const CTEST: &str = r"^\s*\d+/\d+ Test\s+#\d+: .*\bPassed\b";
-pub(super) const MESON: &str = r"^Ok:\s+[1-9]";
-pub(super) const PHPUNIT: &str =
+pub(crate) const DOTNET: &str = r"(Passed|succeeded):\s+[1-9]";
+pub(crate) const DENO: &str = r"^ok \| [1-9]\d* passed";
+pub(crate) const SWIFT: &str = r#"Executed (?<ran>[1-9]\d*) tests?, with ((?<skipped>\d+) tests? skipped and )?0 failures|Test ("|\w+\().* passed after"#;
+pub(crate) const CTEST: &str = r"^\s*\d+/\d+ Test\s+#\d+: .*\bPassed\b";
+pub(crate) const MESON: &str = r"^Ok:\s+[1-9]";
+pub(crate) const PHPUNIT: &str =
     r"^(OK \([1-9]\d* tests?|Tests: (?<ran>[1-9]\d*)(.*\b(Skipped|Incomplete): (?<skipped>\d+))?)";
 
 /// Runners that scripts of a `package.json` name.
-pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
+pub(crate) const OF_SCRIPTS: [(&str, &str); 10] = [
     ("jest", r"^Tests:.*\b[1-9]\d* passed"),
     ("react-scripts", r"^Tests:.*\b[1-9]\d* passed"),
     ("vitest", r"^\s*Tests\s.*\b[1-9]\d* passed"),
@@ -48,12 +48,12 @@ pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
 ];
 
 /// Whether this is the name of a runner that scripts name.
-pub(super) fn is_script_runner(word: &str) -> bool {
+pub(crate) fn is_script_runner(word: &str) -> bool {
     OF_SCRIPTS.iter().any(|(runner, _)| *runner == word)
 }
 
 /// Those of a command that the user named.
-pub(super) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
+pub(crate) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
     let words: Vec<&str> = program.iter().map(AsRef::as_ref).collect();
     let has = |word: &str| words.contains(&word);
     let one = match words.as_slice() {
@@ -74,7 +74,7 @@ pub(super) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
 }
 
 /// Those of the commands in lines of a script or of a recipe, whose output is printed.
-pub(super) fn of_script(text: &str) -> Vec<&'static str> {
+pub(crate) fn of_script(text: &str) -> Vec<&'static str> {
     let lines = text.lines().filter(|line| !line.contains(['>', '|', '&', ';', '$']));
     let words = lines.map(|line| {
         let line = line.trim_start().trim_start_matches(['@', '-']);

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_supervisor::find_program;
-
 use toml::Value;
 
 use crate::agent_words;
 use crate::compiled_in::{CompiledInAgent, of_program};
-use crate::context::variables;
 use crate::error::CommandError;
+use crate::user_folders::variables;
 
 /// An agent that `init` can write a configuration for.
 struct KnownAgent {
@@ -65,12 +64,12 @@ const fn acp(name: &'static str, program: &'static str) -> KnownAgent {
 }
 
 /// What is written of the agent.
-pub(super) struct AgentChoice {
-    pub(super) toml: String,
+pub(crate) struct AgentChoice {
+    pub(crate) toml: String,
     /// The limit on cost, as far as it can be enforced.
-    pub(super) cost: &'static str,
+    pub(crate) cost: &'static str,
     /// For the user.
-    pub(super) line: String,
+    pub(crate) line: String,
 }
 
 /// The names for `--agent`.
@@ -81,7 +80,7 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 /// The agent of this name, or the first that is installed, or the first.
-pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, CommandError> {
+pub(crate) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, CommandError> {
     let path = variables().get("PATH").cloned().unwrap_or_default();
     let is_installed = |known: &KnownAgent| find_program(known.program, &path, folder).is_ok();
     let name = asked.map(|name| if name == "claude-cli" { "claude" } else { name });
@@ -143,7 +142,7 @@ fn find_compiled_in(name: &str, folder: &Path, path: &str) -> Option<AgentChoice
 }
 
 /// The agent that these words start, as `run` takes them after `--`; there is at least one.
-pub(super) fn from_words(words: &[String], folder: &Path) -> Result<AgentChoice, CommandError> {
+pub(crate) fn from_words(words: &[String], folder: &Path) -> Result<AgentChoice, CommandError> {
     let program = words.first().map(String::as_str).unwrap_or_default();
     if program.trim().is_empty() {
         return Err(CommandError::user(

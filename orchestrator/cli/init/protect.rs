@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
+use ralph_validator_command::find_script;
+
+use super::systems;
+
 /// Globs in the configuration; the user adds what is beyond.
 const MOST_GLOBS: usize = 40;
 /// Most folder entries that are read.
@@ -11,7 +15,7 @@ const MOST_ENTRIES: usize = 50_000;
 const DEEPEST: usize = 8;
 
 /// Folders of tests, wherever they are.
-pub(super) const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
+pub(crate) const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
 /// Files of tests, wherever they are: globs for names.
 const FILES: [&str; 27] = [
     "*_test.go",
@@ -69,7 +73,7 @@ const SETTINGS: [&str; 23] = [
     "ava.config.js",
 ];
 /// Folders of what others wrote or programs made. What lies in them comes and goes.
-pub(super) const FOREIGN: [&str; 10] = [
+pub(crate) const FOREIGN: [&str; 10] = [
     "node_modules",
     "vendor",
     "target",
@@ -84,18 +88,18 @@ pub(super) const FOREIGN: [&str; 10] = [
 
 /// What to protect.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ProtectedGlobs {
+pub(crate) struct ProtectedGlobs {
     /// Each matches something.
-    pub(super) globs: Vec<String>,
+    pub(crate) globs: Vec<String>,
     /// Folders with tests for which there was no room.
-    pub(super) more: usize,
+    pub(crate) more: usize,
     /// There are no files that are tests by their names.
-    pub(super) lacks_tests: bool,
+    pub(crate) lacks_tests: bool,
 }
 
 impl ProtectedGlobs {
     /// Adds those of these files that are there.
-    pub(super) fn add(&mut self, folder: &Path, files: &[&str]) {
+    pub(crate) fn add(&mut self, folder: &Path, files: &[&str]) {
         let there = files.iter().filter(|name| folder.join(name).is_file());
         for name in there.map(|name| (*name).to_owned()) {
             if !self.globs.contains(&name) {
@@ -105,7 +109,7 @@ impl ProtectedGlobs {
     }
 
     /// What the user has to know of it.
-    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+    pub(crate) fn describe(&self, lines: &mut Vec<String>) {
         if !self.globs.is_empty() {
             lines.push(format!("  the agent must not change {}", self.globs.join(", ")));
         }
@@ -123,7 +127,7 @@ impl ProtectedGlobs {
 }
 
 /// Tests in Python, as paths.
-pub(super) fn python_tests(folder: &Path) -> Vec<String> {
+pub(crate) fn python_tests(folder: &Path) -> Vec<String> {
     let is_test = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name == "conftest.py"
@@ -135,7 +139,7 @@ pub(super) fn python_tests(folder: &Path) -> Vec<String> {
 }
 
 /// Whether there are tests that the test runners of Node.js and Bun find by themselves.
-pub(super) fn has_script_tests(folder: &Path) -> bool {
+pub(crate) fn has_script_tests(folder: &Path) -> bool {
     files(folder).iter().any(|path| {
         let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -178,7 +182,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
-pub(super) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
+pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
     let definitions: &[&str] = match program.first().map(String::as_str) {
         Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
@@ -202,7 +206,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
-pub(super) fn named(folder: &Path, word: &str) -> Option<String> {
+pub(crate) fn named(folder: &Path, word: &str) -> Option<String> {
     let path = Path::new(word);
     let parts: Option<Vec<&str>> = path
         .components()
@@ -299,7 +303,7 @@ fn matches(glob: &str, name: &str) -> bool {
 }
 
 /// A path as a glob that matches nothing else.
-pub(super) fn escape(path: &str) -> String {
+pub(crate) fn escape(path: &str) -> String {
     path.chars().fold(String::new(), |mut glob, c| {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
             glob.push('\\');
@@ -307,4 +311,29 @@ pub(super) fn escape(path: &str) -> String {
         glob.push(c);
         glob
     })
+}
+
+/// Returns what a command that runs tests relies on, and the agent must not change: what `init` protects
+/// where the program is known, otherwise only the script that it runs.
+pub(crate) fn protected_by(folder: &Path, command: &str) -> Vec<String> {
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    let commands = words.split(|word| ["&&", "||", ";", "|"].contains(&word.as_str()));
+    let mut globs = Vec::new();
+    for command in commands {
+        if systems::runs_tests(command) {
+            globs.extend(find(folder, command).globs);
+        } else {
+            // What a program is given as its script is a file; a word alone may be in PATH.
+            let script = find_script(command);
+            let script_word = command.get(script.unwrap_or_default());
+            let script_word =
+                script_word.filter(|word| script.is_some_and(|at| at > 0) || word.contains('/'));
+            globs.extend(
+                script_word
+                    .and_then(|word| named(folder, word).filter(|glob| !glob.ends_with("/**"))),
+            );
+        }
+    }
+    globs.dedup();
+    globs
 }

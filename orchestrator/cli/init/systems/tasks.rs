@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use super::patterns::of_script;
 use super::{ProjectDir, TestSystem, found};
 
-pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
+pub(crate) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     let make = project.first(&["GNUmakefile", "makefile", "Makefile"]);
     let just = project.first(&["justfile", "Justfile", ".justfile"]);
     let target = |name: &str| make.filter(|file| has_target(&project.text(file), name));

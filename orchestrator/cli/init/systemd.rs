@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_core::workspace::state_dir_name;
 
-use crate::context;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::user_folders;
 
 /// Writes the unit, and says how it is started.
-pub(super) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
+pub(crate) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
     let config = file.canonicalize().map_err(|error| {
         CommandError::user(format!("{}: {error}", file.display()))
             .hinted("`ralph-orchestrator init` writes a configuration")
     })?;
     let folder = config.parent().unwrap_or(Path::new("/"));
     let program = std::env::current_exe()?;
-    let vars = context::variables();
+    let vars = user_folders::variables();
     let path = vars.get("PATH").map_or("", String::as_str);
     let text = unit(&program, &config, folder, path)?;
     let name =
         format!("ralph-orchestrator-{}.service", state_dir_name(folder, Some(&config), None));
-    let units = context::config_home(&vars).join("systemd/user");
+    let units = user_folders::config_home(&vars).join("systemd/user");
     let failed = |path: &Path, error: &std::io::Error| {
         CommandError::user(format!("cannot write {}: {error}", path.display()))
     };
@@ -45,7 +45,7 @@ pub(super) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
             Err(error) => return Err(failed(&unit, &error)),
         }
     }
-    let environment = context::config_home(&vars).join("ralph-orchestrator/environment");
+    let environment = user_folders::config_home(&vars).join("ralph-orchestrator/environment");
     output::result(&format!("wrote {}", unit.display()));
     output::result("next:");
     output::result(&format!(

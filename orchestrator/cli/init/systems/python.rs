@@ -4,10 +4,10 @@ use ralph_orchestrator_supervisor::find_program;
 
 use super::patterns::{PYTEST, UNITTEST};
 use super::{ProjectDir, TestSystem, found, words};
-use crate::commands::block_on;
-use crate::commands::init::protect;
-use crate::context::variables;
+use crate::block_on::block_on;
+use crate::init::protect;
 use crate::probe::probe;
+use crate::user_folders::variables;
 
 const MARKS: [&str; 13] = [
     "pyproject.toml",
@@ -27,7 +27,7 @@ const MARKS: [&str; 13] = [
 const ARTEFACTS: &[&str] = &["__pycache__/"];
 const PYTEST_ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
 
-pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
+pub(crate) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     let tests = protect::python_tests(project.folder);
     let because = project.first(&MARKS).map(str::to_owned);
     let because = because.or_else(|| tests.first().cloned())?;

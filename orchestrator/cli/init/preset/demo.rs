@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{EVIDENCE, Kind, OLD_LIST, PresetFolder, autocoder_prompts};
-use crate::commands::init::ignore::is_in_repository;
 use crate::error::CommandError;
+use crate::init::ignore::is_in_repository;
 
-const CONFIG: &str = include_str!("../../../templates/presets/demo.toml");
-const PROMPT: &str = include_str!("../../../templates/presets/demo/PROMPT.md");
-const TEST: &str = include_str!("../../../../../examples/hello/template/test.sh");
+const CONFIG: &str = include_str!("../../templates/presets/demo.toml");
+const PROMPT: &str = include_str!("../../templates/presets/demo/PROMPT.md");
+const TEST: &str = include_str!("../../../../examples/hello/template/test.sh");
 const VALIDATOR: &str = "[[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"test.sh\"]\n\
     must_match = '[1-9]\\d* passed, 0 failed'\nprotect = [\"test.sh\"]\n";
 const PROMPT_KEY: &str = "prompt = \"PROMPT.md\"\n\n";
@@ -17,13 +17,13 @@ const GIT_IGNORE: &str = ".demo/\n";
 
 macro_rules! recording {
     ($path:literal) => {
-        include_str!(concat!("../../../templates/presets/demo/", $path, ".jsonl"))
+        include_str!(concat!("../../templates/presets/demo/", $path, ".jsonl"))
     };
 }
 
 /// What is written, by its path in the folder.
-pub(in super::super) struct Demo {
-    pub(in super::super) files: Vec<(&'static str, String)>,
+pub(crate) struct Demo {
+    pub(crate) files: Vec<(&'static str, String)>,
 }
 
 impl Demo {
@@ -31,7 +31,7 @@ impl Demo {
     ///
     /// # Errors
     /// The folder is not empty: nothing there may be mixed with what a recording does.
-    pub(in super::super) fn of(preset: &PresetFolder, folder: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn of(preset: &PresetFolder, folder: &Path) -> Result<Self, CommandError> {
         let mut entries = folder.read_dir().map_err(|error| {
             CommandError::user(format!("cannot list {}: {error}", folder.display()))
         })?;
@@ -95,12 +95,12 @@ fn own_files(kind: Kind) -> Vec<(&'static str, String)> {
             vec![(".demo/initializer/1.jsonl", recording!("ada/initializer/1").to_owned())]
         }
         Kind::Autocoder => {
-            let list = include_str!("../../../templates/presets/demo/autocoder/feature_list.json");
+            let list = include_str!("../../templates/presets/demo/autocoder/feature_list.json");
             let prompts = autocoder_prompts().map(|(name, text)| (name, text.to_owned()));
             prompts.into_iter().chain([("feature_list.json", list.to_owned())]).collect()
         }
         Kind::PureLoop => {
-            let plan = include_str!("../../../templates/presets/demo/pure-loop/plan.md");
+            let plan = include_str!("../../templates/presets/demo/pure-loop/plan.md");
             vec![
                 (".ralph/ralph-1/plan.md", plan.to_owned()),
                 (".ralph/ralph-1/progress.md", "# Progress\n".to_owned()),

@@ -11,7 +11,7 @@ use crate::render::text::{escape, one_line, tool_line};
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TranscriptFormat {
+pub(crate) enum TranscriptFormat {
     /// In words.
     Text,
     /// As the lines of the transcript.
@@ -21,10 +21,10 @@ pub(super) enum TranscriptFormat {
 }
 
 /// Prints what is new in the transcript of an iteration.
-pub(super) struct TranscriptReader {
+pub(crate) struct TranscriptReader {
     layout: Layout,
     run: String,
-    pub(super) iteration: u64,
+    pub(crate) iteration: u64,
     format: TranscriptFormat,
     /// Bytes that were read.
     offset: u64,
@@ -33,7 +33,7 @@ pub(super) struct TranscriptReader {
 }
 
 impl TranscriptReader {
-    pub(super) fn new(
+    pub(crate) fn new(
         layout: &Layout,
         run: &str,
         iteration: u64,
@@ -44,7 +44,7 @@ impl TranscriptReader {
     }
 
     /// How long the transcript is; nothing was said as long as there is none.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         std::fs::metadata(self.path()).map_or(0, |file| file.len())
     }
 
@@ -53,7 +53,7 @@ impl TranscriptReader {
     }
 
     /// Prints what was added since the last time, whole lines only.
-    pub(super) fn print_new(&mut self) -> io::Result<()> {
+    pub(crate) fn print_new(&mut self) -> io::Result<()> {
         let mut file = match File::open(self.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened?,

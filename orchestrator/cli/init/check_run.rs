@@ -11,11 +11,12 @@ use ralph_orchestrator_core::engine::{
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::LaunchContext;
 
-use crate::commands::block_on;
-use crate::context::{Context, Overrides};
+use crate::block_on::block_on;
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::output;
+use crate::overrides::Overrides;
 use crate::plugins::Plugins;
 use crate::render::text::one_line;
 use crate::trust;
@@ -27,7 +28,7 @@ const AT_MOST: Duration = Duration::from_secs(120);
 const SHOWN: usize = 160;
 
 /// Runs the checks of the configuration in this file once. What is to be said of each.
-pub(super) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
+pub(crate) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
     let context = trust::load_to_start(&ConfigFile::named(file.to_owned()), Overrides::default())?;
     output::info("running the checks once …");
     let folder = context.loaded.dir().to_owned();

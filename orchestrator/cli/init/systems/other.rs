@@ -16,7 +16,7 @@ const MESON_TESTS: &str = "{ test -d build || meson setup build; } && meson test
 const GRADLE_TESTS: &str = "test --console=plain && find . -path '*/test-results/*' \
                             -name 'TEST-*.xml' -exec grep -h '<testsuite ' {} +";
 
-pub(super) fn find(project: &ProjectDir<'_>) -> Vec<TestSystem> {
+pub(crate) fn find(project: &ProjectDir<'_>) -> Vec<TestSystem> {
     let simple = [
         simple(project, "cargo", &["Cargo.toml"], &["cargo", "test"], CARGO, &["target/"]),
         simple(project, "go", &["go.mod"], &["go", "test", "-v", "./..."], GO, &[]),

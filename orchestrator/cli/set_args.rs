@@ -1,0 +1,11 @@
+//! Keys of the configuration on the command line of a command.
+
+use crate::values;
+
+// A documentation comment would become the summary of each command that has them.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct SetArgs {
+    /// Set a key of the configuration, such as limits.max_cost_usd=5
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
+    pub(crate) sets: Vec<(String, String)>,
+}

@@ -1,0 +1,186 @@
+//! How a run stands, as a phase, a line and an object.
+
+use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, State, StopReason};
+use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
+use serde_json::{Value, json};
+
+use crate::backlog::whole_state;
+use crate::control::progress;
+use crate::next_step;
+use crate::render::text::{one_line, timestamp};
+use crate::run_selection::SelectedRun;
+
+/// One word for how the run stands. The same fold decides about it as about everything else.
+pub(crate) fn phase(state: &State, held: bool) -> &'static str {
+    if state.completion().is_some() {
+        return "completed";
+    }
+    match state.stop.as_ref().map(|stop| stop.reason) {
+        _ if held && state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) => "paused",
+        _ if held => "running",
+        Some(StopReason::NeedsHuman) if next_step::is_answered(state) => "stopped",
+        Some(StopReason::NeedsHuman) => "needs_human",
+        // Killed without a word, it can be gone on with just as well.
+        Some(StopReason::Interrupted) | None => "interrupted",
+        Some(_) => "stopped",
+    }
+}
+
+pub(crate) fn no_run(layout: &Layout) -> Value {
+    json!({
+        "run": null,
+        "phase": if Lock::holder(layout).is_some() { "running" } else { "none" },
+        "stop_reason": null,
+        "state_dir": layout.root(),
+    })
+}
+
+/// Returns a run as `status --json` prints it.
+pub(crate) fn object(stored: &SelectedRun) -> Value {
+    let StoredRun { run, state, started, .. } = &stored.found;
+    let holder = stored.holder.as_ref();
+    let whole = whole_state(&stored.layout, &stored.found);
+    let waiting_until = state.waiting.as_ref().and_then(|wait| timestamp(wait.until_ms));
+    json!({
+        "run": run,
+        "phase": phase(&whole, holder.is_some()),
+        "stop_reason": whole.stop.as_ref().map(|stop| stop.reason),
+        "message": whole.stop.as_ref().map(|stop| stop.message.as_str()),
+        "started": started,
+        "pid": holder.map(|holder| holder.pid),
+        "iterations": state.iterations,
+        "agent": state.agent.name,
+        "agent_changed": state.agent.last_change,
+        "fallback": state.agent.fallback,
+        "context": state.agent.context,
+        "notes": state.notes,
+        "latch": latch(state),
+        "git": git(state),
+        "cost_usd": state.cost(),
+        "cost_estimated": state.budget.cost_estimated,
+        "tokens": state.tokens(),
+        "runtime_s": seconds(stored.runtime_ms()),
+        "failures": state.agent.failures,
+        "stagnant": state.progress.stagnant,
+        "survived": state.agent.survivors,
+        "waiting_until": waiting_until,
+        "pause": state.controls.pause,
+        "guidance": guidance(state),
+        "limits": {
+            "max_iterations": state.limits.max_iterations,
+            "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
+            "max_cost_usd": state.limits.max_cost_usd,
+            "max_tokens": state.limits.max_tokens,
+            "max_failures": finite(state.limits.max_failures),
+            "max_stagnant": finite(state.limits.max_stagnant),
+            "max_rejections": finite(state.limits.max_rejections),
+        },
+        "state_dir": stored.layout.root(),
+    })
+}
+
+/// What was stored in git last; nothing if nothing is stored.
+fn git(state: &State) -> Option<Value> {
+    let saves = &state.saves;
+    (!saves.mode.is_off()).then(|| {
+        json!({
+            "commit_mode": saves.mode,
+            "iteration": saves.iteration,
+            "checkpoint": saves.checkpoint,
+            "commit": saves.commit,
+            "problems": saves.problems,
+        })
+    })
+}
+
+/// Nothing where there is no limit.
+fn finite(most: u32) -> Option<u32> {
+    (most < u32::MAX).then_some(most)
+}
+
+fn latch(state: &State) -> Value {
+    let (word, claim, iteration) = match &state.latch {
+        Latch::Open => ("open", None, None),
+        // The orchestrator's own reason to validate is no claim of the agent.
+        Latch::Claimed { claim, .. } if claim.is_automatic() => ("open", None, None),
+        Latch::Claimed { claim, iteration } => ("claimed", Some(claim), Some(*iteration)),
+        Latch::Completed(done) => ("completed", Some(&done.claim), Some(done.iteration)),
+    };
+    // Nothing is called validated before a completion was.
+    let validated = state.completion().is_some_and(|completion| completion.validated);
+    json!({
+        "state": word,
+        "claim": claim.map(|claim| json!({
+            "detector": claim.detector,
+            "iteration": iteration,
+            "text": claim.text,
+        })),
+        "rejections": state.validation.rejections,
+        "reasons": state.validation.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
+        "validated": validated,
+        "validation_required": state.policy().is_some_and(FrozenPolicy::validates),
+        "evidence_only": state.policy().is_some_and(FrozenPolicy::is_evidence_only),
+    })
+}
+
+fn seconds(ms: u64) -> f64 {
+    std::time::Duration::from_millis(ms).as_secs_f64()
+}
+
+/// How the run stands, and why, each said once.
+pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
+    let phase = phase(state, holder.is_some());
+    let words = phase.replace('_', " ");
+    if let Some(holder) = holder {
+        let doing = if phase == "running" { doing(state) } else { String::new() };
+        return format!("{words}{doing} ({holder})");
+    }
+    if next_step::is_answered(state) {
+        return format!("{words}: the question is answered; `run` resumes");
+    }
+    let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed) else {
+        let unchecked = state.completion().is_some_and(|completion| !completion.validated);
+        return match phase {
+            "interrupted" => "interrupted: the orchestrator died; `run` resumes".to_owned(),
+            _ if unchecked => format!("{words} WITHOUT validation"),
+            _ => words,
+        };
+    };
+    let message = one_line(&stop.message, 300);
+    if message.starts_with(phase) {
+        message
+    } else if stop.reason.word() == phase {
+        format!("{words}: {message}")
+    } else {
+        format!("{words} ({}): {message}", stop.reason.word())
+    }
+}
+
+/// What a run that goes on does.
+fn doing(state: &State) -> String {
+    match &state.latch {
+        _ if state.running.is_some() => format!(": iteration {}", state.iterations),
+        Latch::Claimed { .. } => format!(": checking the work of iteration {}", state.iterations),
+        _ if state.iterations == 0 => ": before the first iteration".to_owned(),
+        _ => format!(": after iteration {}", state.iterations),
+    }
+}
+
+/// Answers and guidance, and how far each has come.
+fn guidance(state: &State) -> Vec<Value> {
+    let each = state.answers.iter().map(|answer| {
+        let (word, iteration) = progress(answer);
+        let origin = answer.origin.as_ref();
+        json!({
+            "id": origin.map(|origin| origin.id.as_str()),
+            "user": origin.map(|origin| origin.user.as_str()),
+            "program": origin.map(|origin| origin.program.as_str()),
+            "sent": origin.and_then(|origin| timestamp(origin.sent_ms)),
+            "question": answer.question,
+            "text": answer.text,
+            "state": word,
+            "iteration": iteration,
+        })
+    });
+    each.collect()
+}
