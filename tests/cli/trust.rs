@@ -468,7 +468,7 @@ fn what_takes_the_place_of_a_moved_folder_takes_nothing_of_its_run() {
     };
     let run_there = || serde_json::from_str::<Value>(&there(&["status", "--json"]).1).unwrap();
     env.ralph(&["reset", "--yes"]).expect(64).says("nothing was deleted");
-    env.ralph(&["run", "--restart"]).expect(1);
+    env.ralph(&["run", "--restart"]).expect(1).says("belongs to another folder that had this path");
     assert_eq!((env.agent.calls(), env.agent.cwd(2)), (2, env.workspace()));
     assert_eq!(run_there()["run"], id);
     assert_ne!(env.status()["run"], id);
