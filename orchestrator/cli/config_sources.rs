@@ -135,18 +135,18 @@ fn begin_without_file(
     begin(sources, &folder);
     let is_new = stored.is_none();
     if let Some((config, text)) = stored {
-        (sources.file, sources.text) = (config, Some(relocated(text, &folder)));
+        (sources.file, sources.text) = (config, Some(text));
     }
     Ok((folder, is_new))
 }
 
-/// Returns a stored configuration with the paths of its workspace where that was moved to this folder: all of them are
-/// absolute.
+/// Returns a stored configuration with the paths of its workspace where that is now, whatever has its old place: all of
+/// them are absolute.
 fn relocated(text: String, folder: &Path) -> String {
     let Ok(mut table) = text.parse::<Table>() else { return text };
     let workspace = table.get("run").and_then(|run| run.get("workspace")).and_then(Value::as_str);
     let Some(before) = workspace.map(PathBuf::from) else { return text };
-    let (Some(now), false) = (folder.to_str(), before.exists()) else { return text };
+    let Some(now) = folder.to_str().filter(|_| before != folder) else { return text };
     table.iter_mut().for_each(|(_, value)| relocate(value, &before, now));
     toml::to_string(&table).unwrap_or(text)
 }
@@ -217,7 +217,8 @@ fn recorded_config(
     };
     let state = state_dirs(&states_dir(&state_home(vars))).into_iter().find(is_its)?;
     let run = state.run()?;
-    Some((state.layout.config(&run), read_run_config(&state.layout, &run).ok()?))
+    let text = relocated(read_run_config(&state.layout, &run).ok()?, &state.owner.workspace()?);
+    Some((state.layout.config(&run), text))
 }
 
 /// Returns the folder that has the tasks of a configuration, which need not be right otherwise.
@@ -264,5 +265,6 @@ fn stored_config(
     };
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
     let found = read_current_run(&layout, |_| {}).ok()??;
-    Some((layout.config(&found.run), read_run_config(&layout, &found.run).ok()?))
+    let text = relocated(read_run_config(&layout, &found.run).ok()?, folder);
+    Some((layout.config(&found.run), text))
 }

@@ -7,20 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
-use ralph_orchestrator_engine::{state_layout, states_dir, verify_owner};
+use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
 use ralph_orchestrator_store::{Disk, Layout, lock_workspace, state_dirs};
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
-use crate::output;
 use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
 use crate::shell_word::shell_word;
-use crate::tasks;
 use crate::trust::{self, JudgedFiles};
 use crate::user_folders::{plugin_cache, state_home, variables};
+use crate::{output, tasks};
 
 /// The loaded configuration of a command.
 #[derive(Clone)]
@@ -175,7 +174,10 @@ impl Context {
     /// The same for a run that is to begin or to be resumed. A new one needs nothing of a directory that was
     /// put in the place of its own.
     pub(crate) fn layout_of_run(&self, restart: bool) -> Result<Layout, CommandError> {
-        if restart { self.layout_to_delete() } else { self.layout() }
+        match (restart, &self.loaded.config.state.dir) {
+            (true, None) => Ok(layout_of_new_run(&self.loaded, &self.state_home())?),
+            _ => self.layout(),
+        }
     }
 
     /// The same, to be deleted: what was put in the place of its own can only be that.

@@ -255,7 +255,7 @@ impl OrchestratorBuilder {
             Some(Judgement::Acceptable(version)) => {
                 trust.accept([&version]).map_err(CommandError::from)?;
             }
-            Some(Judgement::Accepted) | None => {}
+            Some(Judgement::Accepted(_)) | None => {}
         }
         let judged = JudgedFiles::default();
         let context = Context { file, loaded, vars, compiled_in, judged };

@@ -12,7 +12,7 @@ use crate::compiled_in::CompiledIn;
 use crate::registry;
 
 /// Keys of something that is built in or compiled in, by its name.
-type Keys = (String, Value);
+pub(crate) type Keys = (String, Value);
 
 /// The definition that core has for `[agent]` and `[agents.NAME]`.
 const AGENT: &str = "AgentConfig";
@@ -114,6 +114,24 @@ fn detectors(compiled_in: &CompiledIn) -> Vec<Keys> {
 
 fn named<'a>(keys: impl Iterator<Item = (&'a str, Value)>) -> Vec<Keys> {
     keys.map(|(name, keys)| (name.to_owned(), keys)).collect()
+}
+
+/// Returns the keys of an adapter's own that have a default, with that.
+pub(crate) fn agent_defaults(compiled_in: &CompiledIn, adapter: &str) -> Vec<Keys> {
+    defaults(agents(compiled_in), adapter)
+}
+
+/// Returns the keys of a kind of validators that have a default, with that.
+pub(crate) fn validator_defaults(compiled_in: &CompiledIn, kind: &str) -> Vec<Keys> {
+    defaults(validators(compiled_in), kind)
+}
+
+fn defaults(kinds: Vec<Keys>, wanted: &str) -> Vec<Keys> {
+    let keys = kinds.into_iter().find(|(name, _)| name == wanted).map(|(_, keys)| keys);
+    let properties = keys.as_ref().and_then(|keys| keys.get("properties")?.as_object());
+    let default =
+        |(key, value): (&String, &Value)| Some((key.clone(), value.get("default")?.clone()));
+    properties.into_iter().flatten().filter_map(default).collect()
 }
 
 /// Puts the keys into definitions of their own, and refers to them.

@@ -9,18 +9,20 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_config::{ConfigErrors, values_of};
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::overrides::Overrides;
+use crate::plugins::Plugins;
 use crate::run_above::find_run_above;
-use crate::user_folders::state_home;
-use crate::{output, question};
+use crate::shell_word::shell_word;
+use crate::user_folders::{state_home, user_file};
+use crate::{output, question, registry};
 
 use differences::describe;
 
@@ -48,21 +50,24 @@ pub(crate) struct UnacceptedFile {
     pub(crate) now: FileVersion,
     /// What was accepted last; nothing if the file was never accepted.
     pub(crate) accepted: Option<String>,
+    /// What was accepted that differs least from it.
+    pub(crate) nearest: Option<String>,
 }
 
 /// What becomes of a file as it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Judgement {
-    /// It is obeyed.
-    Accepted,
+    /// It is obeyed: a person has accepted this.
+    Accepted(FileVersion),
     /// Nobody but a person can have written it: whoever starts something with it accepts it.
     Acceptable(FileVersion),
     Unaccepted(UnacceptedFile),
 }
 
-/// The files of a configuration that are not simply obeyed.
+/// The files of a configuration, by what becomes of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JudgedFiles {
+    pub(crate) accepted: Vec<FileVersion>,
     pub(crate) acceptable: Vec<FileVersion>,
     pub(crate) unaccepted: Vec<UnacceptedFile>,
     /// Those that were changed, and were read as they were last accepted.
@@ -72,7 +77,7 @@ pub(crate) struct JudgedFiles {
 impl JudgedFiles {
     pub(crate) fn add(&mut self, judgement: Judgement) {
         match judgement {
-            Judgement::Accepted => {}
+            Judgement::Accepted(version) => self.accepted.push(version),
             Judgement::Acceptable(version) => self.acceptable.push(version),
             Judgement::Unaccepted(file) => self.unaccepted.push(file),
         }
@@ -117,7 +122,7 @@ impl Trust {
         let digest = digest(&now.text);
         let mut versions = accepted.iter().flat_map(|accepted| &accepted.versions);
         if versions.any(|version| version.digest == digest) {
-            return Ok(Judgement::Accepted);
+            return Ok(Judgement::Accepted(now));
         }
         let Some(work) = self.last_work(&now.path)? else { return Ok(Judgement::Acceptable(now)) };
         let is_acceptable = match &accepted {
@@ -127,8 +132,10 @@ impl Trust {
         if is_acceptable || self.is_always {
             return Ok(Judgement::Acceptable(now));
         }
+        let versions = accepted.iter().flat_map(|accepted| &accepted.versions);
+        let nearest = differences::find_nearest(versions, &now.text);
         let accepted = accepted.and_then(AcceptedFile::newest_text);
-        Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted }))
+        Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted, nearest }))
     }
 
     /// Returns what was accepted of a file last.
@@ -280,17 +287,37 @@ pub(crate) fn load_for_run(
     file: &ConfigFile,
     overrides: Overrides,
 ) -> Result<Context, CommandError> {
-    if let Some(planted) = file.passed_over()
-        && file.is_missing()
-        && !overrides.is_task
-    {
-        ask_about_planted(planted, &overrides)?;
+    let Some(planted) = file.passed_over() else {
+        return settle(Context::load(file, overrides.clone())?, overrides);
+    };
+    if ask_about_planted(planted, &overrides)? {
         let found = ConfigFile::find(None)?.with_task(file.task().map(str::to_owned));
-        if !found.is_missing() {
-            return settle(Context::load(&found, overrides.clone())?, &found, overrides);
-        }
+        return settle(Context::load(&found, overrides.clone())?, overrides);
     }
-    settle(Context::load(file, overrides.clone())?, file, overrides)
+    let context = Context::load(file, overrides.clone())?;
+    verify_place(file, planted, &context)?;
+    settle(context, overrides)
+}
+
+/// Refuses to work elsewhere because the file of the folder in which a person is was passed over.
+fn verify_place(file: &ConfigFile, planted: &Path, context: &Context) -> Result<(), CommandError> {
+    let workspace = real_path(context.loaded.configured_workspace());
+    if planted.parent().is_some_and(|folder| workspace.starts_with(real_path(folder))) {
+        return Ok(());
+    }
+    let (shown, word) = (planted.display(), shell_word(planted));
+    let other = match file.is_missing() {
+        true => format!("-w {}", shell_word(&workspace)),
+        false => format!("-c {}", shell_word(file.path())),
+    };
+    let message = format!(
+        "{shown} appeared where an agent could write it, and is not accepted; without it this would be about {}: \
+         nothing was started",
+        workspace.display()
+    );
+    Err(CommandError::config(message).hinted(format!(
+        "if it is yours, `ralph-orchestrator trust {word}` accepts it; `ralph-orchestrator {other} …` is about the other"
+    )))
 }
 
 /// Records that whoever starts something with these files accepts what nobody but a person can have written.
@@ -298,7 +325,11 @@ pub(crate) fn load_for_run(
 /// # Errors
 /// It cannot be recorded.
 pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
-    Trust::in_state(&state_home(&context.vars), false).accept(&context.judged.acceptable)
+    let trust = Trust::in_state(&state_home(&context.vars), false);
+    let accepted = context.judged.accepted.iter();
+    // What was accepted before its folder was moved is accepted where it is now, for copies of that.
+    let moved = accepted.filter(|version| !trust.store.has_path(&version.path));
+    trust.accept(context.judged.acceptable.iter().chain(moved))
 }
 
 /// Reads the configuration for a command that starts what it names only to look at it, such as a program to ask for its
@@ -316,39 +347,35 @@ pub(crate) fn load_to_look(
         return Ok(context);
     }
     let trust = Trust::new(&context.vars, &overrides.sets);
-    match find_tightened(&context, file, overrides) {
+    match find_tightened(&context) {
         Some(_) => Ok(context.settled()),
         None => ask(context, &trust),
     }
 }
 
-/// Asks whether a file that has appeared shall be obeyed; without a terminal it is named, and not obeyed.
-fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<(), CommandError> {
+/// Asks on the terminal whether a file that has appeared shall be obeyed. Returns whether it is.
+fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<bool, CommandError> {
     let trust = Trust::new(&crate::user_folders::variables(), &overrides.sets);
-    if let Some(Judgement::Unaccepted(unaccepted)) = trust.judge_file(planted)?
-        && question::is_possible()
-    {
-        show(&unaccepted);
-        confirm(&trust, std::slice::from_ref(&unaccepted))?;
+    match trust.judge_file(planted)? {
+        Some(Judgement::Unaccepted(unaccepted)) if question::is_possible() => {
+            show(&unaccepted);
+            confirm(&trust, std::slice::from_ref(&unaccepted))
+        }
+        _ => Ok(false),
     }
-    Ok(())
 }
 
 /// Has a person accept what is not accepted of a configuration that was read.
 ///
 /// # Errors
 /// It is not accepted; nothing is started.
-pub(crate) fn settle(
-    context: Context,
-    file: &ConfigFile,
-    overrides: Overrides,
-) -> Result<Context, CommandError> {
+pub(crate) fn settle(context: Context, overrides: Overrides) -> Result<Context, CommandError> {
     let trust = Trust::new(&context.vars, &overrides.sets);
     say_changed(&context);
     if context.judged.unaccepted.is_empty() {
         return Ok(context);
     }
-    let Some(tightened) = find_tightened(&context, file, overrides) else {
+    let Some(tightened) = find_tightened(&context) else {
         return ask(context, &trust);
     };
     if !tightened.is_empty() {
@@ -359,18 +386,24 @@ pub(crate) fn settle(
     Ok(context.settled())
 }
 
-/// Returns the keys by which a configuration that was read is stricter than what was accepted, if that is all.
-fn find_tightened(
-    context: &Context,
-    file: &ConfigFile,
-    overrides: Overrides,
-) -> Option<Vec<String>> {
-    let accepted = has_accepted_version(context).then(|| Context::load_accepted(file, overrides));
-    differences::tightened(&accepted?.ok()?.loaded, &context.loaded)
+/// Returns the keys by which the files are stricter than what was accepted of them, if that is all. Each is compared by
+/// itself: what the command line replaces at this start is in force at the next.
+fn find_tightened(context: &Context) -> Option<Vec<String>> {
+    if context.loaded.task().is_some() {
+        return None;
+    }
+    let own = user_file(&context.vars);
+    let mut tightened = Vec::new();
+    for file in &context.judged.unaccepted {
+        let beneath = if file.now.path == identity(&own) { None } else { read(&own) };
+        tightened.extend(differences::tightened(file, beneath)?);
+    }
+    Some(tightened)
 }
 
 /// Has a person accept on the terminal what is not accepted; without a terminal it is refused.
 fn ask(context: Context, trust: &Trust) -> Result<Context, CommandError> {
+    verify_kinds(&context)?;
     let unaccepted = &context.judged.unaccepted;
     if !question::is_possible() {
         return Err(refusal(unaccepted));
@@ -380,6 +413,36 @@ fn ask(context: Context, trust: &Trust) -> Result<Context, CommandError> {
         true => Ok(context.settled()),
         false => Err(CommandError::config("not accepted: nothing was started")),
     }
+}
+
+/// Refuses what a configuration cannot name before anybody is asked to accept it. Nothing is started: what plugins have is
+/// known only once they are.
+fn verify_kinds(context: &Context) -> Result<(), CommandError> {
+    let known = registry::unsupervised(&Plugins::none(&context.compiled_in));
+    let (loaded, config) = (&context.loaded, &context.loaded.config);
+    let is_of_plugin = |name: &str| {
+        config.plugins.contains_key(name.split_once('/').map_or(name, |(plugin, _)| plugin))
+    };
+    let agents = config.agents.iter().map(|(name, agent)| (vec!["agents", name], agent));
+    for (path, agent) in std::iter::once((vec!["agent"], &config.agent)).chain(agents) {
+        let name = agent.adapter.as_str();
+        if !known.agents.contains(name) && !is_of_plugin(name) {
+            let path: Vec<_> = path.into_iter().chain(["adapter"]).map(str::to_owned).collect();
+            let names = known.agents.names();
+            let error = loaded.unknown_name_error(&path, name, "adapter", &names);
+            return Err(ConfigErrors::from(error).into());
+        }
+    }
+    for (index, validator) in config.validators.iter().enumerate() {
+        let name = validator.kind.as_str();
+        if !known.validators.contains(name) && !is_of_plugin(name) {
+            let path = ["validator".to_owned(), index.to_string(), "kind".to_owned()];
+            let names = known.validators.names();
+            let error = loaded.unknown_name_error(&path, name, "validator", &names);
+            return Err(ConfigErrors::from(error).into());
+        }
+    }
+    Ok(())
 }
 
 /// Says which files were read as they were last accepted.
@@ -394,12 +457,6 @@ pub(crate) fn say_changed(context: &Context) {
             changed.display()
         ));
     }
-}
-
-/// Whether everything that is not accepted has a version that is, with which the configuration can be compared.
-fn has_accepted_version(context: &Context) -> bool {
-    context.loaded.task().is_none()
-        && context.judged.unaccepted.iter().all(|file| file.accepted.is_some())
 }
 
 /// Asks on the terminal, and records the answer. Returns whether the files are accepted.
@@ -436,7 +493,7 @@ pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
         lines.extend(describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}")));
     }
     lines.push("nothing was started with it".to_owned());
-    let first = files.first().map(|file| crate::shell_word::shell_word(&file.now.path));
+    let first = files.first().map(|file| shell_word(&file.now.path));
     CommandError::config(lines.join("\n")).hinted(format!(
         "if this is your change, `ralph-orchestrator trust {}` accepts it",
         first.unwrap_or_default()

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -44,8 +45,20 @@ struct Shown {
 impl Screen {
     /// Starts the program on a terminal with so many columns.
     pub(crate) fn start(env: &TestEnvironment, args: &[&str], columns: u16, term: &str) -> Self {
+        Self::start_in(env, &env.workspace(), args, columns, term)
+    }
+
+    /// The same for a command in this folder.
+    pub(crate) fn start_in(
+        env: &TestEnvironment,
+        folder: &Path,
+        args: &[&str],
+        columns: u16,
+        term: &str,
+    ) -> Self {
         let program = env.command(args);
         let mut command = env.program("/usr/bin/setsid".as_ref());
+        command.current_dir(folder);
         command.args(["--ctty", "/bin/sh", "-c", SESSION, "sh"]).arg(program.get_program());
         command.args(args).env("TERM", term);
         Self::of(command, columns)

@@ -90,6 +90,68 @@ fn a_change_is_obeyed_once_a_person_has_accepted_it() {
 }
 
 #[test]
+fn what_a_command_line_replaces_is_not_accepted_with_it() {
+    let most = ("max_iterations = 1", "max_iterations = 9");
+    let check = ("[\"test\", \"-e\", \"done\"]", "[\"touch\", \"ran\"]");
+    let setup = ("delay = \"0s\"", "delay = \"0s\"\nsetup = [\"touch\", \"ran\"]");
+    for ((from, to), args, variable) in [
+        (most, &["run", "--set", "limits.max_iterations=1"][..], None),
+        (most, &["run", "--max-iterations", "1"], None),
+        (most, &["verify", "--set", "limits.max_iterations=1"], None),
+        (most, &["run"], Some(("RALPH_LIMITS__MAX_ITERATIONS", "1"))),
+        (check, &["run", "--check", "test -e done"], None),
+        (setup, &["verify", "--set", "run.setup=[\"true\"]"], None),
+        (setup, &["run", "--set", "run.setup=[\"true\"]"], None),
+    ] {
+        let mut env = after_work("");
+        edit(&env, from, to);
+        if let Some((name, value)) = variable {
+            env.var(name, value);
+        }
+        env.ralph(args).expect(78).says("ralph-orchestrator trust");
+        if let Some((name, _)) = variable {
+            env.unset(name);
+        }
+        for args in [&["run"][..], &["verify"]] {
+            env.ralph(args).expect(78);
+        }
+        assert!(!env.path("ran").exists() && env.agent.calls() == 1, "{args:?}");
+    }
+    let env = after_work("");
+    let program = env.agent.program().display().to_string();
+    edit(&env, &format!("program = [\"{program}\"]"), "program = [\"touch\", \"ran\"]");
+    env.ralph(&["run", "--max-iterations", "1", "--", &program]).expect(78);
+    env.run().expect(78);
+    assert!(!env.path("ran").exists());
+}
+
+#[test]
+fn what_a_person_accepts_as_it_is_may_be_edited_until_an_agent_works_again() {
+    let env = after_work("");
+    env.ralph(&["trust"]).expect(0).says("nothing to accept");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_change_is_shown_against_the_nearest_version_and_a_mistake_before_it() {
+    let env = after_work("");
+    let first = env.read("ralph.toml");
+    edit(&env, "max_iterations = 1", "max_iterations = 1\nmax_cost_usd = 10.0");
+    env.ralph(&["trust"]).expect(0);
+    env.run().expect(1);
+    env.write("ralph.toml", first.replace("delay = \"0s\"", "delay = \"1s\""));
+    let refused = env.run().expect(78);
+    refused.says("run.delay = \"1s\" (was \"0s\")");
+    assert!(!refused.stderr.contains("max_cost_usd"), "{}", refused.stderr);
+    env.write("ralph.toml", first.replace("kind = \"command\"", "kind = \"comand\""));
+    let refused = env.run().expect(78);
+    refused.says("there is no validator called");
+    assert!(!refused.stderr.contains("orchestrator trust"), "{}", refused.stderr);
+}
+
+#[test]
 fn what_only_tightens_is_obeyed_at_once() {
     let env = asking();
     env.config("[limits]\nmax_iterations = 3\n");
@@ -180,7 +242,17 @@ fn a_file_below_a_known_workspace_is_not_another_run() {
     let shown = within(&["status", "--json"]).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap()["iterations"], 1);
     shown.says("sub/ralph.toml appeared");
-    within(&["run"]).expect(1).says("max_iterations");
+    // Nobody who stands in the folder of a file of its own works on another by mistake.
+    let file = env.path("sub/ralph.toml").display().to_string();
+    let other = format!("-c {}", env.path("ralph.toml").display());
+    for args in [&["run"][..], &["run", "--check", "true"], &["verify"]] {
+        within(args).expect(78).says(&format!("trust {file}")).says(&other);
+    }
+    let mut screen = Screen::start_in(&env, &env.path("sub"), &["run", "--plain"], 200, "xterm");
+    screen.shows("sub/ralph.toml appeared");
+    screen.shows("accept this?");
+    screen.press(b"n\r");
+    assert_eq!(screen.wait(), Some(78));
     assert_eq!(env.agent.calls(), 1);
 }
 
@@ -381,6 +453,66 @@ fn a_copy_of_the_workspace_goes_on_with_the_run_once_it_is_accepted() {
     replace_by_copy(&env);
     env.ralph(&["run", "--max-iterations", "3"]).expect(65);
     assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn what_takes_the_place_of_a_moved_folder_takes_nothing_of_its_run() {
+    let env = after_work("");
+    let id = env.status()["run"].clone();
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    copy_folder(&moved, &env.workspace());
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let run_there = || serde_json::from_str::<Value>(&there(&["status", "--json"]).1).unwrap();
+    env.ralph(&["reset", "--yes"]).expect(64).says("nothing was deleted");
+    env.ralph(&["run", "--restart"]).expect(1).says("belongs to another folder that had this path");
+    assert_eq!((env.agent.calls(), env.agent.cwd(2)), (2, env.workspace()));
+    assert_eq!(run_there()["run"], id);
+    assert_ne!(env.status()["run"], id);
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("resumed");
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    assert_eq!((env.agent.calls(), env.agent.cwd(4)), (4, moved.clone()));
+    env.ralph(&["reset", "--yes"]).expect(0);
+    assert_eq!((&run_there()["run"], &run_there()["iterations"]), (&id, &2.into()));
+}
+
+#[test]
+fn a_copy_of_a_moved_folder_has_what_was_accepted_there() {
+    let env = after_work("");
+    let (moved, kept) = (env.root().join("moved"), env.root().join("kept"));
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    fs::rename(&moved, &kept).unwrap();
+    copy_folder(&kept, &moved);
+    let (status, said) = there(&["status"]);
+    assert!(status == 0 && !said.contains("is not used") && !said.contains("note:"), "{said}");
+    assert_eq!(there(&["run", "--max-iterations", "3"]).0, 65);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_complete_run_is_not_that_of_a_folder_in_which_nothing_was_done() {
+    let env = asking();
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(0);
+    replace_by_copy(&env);
+    fs::remove_file(env.path("done")).unwrap();
+    env.run().expect(65).says("another folder");
+    // Nor where its configuration cannot be used any more.
+    let text = env.read("ralph.toml");
+    env.write("ralph.toml", "[[[");
+    assert_ne!(env.run().code, Some(0));
+    env.write("ralph.toml", text);
+    env.ralph(&["trust"]).expect(0);
+    env.run().expect(0).says("already completed");
+    assert_eq!(env.agent.calls(), 1);
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl JobSetup {
             ..Overrides::default()
         };
         let (context, mut sources) = Context::load_with_sources(file, overrides.clone())?;
-        let context = trust::settle(context, file, overrides)?;
+        let context = trust::settle(context, overrides)?;
         trust::accept_silently(&context)?;
         // Each trial says it by itself.
         sources.implied.clear();

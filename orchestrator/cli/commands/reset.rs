@@ -1,7 +1,7 @@
 //! `reset`
 
-use ralph_orchestrator_engine::remove_scratch_dirs;
-use ralph_orchestrator_store::{self as store, Disk, Layout};
+use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
+use ralph_orchestrator_store::{self, self as store, Disk, Layout};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -11,6 +11,9 @@ use crate::render::text::{count, len, shorten_home};
 use crate::run_selection::{layouts, list_all};
 use crate::set_args::SetArgs;
 use crate::{output, question};
+
+const OTHER_FOLDER: &str =
+    "the runs belong to another folder that had this path, and go on where that was moved to";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResetArgs {
@@ -36,8 +39,15 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         // What is damaged is deleted too, but may not count as a run.
         _ => "all runs".to_owned(),
     };
+    let is_other = is_of_other_folder(&context.loaded, &layout);
+    if is_other && (args.yes || !question::is_possible()) {
+        return Err(CommandError::user(format!("{OTHER_FOLDER}: nothing was deleted")).hinted(
+            "`reset` without --yes asks at a terminal; `run --restart` begins a run of this folder",
+        ));
+    }
+    let other = if is_other { format!("{OTHER_FOLDER}. ") } else { String::new() };
     let question = format!(
-        "Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
+        "{other}Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
          be undone. [y/N] "
     );
     if !args.yes && !question::confirmed(&question)? {

@@ -30,10 +30,10 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
         Some(file) => vec![judge_named(&judge, file)?],
         None => judge_all(&judge, config)?,
     };
-    let mut accepted = Vec::new();
+    let (mut accepted, mut known) = (Vec::new(), Vec::new());
     for judgement in judged {
         match judgement {
-            Judgement::Accepted => {}
+            Judgement::Accepted(version) => known.push(version),
             Judgement::Acceptable(version) => accepted.push(version),
             Judgement::Unaccepted(file) => {
                 trust::show(&file);
@@ -41,7 +41,8 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
             }
         }
     }
-    judge.accept(&accepted)?;
+    // What is as it was accepted is accepted anew: whoever edits it from now on is a person, until an agent works again.
+    judge.accept(known.iter().chain(&accepted))?;
     let (is_replaced, of_git) = match &args.file {
         None if config.passed_over().is_none() => accept_folders(config)?,
         _ => (false, Vec::new()),
@@ -96,8 +97,10 @@ fn judge_all(judge: &Trust, config: &ConfigFile) -> Result<Vec<Judgement>, Comma
     if let Some(file) = config.passed_over() {
         return Ok(vec![judge_named(judge, file)?]);
     }
-    let JudgedFiles { acceptable, unaccepted, .. } =
+    let JudgedFiles { accepted, acceptable, unaccepted, .. } =
         Context::load(config, Overrides::default())?.judged;
+    let accepted = accepted.into_iter().map(Judgement::Accepted);
     let acceptable = acceptable.into_iter().map(Judgement::Acceptable);
-    Ok(acceptable.chain(unaccepted.into_iter().map(Judgement::Unaccepted)).collect())
+    let unaccepted = unaccepted.into_iter().map(Judgement::Unaccepted);
+    Ok(accepted.chain(acceptable).chain(unaccepted).collect())
 }

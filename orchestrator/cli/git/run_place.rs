@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
@@ -14,14 +15,16 @@ use serde_json::{Value, json};
 use super::blocking;
 use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
-use crate::backlog;
 use crate::commands::run::RunArgs;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::output;
 use crate::plugins::Plugins;
-use crate::registry;
 use crate::render::text::count;
+use crate::shell_word::shell_word;
+use crate::{backlog, output, registry};
+
+/// Longer than the file by which a worktree names its repository.
+const LONGEST_LINK: usize = 64 * 1024;
 
 /// Where a run works.
 pub(crate) struct RunPlace {
@@ -204,12 +207,19 @@ fn find_unused(records: &[WorktreeRecord], current: Option<&StoredRun>) -> Optio
 }
 
 /// Returns that the run which was found is continued, or is complete, where it has worked.
-fn continue_in(found: &StoredRun, record: Option<WorktreeRecord>) -> Result<Choice, CommandError> {
+fn continue_in(
+    found: &StoredRun,
+    record: Option<WorktreeRecord>,
+    checkout: &Path,
+) -> Result<Choice, CommandError> {
     let resumed = found.state.completion().is_none().then(|| found.run.clone());
     if let (Some(record), Some(run)) = (&record, &resumed) {
         let folder = record.folder();
         if !folder.join(".git").exists() {
             return Err(gone(run, record, &folder));
+        }
+        if let Some(repository) = find_lost_repository(&folder) {
+            return Err(lost(run, &folder, &repository, checkout));
         }
     }
     Ok(Choice::in_place(record, resumed))
@@ -243,7 +253,7 @@ impl WorktreeMaker {
         }
         match Box::pin(self.find_reason(&found, record.as_ref())).await? {
             Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
-            None => continue_in(&found, record),
+            None => continue_in(&found, record, self.context.loaded.configured_workspace()),
         }
     }
 
@@ -327,5 +337,26 @@ fn gone(run: &str, record: &WorktreeRecord, folder: &Path) -> CommandError {
     .hinted(format!(
         "`run --restart` begins a new run in a new worktree; branch {} has what was committed",
         record.branch
+    ))
+}
+
+/// Returns where a worktree has its repository, if that is not there, as after the checkout was moved.
+fn find_lost_repository(folder: &Path) -> Option<PathBuf> {
+    let text = read_file(&folder.join(".git"), LONGEST_LINK, SymlinkPolicy::Refuse).ok()?;
+    let path = String::from_utf8(text).ok()?.strip_prefix("gitdir:")?.trim().to_owned();
+    let repository = folder.join(path);
+    (!repository.exists()).then_some(repository)
+}
+
+fn lost(run: &str, folder: &Path, repository: &Path, checkout: &Path) -> CommandError {
+    CommandError::config(format!(
+        "the worktree {} of the unfinished run {run} belongs to the repository at {}, which is not there",
+        folder.display(),
+        repository.display()
+    ))
+    .hinted(format!(
+        "if the checkout was moved, `git -C {} worktree repair {}` connects them again, and `run` goes on",
+        shell_word(checkout),
+        shell_word(folder)
     ))
 }

@@ -92,7 +92,7 @@ pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
         flags.push(config_values::flag("hook", "state.dir", text.into()));
     }
     let mut context = Context::load_accepted(&file, overrides(flags.clone()))?;
-    context = trust::settle(context, &file, overrides(flags))?;
+    context = trust::settle(context, overrides(flags))?;
     trust::accept_silently(&context)?;
     let config = &mut context.loaded.config;
     // The person works in this repository, and prepares it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
+    Disk, Layout, OrphanReport, Owner, StateError, Store, StoredRun, lock_workspace,
 };
 use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 
@@ -18,7 +18,7 @@ use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
-use super::paths::{state_layout, state_owner, states_dir, verify_owner};
+use super::paths::{layout_of_new_run, state_layout, state_owner, states_dir, verify_owner};
 use super::phase_guard::PhaseGuard;
 use super::processes::Processes;
 use super::prompt::PromptSource;
@@ -132,9 +132,8 @@ pub enum OpenOutcome {
 pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let (loaded, registry) = (&request.loaded, request.registry);
     let context = &build_context(loaded, &request.vars);
-    let layout = state_layout(loaded, &request.state_home)?;
+    let layout = request.find_layout()?;
     let workspace = real_path(&loaded.config.run.workspace);
-    request.verify_owner(&layout)?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
     let Request { vars, protect, attached, .. } = &request;
     let attached = *attached;
@@ -142,8 +141,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
-            request.settle_memory(&layout, &workspace, &found, None);
-            return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
+            return request.take_complete(layout, &workspace, Box::new(found), None);
         }
         paths.verify()?;
     }
@@ -166,8 +164,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
         }
         Some(found) => match setup.classify(found, request.part.as_ref()).await {
             ExistingRun::Complete(found) => {
-                request.settle_memory(&layout, &workspace, &found, Some(&store));
-                return Ok(OpenOutcome::Complete { found, layout });
+                return request.take_complete(layout, &workspace, found, Some(&store));
             }
             ExistingRun::Resumes(found) => {
                 let frozen = setup.load_frozen_policy(&found.run).await;
@@ -332,23 +329,32 @@ fn record_owner(
 }
 
 impl Request<'_> {
-    /// Refuses a state directory of another configuration. A restart needs nothing of one that was put in
-    /// the place of its own.
-    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+    /// Returns where the state is, and refuses that of another configuration. A restart needs nothing of one that was put
+    /// in the place of its own.
+    fn find_layout(&self) -> Result<Layout, EngineError> {
         if self.restart && self.loaded.config.state.dir.is_none() {
-            return Ok(());
+            return Ok(layout_of_new_run(&self.loaded, &self.state_home)?);
         }
-        verify_owner(&self.loaded, layout)
+        let layout = state_layout(&self.loaded, &self.state_home)?;
+        verify_owner(&self.loaded, &layout)?;
+        Ok(layout)
     }
 
-    /// Refuses another folder than the one in which a run began, unless a person has accepted it.
-    fn verify_folder(&self, held: &WorkspaceHandle, found: &StoredRun) -> Result<(), EngineError> {
-        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
-        let store = TrustStore::new(&self.states(), self.disk.clone());
-        match ReplacedWorkspace::held(held, &found.run).is_accepted(&store)? {
-            true => Ok(()),
-            false => Err(other.into()),
+    /// Returns that a run is complete, and refuses another folder than the one in which it began: nothing was done there.
+    /// Where there is none at all, the run stays complete.
+    fn take_complete(
+        &self,
+        layout: Layout,
+        workspace: &Path,
+        found: Box<StoredRun>,
+        held: Option<&Store>,
+    ) -> Result<OpenOutcome, EngineError> {
+        if workspace.is_dir() {
+            let folder = WorkspaceHandle::open(workspace)?;
+            ReplacedWorkspace::refuse(&folder, &found, &self.states())?;
         }
+        self.settle_memory(&layout, workspace, &found, held);
+        Ok(OpenOutcome::Complete { found, layout })
     }
 
     /// Returns the folder of all states whose place no configuration names.
@@ -476,7 +482,9 @@ fn take_location(
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
     let hold = |resumed: Option<&ResumedRun>| {
         let held = WorkspaceHandle::open(workspace)?;
-        resumed.map_or(Ok(()), |run| request.verify_folder(&held, &run.found))?;
+        resumed.map_or(Ok(()), |run| {
+            ReplacedWorkspace::refuse(&held, &run.found, &request.states())
+        })?;
         Ok::<_, EngineError>(held)
     };
     let existing = if workspace.is_dir() { Some(hold(resumed)?) } else { None };

@@ -79,17 +79,25 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     let states = states_dir(state_home);
     let workspace = real_path(loaded.configured_workspace());
     let place = |owner: &Owner| {
-        let configuration = owner.distinct_configuration();
-        let name = state_dir_name(&workspace, configuration.as_deref(), loaded.task());
-        let first = states.join(name);
-        let more = (2..=MOST_AT_ONE_PATH).map(|n| add_to_name(&first, &format!("-{n}")));
-        let mut all = std::iter::once(first.clone()).chain(more);
+        let all = places(&states, &workspace, owner);
         let is_free =
-            |dir: &PathBuf| find_moved_away(&Layout::new(dir.clone()), &workspace).is_none();
-        all.find(is_free).unwrap_or(first)
+            |dir: &&PathBuf| find_moved_away(&Layout::new((*dir).clone()), &workspace).is_none();
+        all.iter().find(is_free).or(all.first()).cloned().unwrap_or_default()
     };
     let owners = possible_owners(loaded);
     let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();
+    // Of several folders that had this path, each has a state of its own.
+    let of_folder = owners.iter().find_map(|owner| {
+        let is_its = |dir: &PathBuf| {
+            let known = read(dir).filter(|known| owner.is_same(known));
+            known.is_some_and(|known| known.folder() == owner.folder())
+        };
+        owner.folder()?;
+        places(&states, &workspace, owner).into_iter().find(is_its)
+    });
+    if let Some(own) = of_folder {
+        return own;
+    }
     let is_own = |owner: &&Owner| read(&place(owner)).is_some_and(|known| owner.is_same(&known));
     if let Some(owner) = owners.iter().find(is_own) {
         return place(owner);
@@ -99,6 +107,42 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
     usual.or(owners.first()).map(place).unwrap_or(states)
+}
+
+/// Returns where the state of workspaces that had this path may be, one after the other.
+fn places(states: &Path, workspace: &Path, owner: &Owner) -> Vec<PathBuf> {
+    let configuration = owner.distinct_configuration();
+    let first = states.join(state_dir_name(workspace, configuration.as_deref(), owner.task()));
+    let more = (2..=MOST_AT_ONE_PATH).map(|n| add_to_name(&first, &format!("-{n}")));
+    std::iter::once(first.clone()).chain(more).collect()
+}
+
+/// Whether the runs of a state began in another folder than the one that has the workspace's path now. That may have been
+/// moved, and its runs with it.
+#[must_use]
+pub fn is_of_other_folder(loaded: &LoadedConfig, layout: &Layout) -> bool {
+    let owner = state_owner(loaded, layout);
+    let known = Owner::read(layout).ok().flatten().filter(|known| owner.is_same(known));
+    let (before, now) = (known.and_then(|known| known.folder()), owner.folder());
+    // Devices are numbered anew when the machine starts.
+    before.zip(now).is_some_and(|(before, now)| before.inode != now.inode)
+}
+
+/// Returns where the state of a new run is that does not care for the one before: what belongs to a folder that was moved
+/// stays with that.
+///
+/// # Errors
+/// As of [`state_layout`].
+pub fn layout_of_new_run(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, ConfigErrors> {
+    let layout = state_layout(loaded, state_home)?;
+    if loaded.config.state.dir.is_some() || !is_of_other_folder(loaded, &layout) {
+        return Ok(layout);
+    }
+    let workspace = real_path(loaded.configured_workspace());
+    let owner = state_owner(loaded, &layout);
+    let all = places(&states_dir(state_home), &workspace, &owner);
+    let mut free = all.into_iter().map(Layout::new).filter(|layout| !layout.owner().exists());
+    Ok(free.next().unwrap_or(layout))
 }
 
 /// Returns where the workspace is now whose state this is, if it had this path when a run of it began and was moved since:

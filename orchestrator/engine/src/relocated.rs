@@ -29,6 +29,10 @@ impl Beginning<'_> {
             if state.layout == *self.layout {
                 continue;
             }
+            if let Some(note) = self.note_of_other_folder(&state) {
+                notes.push(note);
+                continue;
+            }
             let key = self.changed_key(&state);
             if let Some(key) = key {
                 // Whoever gives another place on the command line means it.
@@ -86,6 +90,14 @@ impl Beginning<'_> {
             "there is run {run} {what}; put that back to resume it. This is a run of its own (state of \
              the other: {})",
             state.layout.root().display()
+        ))
+    }
+
+    fn note_of_other_folder(&self, state: &StateDir) -> Option<String> {
+        let before = state.owner.folder().filter(|_| state.owner.is_same(self.owner))?;
+        let run = state.run().filter(|_| before.inode != self.folder.inode)?;
+        Some(format!(
+            "run {run} belongs to another folder that had this path, and stays with that; this is a run of its own"
         ))
     }
 

@@ -6,7 +6,7 @@ use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::FileIdentity;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Owner, StateError, TrustStore, identity_of, read_current_run,
+    Disk, Owner, StateError, StoredRun, TrustStore, identity_of, read_current_run,
 };
 use ralph_orchestrator_workspace::{WorkspaceError, WorkspaceHandle};
 
@@ -14,7 +14,7 @@ use super::error::EngineError;
 use super::location;
 use super::paths::{state_layout, states_dir};
 
-/// The folder at the path of an unfinished run's workspace, which is not the one in which the run began: a copy of it, such
+/// The folder at the path of a run's workspace, which is not the one in which the run began: a copy of it, such
 /// as from a backup or a new clone, or what was put there instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplacedWorkspace {
@@ -42,7 +42,7 @@ impl ReplacedWorkspace {
         let Some(found) = read_current_run(&layout, |_| {}).ok().flatten() else { return Ok(None) };
         let Ok(held) = WorkspaceHandle::open(&path) else { return Ok(None) };
         let is_same = location::compare(&found.state.identities, &held).is_ok();
-        if is_same || found.state.completion().is_some() {
+        if is_same {
             return Ok(None);
         }
         let replaced = Self { path, run: found.run, folder };
@@ -50,8 +50,25 @@ impl ReplacedWorkspace {
         Ok((!replaced.is_accepted(&store)?).then_some(replaced))
     }
 
+    /// Refuses another folder than the one in which a run began, unless a person has accepted it.
+    ///
+    /// # Errors
+    /// It is another one; what was accepted is damaged.
+    pub(super) fn refuse(
+        held: &WorkspaceHandle,
+        found: &StoredRun,
+        states: &Path,
+    ) -> Result<(), EngineError> {
+        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
+        let store = TrustStore::new(states, Disk::default());
+        match Self::held(held, &found.run).is_accepted(&store)? {
+            true => Ok(()),
+            false => Err(other.into()),
+        }
+    }
+
     /// Returns the folder that a start has opened, in which this run is to go on.
-    pub(super) fn held(held: &WorkspaceHandle, run: &str) -> Self {
+    fn held(held: &WorkspaceHandle, run: &str) -> Self {
         let (path, folder) = (held.path().to_owned(), location::file_pin(held.id()));
         Self { path, run: run.to_owned(), folder }
     }
@@ -71,7 +88,7 @@ impl ReplacedWorkspace {
     }
 
     /// Whether a person has accepted this folder last.
-    pub(super) fn is_accepted(&self, store: &TrustStore) -> Result<bool, StateError> {
+    fn is_accepted(&self, store: &TrustStore) -> Result<bool, StateError> {
         let accepted = store.accepted(&self.path)?;
         let last = accepted.as_ref().and_then(|accepted| accepted.versions.last());
         Ok(last.is_some_and(|version| version.digest == self.digest()))

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Disk, Key, Layout, StoredRun};
+use ralph_orchestrator_workspace::WorkspaceHandle;
 
 use super::construction::build_context;
 use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
-use super::paths::{state_layout, verify_owner};
+use super::paths::{state_layout, states_dir, verify_owner};
 use super::redact::Redactor;
+use super::replaced_workspace::ReplacedWorkspace;
 use crate::registry::Registry;
 
 /// Returns the run of this configuration's workspace if it is complete and its task is still the same.
@@ -26,6 +29,11 @@ pub async fn find_completed(
     let setup =
         RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached: false };
     let found = setup.find_completed(None).await?;
+    let workspace = real_path(&loaded.config.run.workspace);
+    if workspace.is_dir() {
+        let held = WorkspaceHandle::open(&workspace).ok()?;
+        ReplacedWorkspace::refuse(&held, &found, &states_dir(state_home)).ok()?;
+    }
     Some((found, layout))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -167,6 +168,26 @@ pub struct RepositoryState {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     location: RepoPath,
+    #[serde(flatten)]
+    folders: RepositoryFolders,
+}
+
+/// What tells the folders of a repository from others, wherever they are moved together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RepositoryFolders {
+    /// How they lie to each other and to the workspace. Earlier versions recorded neither this nor the rest.
+    #[serde(default)]
+    arrangement: Option<RepoPath>,
+    /// Their devices and inodes.
+    #[serde(default)]
+    identities: Vec<(u64, u64)>,
+}
+
+impl RepositoryFolders {
+    /// Whether these are the recorded ones, which were moved with the workspace.
+    pub(crate) fn are_moved_from(&self, recorded: &Self) -> bool {
+        recorded.arrangement.is_some() && self == recorded
+    }
 }
 
 impl Identity {
@@ -274,10 +295,14 @@ impl Repository {
     fn prepare_private(&self, format: &str) -> Result<()> {
         let _lock = self.private.lock()?;
         self.verify_location()?;
-        let identity = Identity { location: RepoPath::from_bytes(self.expected_location()) };
+        let location = RepoPath::from_bytes(self.expected_location());
+        let identity = Identity { location, folders: self.folders() };
         match self.private.read_record::<Identity>(IDENTITY)? {
             Some(expected) if !identity.is_at(&expected) => {
-                return Err(self.describe_change(&expected.location, &identity.location));
+                if !identity.folders.are_moved_from(&expected.folders) {
+                    return Err(self.describe_change(&expected.location, &identity.location));
+                }
+                self.private.write_record(IDENTITY, &identity)?;
             }
             Some(_) => {}
             None => self.private.write_record(IDENTITY, &identity)?,
@@ -322,6 +347,36 @@ impl Repository {
     pub(crate) fn expected_location(&self) -> Vec<u8> {
         let paths = [&self.git_dir, &self.common_dir, &self.top_level, &self.objects];
         paths.map(|path| path.as_os_str().as_bytes()).join(&b'\n')
+    }
+
+    /// Returns what is the same after the repository was moved with its workspace.
+    pub(crate) fn folders(&self) -> RepositoryFolders {
+        let all = [&self.git_dir, &self.common_dir, &self.top_level, &self.objects];
+        let identity = |path: &&PathBuf| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.dev(), found.ino()))
+        };
+        let identities = all.iter().map(identity).collect::<Option<Vec<_>>>();
+        // A linked worktree is moved without its repository, and the repository without it.
+        let place = |path: &Path| {
+            let bases = [("common", &self.common_dir), ("top", &self.top_level)];
+            let inside = bases
+                .into_iter()
+                .find_map(|(name, base)| Some(Path::new(name).join(path.strip_prefix(base).ok()?)));
+            inside.unwrap_or_else(|| path.to_owned())
+        };
+        let common = match self.common_dir.strip_prefix(&self.top_level) {
+            Ok(inside) => inside,
+            Err(_) => Path::new("elsewhere"),
+        };
+        let rest = [place(&self.git_dir), place(&self.objects), place(&self.workspace)];
+        let places = rest.iter().map(PathBuf::as_path).chain([common]);
+        let places: Vec<&[u8]> = places.map(|path| path.as_os_str().as_bytes()).collect();
+        let arrangement = RepoPath::from_bytes(places.join(&b'\n'));
+        RepositoryFolders {
+            arrangement: identities.is_some().then_some(arrangement),
+            identities: identities.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn describe_change(&self, expected: &RepoPath, found: &RepoPath) -> GitError {

@@ -15,7 +15,7 @@ use crate::command::GitCommand;
 use crate::error::{GitError, Result};
 use crate::path::RepoPath;
 use crate::private::{read_record, write_record};
-use crate::repository::Repository;
+use crate::repository::{Repository, RepositoryFolders};
 use crate::settings::Setting;
 
 const RECORD: &str = "trusted.json";
@@ -41,8 +41,17 @@ struct TrustedConfiguration {
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptRepository {
     location: RepoPath,
+    #[serde(flatten)]
+    folders: RepositoryFolders,
     /// What the repository itself says and has: the user's own files are no agent's to write.
     own: TrustedConfiguration,
+}
+
+impl KeptRepository {
+    /// Whether it is where it was kept, or was moved with its workspace.
+    fn is_at(&self, kept: &Self) -> bool {
+        self.location == kept.location || self.folders.are_moved_from(&kept.folders)
+    }
 }
 
 impl Repository {
@@ -73,7 +82,7 @@ impl Repository {
         let (paths, now) = (kept_paths(folder, &self.workspace), self.describe_own()?);
         match read_kept(&paths)? {
             None => write_kept(folder, &paths, &now)?,
-            Some(kept) if kept.location != now.location => {
+            Some(kept) if !now.is_at(&kept) => {
                 let [before, now] = [&kept, &now].map(|found| self.to_full_paths(&found.location));
                 return Err(self.describe_change(&before, &now));
             }
@@ -96,7 +105,7 @@ impl Repository {
         let (paths, now) = (kept_paths(folder, &self.workspace), self.describe_own()?);
         let Some(kept) = read_kept(&paths)? else { return Ok(Vec::new()) };
         let mut changes = kept.own.list_changes(&now.own);
-        if kept.location != now.location {
+        if !now.is_at(&kept) {
             changes.push("its place".to_owned());
         }
         write_kept(folder, &paths, &now)?;
@@ -134,6 +143,7 @@ impl Repository {
         let location = RepoPath::from_bytes(paths.collect::<Vec<_>>().join(&b'\n'));
         Ok(KeptRepository {
             location,
+            folders: self.folders(),
             own: TrustedConfiguration { keys: digest_settings(&own), hooks },
         })
     }

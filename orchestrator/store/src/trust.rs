@@ -144,6 +144,13 @@ impl TrustStore {
         Ok(Some(AcceptedFile { versions, order: record.order }))
     }
 
+    /// Whether anything was accepted of a file while it had this path.
+    #[must_use]
+    pub fn has_path(&self, file: &Path) -> bool {
+        let name = file_names(file).into_iter().next();
+        name.is_some_and(|name| self.folder.join(name).exists())
+    }
+
     /// Records that a person has accepted this text of a file.
     ///
     /// # Errors

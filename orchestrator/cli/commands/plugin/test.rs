@@ -145,7 +145,7 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
         let hint = format!("`{name}` names a plugin of ralph.toml; or give the path of a library");
         error.hinted(hint)
     })?;
-    let context = trust::settle(context, file, Overrides::default())?;
+    let context = trust::settle(context, Overrides::default())?;
     trust::accept_silently(&context)?;
     let Some(config) = context.loaded.config.plugins.get(name).cloned() else {
         let message = format!("{} has no [plugins.{name}]", context.file.display());

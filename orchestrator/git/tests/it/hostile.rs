@@ -186,6 +186,24 @@ fn refuses_another_repository_in_the_same_place() {
 }
 
 #[test]
+fn knows_a_repository_again_that_was_moved_with_its_workspace() {
+    let mut fixture = Fixture::committed();
+    fixture.begin(1).checkpoint(&run(), 1, "m").unwrap();
+    let moved = fixture.workspace.with_file_name("moved");
+    fs::rename(&fixture.workspace, &moved).unwrap();
+    fixture.workspace = moved;
+    let repository = fixture.open();
+    repository.begin_iteration(2).unwrap();
+    repository.checkpoint(&run(), 2, "m").unwrap();
+    assert_eq!(repository.list_checkpoints(&run()).unwrap().len(), 2);
+    // The same git directory in another place of the workspace is not what a person has moved.
+    fs::rename(fixture.path(".git"), fixture.path("inside")).unwrap();
+    fs::write(fixture.path(".git"), "gitdir: inside\n").unwrap();
+    let error = fixture.open_with(Arc::new(SystemGit::find().unwrap())).unwrap_err();
+    assert!(matches!(error, GitError::RepositoryChanged { .. }), "{error}");
+}
+
+#[test]
 fn notices_another_repository_while_it_is_in_use() {
     let fixture = Fixture::committed();
     let repository = fixture.begin(1);

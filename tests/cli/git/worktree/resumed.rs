@@ -143,3 +143,28 @@ fn a_worktree_that_is_not_used_after_all_is_named() {
     env.run().expect(0).says("was made for a run that did not begin").says(made.to_str().unwrap());
     assert!(made.exists() && worktrees(&env).len() == 2);
 }
+
+#[test]
+fn a_run_goes_on_in_its_worktree_after_the_checkout_was_moved_and_connected_again() {
+    let env = repository("checkpoint");
+    env.agent.default_call().script("date +%N > x\n").out("hm\n");
+    env.ralph(&["run", "--max-iterations", "1"]).expect(1);
+    let tree = worktrees(&env).remove(0);
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let run = || {
+        let mut command = env.command(&["run", "--max-iterations", "2"]);
+        let output = command.current_dir(&moved).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (moved_to, tree_at) = (moved.to_str().unwrap(), tree.to_str().unwrap());
+    let (status, said) = run();
+    let advice = format!("git -C {moved_to} worktree repair {tree_at}");
+    assert!(status == Some(78) && said.contains(&advice), "{status:?} {said}");
+    let mut repair = env.program("git".as_ref());
+    repair.current_dir("/").args(["-C", moved_to, "worktree", "repair", tree_at]);
+    assert!(repair.output().unwrap().status.success());
+    let (status, said) = run();
+    assert_eq!((status, env.agent.calls()), (Some(1), 2), "{said}");
+    assert_eq!(env.agent.cwd(2), tree);
+}
