@@ -58,7 +58,7 @@ fn cost(env: &TestEnvironment) -> f64 {
 }
 
 #[test]
-pub(crate) fn kill_9_after_any_journal_record_then_run_ends_the_same() {
+fn kill_9_after_any_journal_record_then_run_ends_the_same() {
     killed_after_any_record(scenario);
 }
 

@@ -205,7 +205,7 @@ fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
 }
 
 #[test]
-pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
+fn a_validator_that_passes_only_now_and_then_is_asked_again() {
     let env = hostile();
     let count = env.root().join("count");
     env.config(&format!(
@@ -222,7 +222,7 @@ pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
 }
 
 #[test]
-pub(super) fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
+fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
     let env = hostile();
     let pid = env.agent.program().with_file_name("daemon");
     env.config(&format!(
@@ -237,7 +237,7 @@ pub(super) fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_e
 }
 
 #[test]
-pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_reported() {
+fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_reported() {
     let env = hostile();
     env.config(
         "\n[[validator]]\nkind = \"command\"\nname = \"loud\"\n\
@@ -254,7 +254,7 @@ pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_wh
 }
 
 #[test]
-pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
+fn a_validator_whose_program_was_removed_rejects_and_says_so() {
     let env = hostile();
     env.write("check.sh", "#!/bin/sh\n");
     assert!(
@@ -276,7 +276,7 @@ pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
 }
 
 #[test]
-pub(super) fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
+fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
     let env = hostile();
     env.agent.call(1).script(super::sizes::MUCH);
     let mut running = env.start(&["run"]);
