@@ -6,6 +6,15 @@ ci:
 test:
     scripts/test
 
+# Unit tests, and the tests of the program that need nothing else and are quick.
+test-fast:
+    cargo nextest run --workspace --lib --test cli --profile fast
+
+# Whether everything compiles, and the machine's tests.
+check:
+    CARGO_INCREMENTAL=1 cargo check --workspace
+    CARGO_INCREMENTAL=1 cargo test --quiet -p ralph-orchestrator-core --lib machine::
+
 # The recorded example.
 hello:
     cargo run --release -- run -c ralph.toml
