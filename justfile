@@ -10,9 +10,9 @@ test:
 test-fast:
     cargo nextest run --workspace --lib --test cli --profile fast
 
-# Whether everything compiles, and the machine's tests.
+# Whether the program compiles, and the machine's tests: seconds after a change there.
 check:
-    CARGO_INCREMENTAL=1 cargo check --workspace
+    CARGO_INCREMENTAL=1 cargo check
     CARGO_INCREMENTAL=1 cargo test --quiet -p ralph-orchestrator-core --lib machine::
 
 # The recorded example.

@@ -24,27 +24,16 @@ fn rejected_then_proved(what: &str, evidence: &str, reason: &str) {
     ends(&env, what, &ended, completed(2, &["done", DIR]));
 }
 
+/// What the orchestrator itself meets, as it observes and keeps evidence. The validator has tests of its own for the rest.
 #[test]
 fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
     let here = format!("cd {DIR}\n");
     for (what, evidence, reason) in [
         ("nothing", "", "validation-evidence"),
-        ("an empty file", ": > t.txt", "t.txt"),
-        ("white space", "printf ' \\n\\t\\n' > t.txt", "t.txt"),
-        ("text called png", "echo 42 > shot.png", "shot.png"),
-        ("a page called json", "echo '<html>502</html>' > r.json", "r.json"),
-        ("half a document", "printf '{\"ok\": tr' > r.json", "r.json"),
-        ("binary called txt", "head -c 3000 /dev/zero > t.txt", "t.txt"),
-        ("a link to a file", "ln -s ../PROMPT.md t.txt", "link"),
         (
             "a link in the folder's place",
             "cd ..; rmdir validation-evidence; ln -s / validation-evidence",
             "link",
-        ),
-        (
-            "a file in the folder's place",
-            "cd ..; rmdir validation-evidence; echo 1 > validation-evidence",
-            "validation-evidence",
         ),
         (
             "a FIFO in the folder's place",
@@ -52,17 +41,12 @@ fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
             "validation-evidence",
         ),
         ("a FIFO", "mkfifo x.png t.txt", "FIFO"),
-        ("hard links", "echo 42 > t.txt; ln t.txt u.txt", "link"),
         ("a terabyte of nothing", "truncate -s 1T t.txt", "t.txt"),
-        ("a folder called like a file", "mkdir t.txt", "t.txt"),
-        ("hidden files", "echo 42 > .t.txt", "validation-evidence"),
-        ("another type", "echo 42 > t.exe", "validation-evidence"),
         (
             "folders without end",
             "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do mkdir d; cd d; done; echo 42 > t.txt",
             "folders deep",
         ),
-        ("names out of control", "echo > \"$(printf 'a\\nb\\033[2J.txt')\"", "validation-evidence"),
     ] {
         rejected_then_proved(what, &format!("{here}{evidence}"), reason);
     }
