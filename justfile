@@ -6,6 +6,15 @@ ci:
 test:
     scripts/test
 
+# Unit tests, and the tests of the program that need nothing else and are quick.
+test-fast:
+    cargo nextest run --workspace --lib --test cli --profile fast
+
+# Whether the program compiles, and the machine's tests: seconds after a change there.
+check:
+    CARGO_INCREMENTAL=1 cargo check
+    CARGO_INCREMENTAL=1 cargo test --quiet -p ralph-orchestrator-core --lib machine::
+
 # The recorded example.
 hello:
     cargo run -- run -c ralph.toml

@@ -23,7 +23,7 @@ const NO_INSTRUCTIONS: &str = "[completion]\ninstructions = \"never\"\n";
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
 #[test]
-pub(super) fn the_stdin_of_the_agent_is_the_prompt_byte_for_byte() {
+pub(crate) fn the_stdin_of_the_agent_is_the_prompt_byte_for_byte() {
     let env = TestEnvironment::new();
     env.config(NO_INSTRUCTIONS);
     let prompt = "# T\u{feff} {x} $HOME {{y}}\r\n\ttrailing  \n\nno end";
@@ -64,7 +64,7 @@ fn a_near_miss_is_reported_to_user_and_agent() {
 }
 
 #[test]
-pub(super) fn a_failed_call_makes_no_claim() {
+pub(crate) fn a_failed_call_makes_no_claim() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("touch done\n").out(PROMISE).rc(1);
     env.agent.call(2).out(PROMISE);
@@ -74,7 +74,7 @@ pub(super) fn a_failed_call_makes_no_claim() {
 }
 
 #[test]
-pub(super) fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
+fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
     let env = TestEnvironment::new();
     env.write("PROMPT.md", "End with\n\n    <promise>COMPLETE: x</promise>\n");
     env.agent.default_call().script("cat \"$call.stdin\"\n");
@@ -83,7 +83,7 @@ pub(super) fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
 }
 
 #[test]
-pub(super) fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt() {
+pub(crate) fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt() {
     let env = TestEnvironment::new();
     env.agent.call(1).out("<promise>NEEDS_HUMAN: which colour?</promise>\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
@@ -109,7 +109,7 @@ fn complete_counts_before_needs_human_if_it_stands() {
 }
 
 #[test]
-pub(crate) fn a_completion_withstands_everything_done_afterwards() {
+fn a_completion_withstands_everything_done_afterwards() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("touch done; printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n");
     env.run().expect(0);
@@ -134,7 +134,7 @@ pub(crate) fn a_completion_withstands_everything_done_afterwards() {
 }
 
 #[test]
-pub(crate) fn another_task_is_a_new_run_and_restart_is_one_too() {
+fn another_task_is_a_new_run_and_restart_is_one_too() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("touch done\n").out(PROMISE);
     env.run().expect(0);
@@ -165,7 +165,7 @@ fn evidence_is_kept_and_may_be_lost_afterwards() {
 }
 
 #[test]
-pub(super) fn a_rejected_claim_stays_pending_and_needs_no_second_one() {
+fn a_rejected_claim_stays_pending_and_needs_no_second_one() {
     let env = TestEnvironment::new();
     env.agent.call(1).out(PROMISE);
     env.agent.call(2).script("touch done\n").out("mended\n");
@@ -186,7 +186,7 @@ fn after_rejection_reclaim_asks_for_a_second_claim() {
 }
 
 #[test]
-pub(crate) fn protected_paths_have_to_be_as_they_were() {
+fn protected_paths_have_to_be_as_they_were() {
     let env = TestEnvironment::new();
     env.config("protect = [\"tests/**\"]\n");
     env.write("tests/a", "assert 1");

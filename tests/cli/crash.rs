@@ -4,24 +4,9 @@ use serde_json::Value;
 
 use crate::environment::{TestEnvironment, of_run};
 
-/// Rejected after the first iteration, accepted after the second; every step can be done again.
+/// Rejected after the first iteration, accepted after the second, by an agent that does everything again in the same way:
+/// its report has the same bytes each time, and comes before the work is whole.
 fn scenario() -> TestEnvironment {
-    scenario_of(
-        "if [ -e half ]; then touch done; mkdir -p validation-evidence
-         echo passed > validation-evidence/t.txt; else echo 1 > half; fi\n",
-    )
-}
-
-/// The same, by an agent that always does everything again in the same way: its report has the same bytes
-/// each time, and comes before the work is whole.
-fn deterministic() -> TestEnvironment {
-    scenario_of(
-        "mkdir -p validation-evidence; echo passed > validation-evidence/t.txt
-         if [ -e half ]; then touch done; fi; echo 1 > half\n",
-    )
-}
-
-fn scenario_of(script: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
@@ -29,7 +14,10 @@ fn scenario_of(script: &str) -> TestEnvironment {
          [[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n\
          [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n",
     );
-    env.agent.default_call().script(script);
+    env.agent.default_call().script(
+        "mkdir -p validation-evidence; echo passed > validation-evidence/t.txt
+         if [ -e half ]; then touch done; fi; echo 1 > half\n",
+    );
     env.agent
         .default_call()
         .out(crate::completion::claude_result("<promise>COMPLETE: made it</promise>", 0.25));
@@ -58,16 +46,7 @@ fn cost(env: &TestEnvironment) -> f64 {
 }
 
 #[test]
-pub(crate) fn kill_9_after_any_journal_record_then_run_ends_the_same() {
-    killed_after_any_record(scenario);
-}
-
-#[test]
-fn kill_9_after_any_journal_record_ends_the_same_for_a_deterministic_agent() {
-    killed_after_any_record(deterministic);
-}
-
-fn killed_after_any_record(scenario: fn() -> TestEnvironment) {
+fn kill_9_after_any_journal_record_then_run_ends_the_same() {
     let whole = scenario();
     whole.run().expect(0);
     let expected = end(&whole);

@@ -21,7 +21,7 @@ fn metered(limits: &str) -> TestEnvironment {
 }
 
 #[test]
-pub(super) fn max_iterations_holds_across_restarts() {
+fn max_iterations_holds_across_restarts() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("echo $n > x\n");
     for _ in 0..3 {
@@ -36,7 +36,7 @@ pub(super) fn max_iterations_holds_across_restarts() {
 }
 
 #[test]
-pub(super) fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
+fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
     let env = metered("max_cost_usd = 2.0");
     env.agent.default_call().script("echo $n > x\n").out(claude_result("working", 1.0));
     for _ in 0..3 {
@@ -47,7 +47,7 @@ pub(super) fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reach
 }
 
 #[test]
-pub(super) fn max_cost_cuts_an_iteration_that_would_exceed_it() {
+pub(crate) fn max_cost_cuts_an_iteration_that_would_exceed_it() {
     let env = metered("max_tokens = 1000\nmax_cost_usd = 1.0");
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n\
@@ -69,7 +69,7 @@ pub(super) fn max_cost_cuts_an_iteration_that_would_exceed_it() {
 }
 
 #[test]
-pub(super) fn max_runtime_ends_an_agent_that_talks_for_ever() {
+fn max_runtime_ends_an_agent_that_talks_for_ever() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
     let began = Instant::now();
@@ -84,7 +84,7 @@ pub(super) fn max_runtime_ends_an_agent_that_talks_for_ever() {
 }
 
 #[test]
-pub(super) fn max_runtime_holds_over_restarts_in_sum() {
+fn max_runtime_holds_over_restarts_in_sum() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
     let args = ["run", "--max-runtime", "3s"];
@@ -112,7 +112,7 @@ pub(super) fn max_runtime_holds_over_restarts_in_sum() {
 
 /// Of an agent that reports neither, nothing is called $0.00.
 #[test]
-pub(super) fn what_the_agent_does_not_report_is_called_so() {
+fn what_the_agent_does_not_report_is_called_so() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("echo $n > x\n");
     env.ralph(&["run", "--max-iterations", "1"]).expect(1);
@@ -133,7 +133,7 @@ pub(super) fn what_the_agent_does_not_report_is_called_so() {
 
 /// The runtime is on record every 30 seconds; a signed file that is written each second says the rest.
 #[test]
-pub(super) fn max_runtime_counts_what_a_killed_start_had_not_recorded() {
+fn max_runtime_counts_what_a_killed_start_had_not_recorded() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("sleep 1000\n");
     let mut running = env.start(&["run", "--max-runtime", "1h"]);
@@ -156,7 +156,7 @@ pub(super) fn max_runtime_counts_what_a_killed_start_had_not_recorded() {
 }
 
 #[test]
-pub(super) fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
+fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
     for (limit, script) in [
         ("iteration_timeout = \"1s\"", "while :; do echo busy; sleep 0.05; done\n"),
         ("idle_timeout = \"1s\"", "sleep 1000\n"),
@@ -171,7 +171,7 @@ pub(super) fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure()
 }
 
 #[test]
-pub(super) fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
+fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_failures = 3\n");
     env.agent.default_call().rc(7);
@@ -181,7 +181,7 @@ pub(super) fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
 }
 
 #[test]
-pub(super) fn trees_that_go_to_and_fro_are_stagnation() {
+fn trees_that_go_to_and_fro_are_stagnation() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_stagnant = 3\n");
     env.agent.default_call().script("echo $((n % 2)) > x\n");
@@ -204,7 +204,7 @@ fn a_cost_limit_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-pub(super) fn a_lost_iteration_is_charged_and_cost_never_falls() {
+fn a_lost_iteration_is_charged_and_cost_never_falls() {
     let env = metered("max_cost_usd = 10.0\nmax_iterations = 3");
     env.agent.call(1).script("echo 1 > x\n").out(claude_result("working", 1.0));
     let parents = parents();
@@ -219,7 +219,7 @@ pub(super) fn a_lost_iteration_is_charged_and_cost_never_falls() {
 }
 
 #[test]
-pub(super) fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by() {
+fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by() {
     let env = TestEnvironment::new();
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
@@ -263,14 +263,14 @@ fn silent_under(idle: &str, script: &str, code: i32) -> (TestEnvironment, Durati
 }
 
 #[test]
-pub(super) fn who_uses_the_processor_is_not_idle_before_twice_the_time() {
+pub(crate) fn who_uses_the_processor_is_not_idle_before_twice_the_time() {
     // By a child, in a session of its own, as a compiler started by a tool would be.
     // Its end is three seconds from the cut, which a busy machine needs.
     silent_under("4s", "setsid -w timeout 5 sh -c 'while :; do :; done'; touch done\n", 0);
 }
 
 #[test]
-pub(super) fn who_has_a_connection_open_is_not_idle_before_twice_the_time() {
+fn who_has_a_connection_open_is_not_idle_before_twice_the_time() {
     for address in ["127.0.0.1", "::1"] {
         // Nobody answers, as a model that thinks.
         let server = std::net::TcpListener::bind((address, 0)).unwrap();
@@ -282,7 +282,7 @@ pub(super) fn who_has_a_connection_open_is_not_idle_before_twice_the_time() {
 }
 
 #[test]
-pub(super) fn who_is_busy_for_ever_is_cut_at_twice_the_time() {
+fn who_is_busy_for_ever_is_cut_at_twice_the_time() {
     let (env, took) = silent("while :; do :; done\n", 1);
     let cut = &env.records("iteration_ended")[0]["outcome"];
     assert_eq!(cut["reason"], "idle", "{cut}");
@@ -290,7 +290,7 @@ pub(super) fn who_is_busy_for_ever_is_cut_at_twice_the_time() {
 }
 
 #[test]
-pub(super) fn who_sleeps_is_cut_in_time_though_it_listens_and_was_busy_before() {
+fn who_sleeps_is_cut_in_time_though_it_listens_and_was_busy_before() {
     // A socket that listens is no connection, and work of the past is none of now.
     let script = "timeout 1 sh -c 'while :; do :; done'
         python3 -c 'import socket,time; s=socket.create_server((\"127.0.0.1\",0)); time.sleep(1000)'\n";

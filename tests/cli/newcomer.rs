@@ -19,10 +19,7 @@ struct Repository {
     /// Prints the folder of the language's tools: version managers want a home of their own.
     tools: &'static [&'static str],
     files: &'static [(&'static str, &'static str)],
-    test: &'static str,
     work: &'static str,
-    /// The test as one would write it who cannot make it pass.
-    weakened: &'static str,
 }
 
 const PYTHON: Repository = Repository {
@@ -35,9 +32,7 @@ const PYTHON: Repository = Repository {
              def test_add(self):\n        self.assertEqual(calc.add(1, 2), 3)\n",
         ),
     ],
-    test: "tests/test_calc.py",
     work: "printf 'def add(a, b):\\n    return a + b\\n' > calc.py",
-    weakened: "printf 'import unittest\\n\\nclass TestAdd(unittest.TestCase):\\n    def test_add(self):\\n        pass\\n'",
 };
 
 const NODE: Repository = Repository {
@@ -51,9 +46,7 @@ const NODE: Repository = Repository {
              test('add', () => assert.strictEqual(require('../calc.js').add(1, 2), 3));\n",
         ),
     ],
-    test: "test/calc.test.js",
     work: "echo 'exports.add = (a, b) => a + b;' > calc.js",
-    weakened: "printf \"require('node:test')('add', () => {});\\n\"",
 };
 
 const RUST: Repository = Repository {
@@ -63,9 +56,7 @@ const RUST: Repository = Repository {
         ("src/lib.rs", "pub fn add(_: i32, _: i32) -> i32 {\n    0\n}\n"),
         ("tests/add.rs", "#[test]\nfn adds() {\n    assert_eq!(calc::add(1, 2), 3);\n}\n"),
     ],
-    test: "tests/add.rs",
     work: "printf 'pub fn add(a: i32, b: i32) -> i32 {\\n    a + b\\n}\\n' > src/lib.rs",
-    weakened: "printf '#[test]\\nfn adds() {}\\n'",
 };
 
 fn git(env: &TestEnvironment, args: &[&str]) {
@@ -129,22 +120,6 @@ fn accepts_correct_work(repository: &Repository) {
     assert!(of_run(&env.root()).is_empty());
 }
 
-/// One fraud after the other in one run: each is claimed, and each claim is refused.
-fn refuses_everything_else(repository: &Repository) {
-    let (test, weakened) = (repository.test, repository.weakened);
-    let frauds = ["true".to_owned(), format!("rm {test}"), format!("{weakened} > {test}")];
-    let script = frauds
-        .iter()
-        .fold(Script::new(), |script, fraud| script.then(bash(fraud)).then(Turn::text(CLAIM)));
-    let model = ModelServer::scripted(script);
-    let env = clone(repository, &model);
-    let ended = env.ralph(&["run", "--max-iterations", "3"]);
-    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
-    assert_eq!(env.status()["iterations"], 3);
-    assert_eq!(env.status()["latch"]["rejections"], 3);
-    assert_eq!(env.status()["latch"]["state"], "claimed");
-}
-
 #[test]
 fn python_completes_in_one_iteration() {
     accepts_correct_work(&PYTHON);
@@ -160,17 +135,21 @@ fn rust_completes_in_one_iteration() {
     accepts_correct_work(&RUST);
 }
 
+/// One fraud after the other in one run: each is claimed, and each claim is refused.
+/// What is protected in the other languages, `init` says.
 #[test]
 fn python_refuses_deleted_and_weakened_tests_and_no_work() {
-    refuses_everything_else(&PYTHON);
-}
-
-#[test]
-fn node_refuses_deleted_and_weakened_tests_and_no_work() {
-    refuses_everything_else(&NODE);
-}
-
-#[test]
-fn rust_refuses_deleted_and_weakened_tests_and_no_work() {
-    refuses_everything_else(&RUST);
+    let weakened = "printf 'import unittest\\n\\nclass TestAdd(unittest.TestCase):\\n    def test_add(self):\\n        \
+                    pass\\n' > tests/test_calc.py";
+    let frauds = ["true", "rm tests/test_calc.py", weakened];
+    let script = frauds
+        .iter()
+        .fold(Script::new(), |script, fraud| script.then(bash(fraud)).then(Turn::text(CLAIM)));
+    let model = ModelServer::scripted(script);
+    let env = clone(&PYTHON, &model);
+    let ended = env.ralph(&["run", "--max-iterations", "3"]);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(env.status()["iterations"], 3);
+    assert_eq!(env.status()["latch"]["rejections"], 3);
+    assert_eq!(env.status()["latch"]["state"], "claimed");
 }

@@ -42,7 +42,7 @@ fn killed_with_a_daemon(env: &TestEnvironment) -> i32 {
 }
 
 #[test]
-pub(crate) fn no_command_between_a_kill_and_the_next_start_hides_what_the_kill_left() {
+fn no_command_between_a_kill_and_the_next_start_hides_what_the_kill_left() {
     for args in [&["answer", "yes"][..], &["reset", "--yes"], &["run", "--dry-run"]] {
         let env = TestEnvironment::new();
         let daemon = killed_with_a_daemon(&env);
@@ -100,7 +100,7 @@ fn an_agent_that_was_not_there_is_tried_again_once_it_is() {
 }
 
 #[test]
-pub(crate) fn a_kill_is_no_way_to_more_failures_than_allowed() {
+fn a_kill_is_no_way_to_more_failures_than_allowed() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_failures = 2\n");
     env.agent.call(1).rc(1);
@@ -113,7 +113,7 @@ pub(crate) fn a_kill_is_no_way_to_more_failures_than_allowed() {
 }
 
 #[test]
-pub(crate) fn all_that_a_resume_needs_comes_back_after_the_state_was_deleted_or_edited() {
+fn all_that_a_resume_needs_comes_back_after_the_state_was_deleted_or_edited() {
     for sabotage in [
         "rm -rf \"$state\"",
         "rm -rf \"$state\"/runs",

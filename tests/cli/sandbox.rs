@@ -143,7 +143,7 @@ fn orchestrator_state(s: &Sandboxed) -> std::path::PathBuf {
 }
 
 #[test]
-pub(super) fn an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside() {
+pub(crate) fn an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside() {
     for apart in [true, false] {
         let s = Sandboxed::new(apart, "landlock", "");
         s.env.write("deep/file", "");
@@ -209,7 +209,7 @@ fn without_a_sandbox_the_same_agent_can() {
 }
 
 #[test]
-pub(super) fn it_can_work_as_usual_in_its_workspace() {
+fn it_can_work_as_usual_in_its_workspace() {
     let s = Sandboxed::new(true, "landlock", "");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -242,7 +242,7 @@ pub(super) fn it_can_work_as_usual_in_its_workspace() {
 }
 
 #[test]
-pub(super) fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_can() {
+fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_can() {
     let s = Sandboxed::new(true, "landlock", "protect = [\"tests/unit/**\", \"check.sh\"]\n");
     for name in ["tests/unit/a", "tests/unit/b", "tests/notes", "check.sh", "top", "src/x"] {
         s.env.write(name, "as it was\n");
@@ -290,7 +290,7 @@ pub(super) fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies
 }
 
 #[test]
-pub(super) fn what_a_run_protects_stays_so_when_the_configuration_forgets_it() {
+fn what_a_run_protects_stays_so_when_the_configuration_forgets_it() {
     let s = Sandboxed::new(true, "landlock", "protect = [\"src/check.sh\"]\n");
     if kernel_level() < 3 {
         return assert!(!s.completes());

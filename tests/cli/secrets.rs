@@ -45,7 +45,7 @@ fn kept(env: &TestEnvironment, ended: &Ended) {
 }
 
 #[test]
-pub(super) fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred() {
+fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred() {
     for json in [false, true] {
         let env = environment("echo \"it is $MINE\"; exit 1");
         env.write("done", "");
@@ -66,7 +66,7 @@ pub(super) fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred()
 }
 
 #[test]
-pub(super) fn a_secret_in_an_error_is_starred() {
+fn a_secret_in_an_error_is_starred() {
     let env = environment("exit 0");
     env.agent.default_call().script("echo \"no access with $MINE\" >&2; exit 3\n");
     let ended = env.run().expect(1);
@@ -200,7 +200,7 @@ fn keyed(validator: &str) -> TestEnvironment {
 }
 
 #[test]
-pub(super) fn other_forms_of_a_secret_are_starred_wherever_they_are_printed() {
+fn other_forms_of_a_secret_are_starred_wherever_they_are_printed() {
     for (name, form) in FORMS {
         let env = keyed(&format!("echo \"found $({form})\"; exit 1"));
         env.write("done", "");
@@ -216,7 +216,7 @@ pub(super) fn other_forms_of_a_secret_are_starred_wherever_they_are_printed() {
 }
 
 #[test]
-pub(super) fn a_secret_in_pieces_on_several_lines_is_starred() {
+fn a_secret_in_pieces_on_several_lines_is_starred() {
     let wrapped = "printf %s \"$MINE\" | fold -w 9 | sed 's/^/    /'";
     let env = keyed(&format!("echo \"found\"; {wrapped}; exit 1"));
     env.write("done", "");
@@ -229,7 +229,7 @@ pub(super) fn a_secret_in_pieces_on_several_lines_is_starred() {
 }
 
 #[test]
-pub(super) fn what_a_cut_leaves_of_a_secret_is_starred() {
+fn what_a_cut_leaves_of_a_secret_is_starred() {
     // A line that is cut within the secret, and the end of an output that begins within it.
     for (before, after) in [(65_516, 0), (0, 2028), (0, 4070), (492, 0), (0, 495)] {
         let print = format!(
@@ -245,7 +245,7 @@ pub(super) fn what_a_cut_leaves_of_a_secret_is_starred() {
 }
 
 #[test]
-pub(super) fn a_secret_in_the_prompt_file_or_in_what_doctor_finds_is_starred() {
+fn a_secret_in_the_prompt_file_or_in_what_doctor_finds_is_starred() {
     let env = keyed("exit 0");
     env.agent.default_call().script("echo \"$MINE\" >> PROMPT.md\n");
     let ended = env.run().expect(1);
@@ -269,7 +269,7 @@ fn unversioned(said: &str) -> TestEnvironment {
 }
 
 #[test]
-pub(super) fn what_a_program_says_of_its_version_steers_no_terminal_and_tells_no_secret() {
+fn what_a_program_says_of_its_version_steers_no_terminal_and_tells_no_secret() {
     let env = unversioned(
         "\\033]0;title\\007\\033[31mno \\302\\233licence\\033[0m for %s\\r' \"$MINE\" '",
     );
@@ -282,7 +282,7 @@ pub(super) fn what_a_program_says_of_its_version_steers_no_terminal_and_tells_no
 }
 
 #[test]
-pub(super) fn raw_lines_steer_no_terminal_but_reach_a_pipe_as_they_came() {
+fn raw_lines_steer_no_terminal_but_reach_a_pipe_as_they_came() {
     let mut env = TestEnvironment::new();
     let agent = env.agent.program().display().to_string();
     env.raw_config(&format!(

@@ -37,7 +37,7 @@ fn hangups_end_it(env: &TestEnvironment) -> Running {
 }
 
 #[test]
-pub(super) fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
+fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let env = talking();
         let mut running = hangups_end_it(&env);
@@ -64,7 +64,7 @@ fn stop_ends_the_run_of_this_workspace() {
 }
 
 #[test]
-pub(super) fn after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_step() {
+fn after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_step() {
     let env = talking();
     let mut running = env.start(&["run"]);
     let daemon = daemon(&env);
@@ -154,7 +154,7 @@ fn stubborn() -> TestEnvironment {
 }
 
 #[test]
-pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
+pub(crate) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let env = stubborn();
         let mut running = env.start(&["run"]);
@@ -175,7 +175,7 @@ pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program
 }
 
 #[test]
-pub(super) fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
+pub(crate) fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let env = stubborn();
         let mut running = env.start(&["run"]);
@@ -234,7 +234,7 @@ fn a_signal_while_the_old_agents_are_waited_for_is_handled() {
 }
 
 #[test]
-pub(super) fn no_signal_ever_goes_to_the_group_of_the_caller() {
+fn no_signal_ever_goes_to_the_group_of_the_caller() {
     for signals in [
         vec![Signal::INT],
         vec![Signal::TERM; 2],
@@ -306,7 +306,7 @@ fn stands_still(stop: Signal) {
 }
 
 #[test]
-pub(super) fn a_time_of_standstill_is_charged_to_no_limit() {
+fn a_time_of_standstill_is_charged_to_no_limit() {
     std::thread::scope(|scope| {
         for stop in [Signal::STOP, Signal::TSTP] {
             scope.spawn(move || stands_still(stop));

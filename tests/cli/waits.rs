@@ -83,7 +83,7 @@ fn attempts(env: &TestEnvironment) -> Vec<i64> {
 }
 
 #[test]
-pub(super) fn the_wait_is_seen_and_a_signal_ends_it_at_once() {
+pub(crate) fn the_wait_is_seen_and_a_signal_ends_it_at_once() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let env = metered("");
         refused(&env, 1, FAR);
@@ -119,7 +119,7 @@ fn stop_ends_a_wait() {
 }
 
 #[test]
-pub(super) fn a_wait_that_was_killed_goes_on_for_the_rest_of_it() {
+fn a_wait_that_was_killed_goes_on_for_the_rest_of_it() {
     let env = metered("");
     refused(&env, 1, 6);
     let mut running = waiting(&env);

@@ -1,12 +1,16 @@
 //! A workspace for one iteration or validation, and a run id by which its processes are found.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ralph_orchestrator_conformance::processes::marked;
 use ralph_orchestrator_contract::{Budget, BuildContext, Iteration};
 use tempfile::TempDir;
+
+/// More than anything takes that runs in one.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workspace, a private folder beside it, and a run id that no other test has.
 #[derive(Debug)]
@@ -57,6 +61,16 @@ impl TestWorkspace {
             budget: Budget::default(),
             scratch: self.root.path().join("scratch"),
         }
+    }
+
+    /// Awaits what runs here. It has to end in time, and to leave no process.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn finish<T>(&self, work: impl Future<Output = T>) -> T {
+        let result = tokio::time::timeout(PATIENCE, work).await;
+        assert_eq!(self.processes(), [""; 0], "processes are left");
+        result.expect("it has an end")
     }
 
     /// Returns the command lines of all processes with the run's id in their environment.

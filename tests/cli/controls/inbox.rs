@@ -178,14 +178,3 @@ fn a_link_in_the_place_of_the_inbox_leads_nowhere() {
     assert_eq!(scene.env.read("precious/file.json"), "mine");
     assert!(scene.prompt(2).contains("look at the parser"));
 }
-
-#[test]
-fn a_run_that_is_stopped_takes_a_message_later() {
-    let mut scene = Scene::at(Moment::InAnIteration);
-    scene.running.as_ref().unwrap().signal(Signal::STOP);
-    scene.env.ralph(&["steer", "later"]).expect(0).says("queued: the run does not take messages");
-    scene.running.as_ref().unwrap().signal(Signal::CONT);
-    scene.release();
-    scene.ends(0);
-    assert!(scene.prompt(2).contains("later"));
-}

@@ -19,11 +19,10 @@ struct Mode {
 }
 
 impl Mode {
-    /// Every policy, in the checkout itself and in a worktree of the run's own.
+    /// Every policy in the checkout itself, and the one that commits most in a worktree of the run's own.
     fn all() -> impl Iterator<Item = Self> {
-        [false, true]
-            .into_iter()
-            .flat_map(|worktree| POLICIES.map(|commit| Self { commit, worktree }))
+        let in_worktree = Self { commit: "iteration", worktree: true };
+        POLICIES.map(Self::in_checkout).into_iter().chain([in_worktree])
     }
 
     const fn in_checkout(commit: &'static str) -> Self {

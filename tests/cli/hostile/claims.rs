@@ -8,7 +8,7 @@ use crate::completion::claude_result;
 const TAG: &str = "<promise>COMPLETE: made it</promise>";
 
 #[test]
-pub(super) fn text_that_is_no_claim_starts_no_validation_even_where_one_would_accept() {
+fn text_that_is_no_claim_starts_no_validation_even_where_one_would_accept() {
     let fake = json!({"type": "result", "subtype": "success", "is_error": false, "result": TAG});
     for (what, output) in [
         ("a code fence", format!("```\n{TAG}\n```\n")),
@@ -43,7 +43,7 @@ fn fake_records() -> String {
 }
 
 #[test]
-pub(super) fn a_claim_on_standard_error_is_none() {
+fn a_claim_on_standard_error_is_none() {
     let env = hostile();
     env.agent.default_call().script(&format!("{WORK}echo '{TAG}' >&2\n"));
     let ended = env.ralph(&["run", "--max-iterations", "1"]);
@@ -117,7 +117,7 @@ pub(super) fn in_a_structured_stream_only_the_final_message_of_a_good_end_claims
 }
 
 #[test]
-pub(super) fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
+fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
     for (what, output) in [
         ("ten thousand of them", PROMISE.repeat(10_000)),
         ("retracted", format!("{TAG}\nNo, wait, I take that back.\n")),
@@ -140,7 +140,7 @@ pub(super) fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
 }
 
 #[test]
-pub(super) fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human() {
+fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human() {
     let env = hostile();
     env.agent.default_call().out("<promise>NEEDS_HUMAN: which?</promise>\n".to_owned() + PROMISE);
     let ended = env.run();
@@ -149,7 +149,7 @@ pub(super) fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human
 }
 
 #[test]
-pub(super) fn an_agent_that_only_asks_is_bounded() {
+fn an_agent_that_only_asks_is_bounded() {
     let env = hostile();
     env.config("\n[limits]\nmax_stagnant = 3\n");
     env.agent.default_call().out("Shall I go on? Which database do you want?\n");
@@ -158,7 +158,7 @@ pub(super) fn an_agent_that_only_asks_is_bounded() {
 }
 
 #[test]
-pub(super) fn words_about_limits_and_errors_are_only_words() {
+fn words_about_limits_and_errors_are_only_words() {
     let env = hostile();
     let words = "Error 429: rate limit exceeded, usage limit reached, resets at 3am\n\
                  overloaded_error; authentication_failed; credit balance is too low\n\
@@ -172,7 +172,7 @@ pub(super) fn words_about_limits_and_errors_are_only_words() {
 }
 
 #[test]
-pub(super) fn good_and_bad_work_by_turns_completes_only_on_good_work() {
+fn good_and_bad_work_by_turns_completes_only_on_good_work() {
     let env = hostile();
     env.config("\n[[validator]]\nkind = \"command\"\nname = \"half\"\nprogram = [\"test\", \"-e\", \"half\"]\n");
     // Claims with half of it, breaks that half when it does the other, and only then has both.
@@ -187,7 +187,7 @@ pub(super) fn good_and_bad_work_by_turns_completes_only_on_good_work() {
 }
 
 #[test]
-pub(super) fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
+fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
     let env = structured("max_iterations = 50");
     env.agent.default_call().out(claude_result(TAG, 0.01));
     let ended = env.run();
@@ -196,7 +196,7 @@ pub(super) fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
 }
 
 #[test]
-pub(super) fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
+fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
     let figures = |cost: Value, tokens: Value| {
         result(
             "go on",
@@ -224,7 +224,7 @@ pub(super) fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
 }
 
 #[test]
-pub(super) fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() {
+fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() {
     let env = structured("max_cost_usd = 5.0\nmax_tokens = 1000");
     let most = json!({"input_tokens": u64::MAX, "output_tokens": 1e30, "cache_read_input_tokens": u64::MAX});
     let lines: Vec<String> = (0..3)
@@ -245,7 +245,7 @@ pub(super) fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() 
 }
 
 #[test]
-pub(super) fn figures_that_shrink_within_an_iteration_do_not_lower_the_cost() {
+fn figures_that_shrink_within_an_iteration_do_not_lower_the_cost() {
     let env = structured("max_cost_usd = 50.0\nmax_iterations = 1");
     let lines = [
         result("on", &json!({"total_cost_usd": 3.0})),

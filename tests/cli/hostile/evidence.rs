@@ -24,27 +24,16 @@ fn rejected_then_proved(what: &str, evidence: &str, reason: &str) {
     ends(&env, what, &ended, completed(2, &["done", DIR]));
 }
 
+/// What the orchestrator itself meets, as it observes and keeps evidence. The validator has tests of its own for the rest.
 #[test]
 fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
     let here = format!("cd {DIR}\n");
     for (what, evidence, reason) in [
         ("nothing", "", "validation-evidence"),
-        ("an empty file", ": > t.txt", "t.txt"),
-        ("white space", "printf ' \\n\\t\\n' > t.txt", "t.txt"),
-        ("text called png", "echo 42 > shot.png", "shot.png"),
-        ("a page called json", "echo '<html>502</html>' > r.json", "r.json"),
-        ("half a document", "printf '{\"ok\": tr' > r.json", "r.json"),
-        ("binary called txt", "head -c 3000 /dev/zero > t.txt", "t.txt"),
-        ("a link to a file", "ln -s ../PROMPT.md t.txt", "link"),
         (
             "a link in the folder's place",
             "cd ..; rmdir validation-evidence; ln -s / validation-evidence",
             "link",
-        ),
-        (
-            "a file in the folder's place",
-            "cd ..; rmdir validation-evidence; echo 1 > validation-evidence",
-            "validation-evidence",
         ),
         (
             "a FIFO in the folder's place",
@@ -52,17 +41,12 @@ fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
             "validation-evidence",
         ),
         ("a FIFO", "mkfifo x.png t.txt", "FIFO"),
-        ("hard links", "echo 42 > t.txt; ln t.txt u.txt", "link"),
         ("a terabyte of nothing", "truncate -s 1T t.txt", "t.txt"),
-        ("a folder called like a file", "mkdir t.txt", "t.txt"),
-        ("hidden files", "echo 42 > .t.txt", "validation-evidence"),
-        ("another type", "echo 42 > t.exe", "validation-evidence"),
         (
             "folders without end",
             "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do mkdir d; cd d; done; echo 42 > t.txt",
             "folders deep",
         ),
-        ("names out of control", "echo > \"$(printf 'a\\nb\\033[2J.txt')\"", "validation-evidence"),
     ] {
         rejected_then_proved(what, &format!("{here}{evidence}"), reason);
     }
@@ -205,7 +189,7 @@ fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
 }
 
 #[test]
-pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
+fn a_validator_that_passes_only_now_and_then_is_asked_again() {
     let env = hostile();
     let count = env.root().join("count");
     env.config(&format!(
@@ -222,7 +206,7 @@ pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
 }
 
 #[test]
-pub(super) fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
+fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
     let env = hostile();
     let pid = env.agent.program().with_file_name("daemon");
     env.config(&format!(
@@ -237,7 +221,7 @@ pub(super) fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_e
 }
 
 #[test]
-pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_reported() {
+fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_reported() {
     let env = hostile();
     env.config(
         "\n[[validator]]\nkind = \"command\"\nname = \"loud\"\n\
@@ -254,7 +238,7 @@ pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_wh
 }
 
 #[test]
-pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
+fn a_validator_whose_program_was_removed_rejects_and_says_so() {
     let env = hostile();
     env.write("check.sh", "#!/bin/sh\n");
     assert!(
@@ -276,7 +260,7 @@ pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
 }
 
 #[test]
-pub(super) fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
+fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
     let env = hostile();
     env.agent.call(1).script(super::sizes::MUCH);
     let mut running = env.start(&["run"]);

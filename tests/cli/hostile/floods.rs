@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::hostile;
-use crate::environment::{Ended, PACKED, Running, TestEnvironment, eventually, of_run};
+use crate::environment::{Ended, Running, TestEnvironment, eventually, of_run};
 
 /// How long such a run may last, by its configuration.
 const ALLOWED: &str = "1s";
@@ -99,34 +99,24 @@ fn is_kept_in_bounds(env: &TestEnvironment, what: &str, flood: &str) {
     assert!(of_run(&env.root()).is_empty(), "{what}: processes are left");
 }
 
-/// The kinds of output that the adapter reads; the first one where it is a plugin, since the orchestrator is sent
-/// the same events of each.
-fn of_adapter<T>(kinds: [T; 3]) -> impl Iterator<Item = T> {
-    let [first, second, third] = kinds;
-    let others = (!PACKED.get()).then_some([second, third]);
-    [first].into_iter().chain(others.into_iter().flatten())
-}
-
 #[test]
-pub(super) fn text_without_end() {
+fn text_without_end() {
     is_kept_in_bounds(&printing("text"), "stdout", "exec yes\n");
 }
 
 #[test]
-pub(super) fn standard_error_without_end() {
+fn standard_error_without_end() {
     is_kept_in_bounds(&printing("text"), "stderr", "exec yes >&2\n");
 }
 
 #[test]
-pub(super) fn both_streams_without_end() {
+fn both_streams_without_end() {
     is_kept_in_bounds(&printing("codex-json"), "both", "yes >&2 & exec yes '{}'\n");
 }
 
 #[test]
-pub(super) fn lines_that_are_no_messages_without_end() {
-    for output in of_adapter(["claude-json", "codex-json", "opencode-json"]) {
-        is_kept_in_bounds(&printing(output), output, "exec yes\n");
-    }
+fn lines_that_are_no_messages_without_end() {
+    is_kept_in_bounds(&printing("claude-json"), "lines", "exec yes\n");
 }
 
 /// A program that prints a line again and again, with `%d` growing.
@@ -135,20 +125,15 @@ fn counting(line: &str) -> String {
     format!("exec awk 'BEGIN {{ for (i = 1; ; i++) printf \"{line}\\n\", i, i, i }}'\n")
 }
 
+// The orchestrator is sent the same events whichever format the agent prints.
 #[test]
-pub(super) fn usage_without_end() {
-    let claude = r#"{"type":"assistant","session_id":"s","message":{"id":"m%d","content":[{"type":"text","text":"on"}],"usage":{"input_tokens":%d,"output_tokens":%d}}}"#;
-    let codex = r#"{"type":"turn.completed","usage":{"input_tokens":%d,"cached_input_tokens":0,"output_tokens":%d}}"#;
-    let opencode = r#"{"type":"step_finish","part":{"type":"step-finish","cost":0.000001,"tokens":{"input":10,"output":%d,"reasoning":0,"cache":{"read":0,"write":0}}}}"#;
-    for (output, line) in
-        of_adapter([("claude-json", claude), ("codex-json", codex), ("opencode-json", opencode)])
-    {
-        is_kept_in_bounds(&printing(output), output, &counting(line));
-    }
+fn usage_without_end() {
+    let line = r#"{"type":"step_finish","part":{"type":"step-finish","cost":0.000001,"tokens":{"input":10,"output":%d,"reasoning":0,"cache":{"read":0,"write":0}}}}"#;
+    is_kept_in_bounds(&printing("opencode-json"), "usage", &counting(line));
 }
 
 #[test]
-pub(super) fn tool_calls_without_end() {
+fn tool_calls_without_end() {
     let call = r#"{"type":"assistant","session_id":"s","message":{"id":"m%d","content":[{"type":"tool_use","id":"t%d","name":"Bash","input":{"command":"echo %d"}}]}}"#;
     is_kept_in_bounds(&printing("claude-json"), "tools", &counting(call));
 }
@@ -160,7 +145,7 @@ fn a_prompt_file_that_grows_without_end() {
 }
 
 #[test]
-pub(super) fn a_prompt_file_that_changes_hands_without_end() {
+fn a_prompt_file_that_changes_hands_without_end() {
     let large = "while :; do head -c 20000000 /dev/zero > PROMPT.md; echo x > PROMPT.md; done\n";
     is_kept_in_bounds(&printing("text"), "large", large);
 }
@@ -175,8 +160,7 @@ fn markers_that_come_and_go_without_end() {
     is_kept_in_bounds(&printing("text"), "markers", markers);
 }
 
-/// A plugin that sends events of one kind without end: usage and questions whatever it is told, the others until it is
-/// told to end.
+/// A plugin that sends events of one kind without end: questions whatever it is sent, the others until it is cancelled.
 const PLUGIN: &str = r#"
 import json, os, sys, threading
 
@@ -229,7 +213,7 @@ for line in sys.stdin:
         threading.Thread(target=work[0], args=work[1], daemon=True).start()
     elif what == "judgement":
         answered.release()
-    elif what == "cancel" and sys.argv[1] not in ["usage", "questions"]:
+    elif what == "cancel" and sys.argv[1] != "questions":
         os._exit(1)
     elif what == "close":
         break
@@ -295,7 +279,7 @@ fn floods_shown_as_json_are_kept_in_bounds() {
 
 /// Money that was spent is known, however fast it was spent, and a limit cuts at once.
 #[test]
-pub(super) fn the_last_figures_of_a_flood_are_on_record() {
+fn the_last_figures_of_a_flood_are_on_record() {
     let step = r#"{"type":"step_finish","part":{"type":"step-finish","cost":0.001,"tokens":{"input":10,"output":1,"reasoning":0,"cache":{"read":0,"write":0}}}}"#;
     let env = printing("opencode-json");
     env.agent.default_call().script(&format!("yes '{step}' | head -n 2000; touch done\n"));

@@ -26,7 +26,7 @@ fn sabotaged(env: &TestEnvironment, sabotage: &str) -> PathBuf {
 }
 
 #[test]
-pub(super) fn no_file_is_written_through_a_link_in_the_prompt_s_place() {
+fn no_file_is_written_through_a_link_in_the_prompt_s_place() {
     for (what, sabotage) in [
         ("a file that is not there", "ln -sf \"$private/.bash_login\" PROMPT.md"),
         ("a small file", "ln -sf \"$private/PROMPT.md\" PROMPT.md"),
@@ -71,7 +71,7 @@ pub(super) fn no_file_is_written_through_a_link_in_the_prompt_s_place() {
 }
 
 #[test]
-pub(super) fn nothing_is_read_into_the_next_prompt_through_a_link() {
+fn nothing_is_read_into_the_next_prompt_through_a_link() {
     for (what, sabotage) in [
         ("a file of the user", "ln -sf \"$private/PROMPT.md\" PROMPT.md"),
         ("the environment", "ln -sf /proc/self/environ PROMPT.md"),
@@ -89,7 +89,7 @@ pub(super) fn nothing_is_read_into_the_next_prompt_through_a_link() {
 }
 
 #[test]
-pub(super) fn a_folder_on_the_way_to_the_prompt_that_became_a_link_is_not_followed() {
+fn a_folder_on_the_way_to_the_prompt_that_became_a_link_is_not_followed() {
     for (what, sabotage) in [
         ("a link", "mv tasks moved; ln -s \"$private\" tasks"),
         ("a link to nothing", "mv tasks moved; ln -s \"$private/none\" tasks"),
@@ -117,7 +117,7 @@ pub(super) fn a_folder_on_the_way_to_the_prompt_that_became_a_link_is_not_follow
 }
 
 #[test]
-pub(super) fn a_link_made_between_two_starts_is_refused_by_the_one_that_goes_on() {
+fn a_link_made_between_two_starts_is_refused_by_the_one_that_goes_on() {
     for hard in [false, true] {
         let env = hostile();
         let private = private(&env);
@@ -142,7 +142,7 @@ pub(super) fn a_link_made_between_two_starts_is_refused_by_the_one_that_goes_on(
 }
 
 #[test]
-pub(super) fn a_link_that_the_user_made_before_the_run_is_followed_once() {
+fn a_link_that_the_user_made_before_the_run_is_followed_once() {
     let env = hostile();
     let private = private(&env);
     let shared = env.root().join("shared.md");

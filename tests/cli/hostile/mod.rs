@@ -1,9 +1,6 @@
 //! Agents that misbehave, as real programs under the real orchestrator. Whatever they do, the run ends
 //! as it should, for the reason it should, and nothing of them is left.
 
-#[macro_use]
-mod corpus;
-
 mod claims;
 mod evidence;
 mod floods;

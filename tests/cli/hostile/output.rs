@@ -15,7 +15,7 @@ fn small(env: &crate::environment::TestEnvironment, what: &str, end: super::End<
 }
 
 #[test]
-pub(super) fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_recorded() {
+fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_recorded() {
     let env = hostile();
     env.agent
         .call(1)
@@ -25,7 +25,7 @@ pub(super) fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_reco
 }
 
 #[test]
-pub(super) fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it() {
+fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it() {
     let line = "head -c 50M /dev/zero | tr '\\0' 'y'; echo\n";
     let env = hostile();
     env.agent.call(1).script(&format!("{line}{WORK}")).out(PROMISE);
@@ -45,7 +45,7 @@ pub(super) fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after
 }
 
 #[test]
-pub(super) fn fifty_megabytes_of_standard_error_cost_no_memory() {
+fn fifty_megabytes_of_standard_error_cost_no_memory() {
     let env = hostile();
     env.agent
         .call(1)
@@ -92,7 +92,7 @@ pub(super) fn bytes_that_are_no_text_reach_no_terminal_and_break_nothing() {
 }
 
 #[test]
-pub(super) fn output_as_json_stays_json_whatever_is_printed() {
+fn output_as_json_stays_json_whatever_is_printed() {
     let env = hostile();
     env.agent
         .call(1)
@@ -109,7 +109,7 @@ pub(super) fn output_as_json_stays_json_whatever_is_printed() {
 }
 
 #[test]
-pub(super) fn messages_that_are_nearly_right_break_nothing() {
+fn messages_that_are_nearly_right_break_nothing() {
     let deep = "[".repeat(200_000);
     let lines = [
         "{",
@@ -139,7 +139,7 @@ pub(super) fn messages_that_are_nearly_right_break_nothing() {
 }
 
 #[test]
-pub(super) fn an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded() {
+fn an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded() {
     let env = hostile();
     env.config("\n[limits]\nmax_stagnant = 2\n");
     ends(&env, "silent", &env.run(), stopped("stagnation", 2, &[]));

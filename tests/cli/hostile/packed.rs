@@ -1,19 +1,12 @@
-//! The same agents, driven by the same adapter as a plugin: what holds for one that is built in holds
-//! for it.
-//!
-//! What a plugin could change is repeated: processes, signals, time, output, events, claims, the sandbox. What the
-//! orchestrator finds on disk is not: proof, protected files, the places of the state, the prompt and the
-//! configuration. It examines those by itself, the same whoever has driven the agent.
+//! Agents driven by the adapter `command` as a plugin: what holds for one that is built in holds for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::{
-    PROMISE, WORK, claims, completed, ends, floods, gone, hostile, output, processes, state,
-};
+use super::{PROMISE, WORK, claims, completed, ends, floods, gone, hostile, output, processes};
 use crate::environment::{PACKED, parents};
 use crate::plugins::built_example;
-use crate::{completion, limits, sandbox, secrets, signals, waits};
+use crate::{completion, limits, sandbox, signals, waits};
 
 /// The adapter `command` as a library.
 pub(crate) fn library() -> &'static Path {
@@ -33,7 +26,30 @@ macro_rules! packed {
     };
 }
 
-corpus!(packed);
+// Each of these passes through another part of the plugin host. What the orchestrator finds on disk by itself, such as
+// evidence, protected files and the state, is the same whoever has driven the agent.
+packed!(
+    // The prompt, in the frame of the call.
+    completion::the_stdin_of_the_agent_is_the_prompt_byte_for_byte,
+    // Messages as events, and the final text, which may claim.
+    claims::in_a_structured_stream_only_the_final_message_of_a_good_end_claims,
+    // The report of a failed call, which loses its final text.
+    completion::a_failed_call_makes_no_claim,
+    // Bytes that JSON cannot hold.
+    output::bytes_that_are_no_text_reach_no_terminal_and_break_nothing,
+    // Usage under credit, and the cancellation of a call whose queue is full.
+    floods::a_limit_cuts_a_flood_of_figures_at_once,
+    // Activity, measured below the plugin's process.
+    limits::who_uses_the_processor_is_not_idle_before_twice_the_time,
+    // A refusal by the provider, with its time.
+    waits::the_wait_is_seen_and_a_signal_ends_it_at_once,
+    // Cancellation without its grace: the plugin's tree is killed, and its agent's below it.
+    signals::a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends,
+    // The lifeline of a shim below a shim.
+    processes::a_daemon_that_hides_does_not_outlive_a_killed_orchestrator,
+    // The sandbox, entered by the plugin's process.
+    sandbox::an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside,
+);
 
 #[test]
 fn an_agent_that_ends_its_plugin_is_a_failed_iteration_and_leaves_nothing() {

@@ -20,7 +20,7 @@ until [ -s \"$FAKE_DIR/daemon\" ]; do :; done
 ";
 
 #[test]
-pub(super) fn a_daemon_that_hides_is_found_and_ended_with_the_iteration() {
+fn a_daemon_that_hides_is_found_and_ended_with_the_iteration() {
     let env = hostile();
     env.agent.call(1).script(&format!("export FAKE_DIR\n{DAEMON}{WORK}")).out(PROMISE);
     let ended = env.run();
@@ -54,7 +54,7 @@ fn outlasted(what: &str, script: &str, made: &[&str]) {
 }
 
 #[test]
-pub(super) fn agents_that_do_not_want_to_end_are_ended() {
+fn agents_that_do_not_want_to_end_are_ended() {
     // Each takes all the graces that there are, so they take them at the same time.
     let cases: &[(&str, &str, &[&str])] = &[
         ("ignores every signal", "trap '' INT TERM HUP QUIT; while :; do sleep 1; done\n", &[]),
@@ -84,7 +84,7 @@ pub(super) fn agents_that_do_not_want_to_end_are_ended() {
 }
 
 #[test]
-pub(super) fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
+fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"500ms\"\n");
     env.agent.call(1).script(&format!("{WORK}printf '%s' '{PROMISE}'; sleep 1000\n"));
@@ -93,7 +93,7 @@ pub(super) fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
 }
 
 #[test]
-pub(super) fn a_storm_of_children_is_reaped() {
+fn a_storm_of_children_is_reaped() {
     let env = hostile();
     env.agent
         .call(1)
@@ -106,7 +106,7 @@ pub(super) fn a_storm_of_children_is_reaped() {
 }
 
 #[test]
-pub(super) fn children_that_go_on_after_their_parent_are_ended() {
+fn children_that_go_on_after_their_parent_are_ended() {
     let env = hostile();
     // They would write into the workspace for ever, and each starts the next one.
     env.agent
@@ -124,7 +124,7 @@ pub(super) fn children_that_go_on_after_their_parent_are_ended() {
 }
 
 #[test]
-pub(super) fn a_grandchild_that_holds_the_output_holds_up_nothing() {
+fn a_grandchild_that_holds_the_output_holds_up_nothing() {
     let env = hostile();
     env.agent
         .call(1)
@@ -138,7 +138,7 @@ pub(super) fn a_grandchild_that_holds_the_output_holds_up_nothing() {
 }
 
 #[test]
-pub(super) fn a_structured_agent_that_hangs_after_its_result_is_ended_and_its_claim_counts() {
+fn a_structured_agent_that_hangs_after_its_result_is_ended_and_its_claim_counts() {
     let env = super::structured("max_iterations = 3");
     let text = claude_result("<promise>COMPLETE: made it</promise>", 0.5);
     env.agent.call(1).script(&format!("{WORK}printf '%s' '{text}'\nexec sleep 1000\n"));
@@ -148,7 +148,7 @@ pub(super) fn a_structured_agent_that_hangs_after_its_result_is_ended_and_its_cl
 }
 
 #[test]
-pub(super) fn standard_input_is_no_trap() {
+fn standard_input_is_no_trap() {
     // Not the scripted agent, which reads it first of all.
     for (what, script) in [
         ("never reads", "touch done"),
@@ -175,7 +175,7 @@ pub(super) fn standard_input_is_no_trap() {
 }
 
 #[test]
-pub(super) fn an_agent_that_closes_its_output_may_work_on() {
+fn an_agent_that_closes_its_output_may_work_on() {
     let env = hostile();
     let file = "printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n";
     env.agent.call(1).script(&format!("exec >&- 2>&-\nsleep 0.3\n{WORK}{file}"));
@@ -184,7 +184,7 @@ pub(super) fn an_agent_that_closes_its_output_may_work_on() {
 }
 
 #[test]
-pub(super) fn an_agent_that_kills_its_orchestrator_wins_nothing() {
+fn an_agent_that_kills_its_orchestrator_wins_nothing() {
     for (what, kill) in [
         ("killed", "kill -KILL $orchestrator; sleep 1000"),
         ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
@@ -235,8 +235,7 @@ fn all_killed(env: &TestEnvironment) -> String {
 }
 
 #[test]
-pub(super) fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anything_begins()
- {
+fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anything_begins() {
     for args in [&["run"][..], &["run", "--restart"]] {
         let env = hostile();
         let run = all_killed(&env);
@@ -273,7 +272,7 @@ pub(super) fn what_is_left_when_all_above_the_agent_are_killed_together_ends_bef
 }
 
 #[test]
-pub(super) fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
+fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
     let (env, parents) = (hostile(), parents());
     env.agent.call(1).script(&format!("{parents}kill -TERM $orchestrator; sleep 1000\n"));
     let ended = env.run();
@@ -313,7 +312,7 @@ fn a_shim_is_killed_where_the_session_is_outside_of_the_pid_namespace() {
 }
 
 #[test]
-pub(super) fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
+fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
     let env = hostile();
     env.agent.call(1).script("kill -KILL 0\n");
     env.agent.call(2).script("setsid -w sh -c 'kill -TERM 0'; kill -TERM -$$ 2>/dev/null\n");
@@ -323,7 +322,7 @@ pub(super) fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itse
 }
 
 #[test]
-pub(super) fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other() {
+fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other() {
     let env = hostile();
     env.agent.call(1).script("mkdir gone; cd gone; rmdir ../gone; echo still here\n");
     env.agent.call(2).script(WORK).out(PROMISE);
@@ -332,7 +331,7 @@ pub(super) fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other(
 }
 
 #[test]
-pub(super) fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone() {
+fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone() {
     let env = hostile();
     env.agent.call(1).script(
         "for f in \"$TMPDIR\"/ralph-*; do chmod 000 $f; done; rm -rf \"$TMPDIR\"/ralph-*\n",
@@ -343,7 +342,7 @@ pub(super) fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_
 }
 
 #[test]
-pub(super) fn an_agent_that_is_not_there_any_more_ends_the_run() {
+fn an_agent_that_is_not_there_any_more_ends_the_run() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 2\n");
     env.agent.call(1).script("rm \"$FAKE_DIR/fake-agent\"; echo 1 > x\n");
@@ -373,7 +372,7 @@ fn unwatched(daemon: &str, end: &str) {
 }
 
 #[test]
-pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed() {
+fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed() {
     let marked = "setsid sh -c 'trap \"\" HUP INT TERM; echo $$ > \"$FAKE_DIR/daemon\"
                        while :; do sleep 1000; done' < /dev/null > /dev/null 2>&1 &
          until [ -s \"$FAKE_DIR/daemon\" ]; do :; done";
@@ -381,7 +380,7 @@ pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed
 }
 
 #[test]
-pub(super) fn nothing_is_validated_beside_a_daemon_that_hides_and_whose_supervisors_were_killed() {
+fn nothing_is_validated_beside_a_daemon_that_hides_and_whose_supervisors_were_killed() {
     for end in [
         "kill -KILL $fork_server $shim",
         "kill -KILL $shim $fork_server",
@@ -411,7 +410,7 @@ fn all_gone(env: &TestEnvironment) {
 }
 
 #[test]
-pub(super) fn an_agent_that_stops_its_supervisors_is_ended_at_its_limit_all_the_same() {
+fn an_agent_that_stops_its_supervisors_is_ended_at_its_limit_all_the_same() {
     for whom in ["$shim", "$fork_server", "$fork_server $shim"] {
         let env = hostile();
         env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"1s\"\n");
@@ -424,7 +423,7 @@ pub(super) fn an_agent_that_stops_its_supervisors_is_ended_at_its_limit_all_the_
 }
 
 #[test]
-pub(super) fn an_agent_that_stops_its_supervisor_and_kills_its_orchestrator_delays_no_start() {
+fn an_agent_that_stops_its_supervisor_and_kills_its_orchestrator_delays_no_start() {
     for whom in ["$shim", "$fork_server $shim"] {
         let env = hostile();
         env.config("\n[limits]\nmax_iterations = 2\n");

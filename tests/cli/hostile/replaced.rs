@@ -71,7 +71,7 @@ const WHERE: &str = "[[validator]]\nkind = \"command\"\nname = \"where\"\n\
                      [completion]\nbaseline = \"off\"\n";
 
 #[test]
-pub(super) fn an_exchanged_workspace_is_refused_and_nothing_is_started_in_it() {
+fn an_exchanged_workspace_is_refused_and_nothing_is_started_in_it() {
     for exchange in [BY_A_LINK, BY_A_FOLDER] {
         let stage = Exchange::new(WHERE);
         stage
@@ -98,7 +98,7 @@ pub(super) fn an_exchanged_workspace_is_refused_and_nothing_is_started_in_it() {
 }
 
 #[test]
-pub(super) fn a_workspace_exchanged_between_two_starts_is_refused_until_a_restart() {
+fn a_workspace_exchanged_between_two_starts_is_refused_until_a_restart() {
     for exchange in [BY_A_LINK, BY_A_FOLDER] {
         let stage = Exchange::new(WHERE);
         stage.env.agent.default_call().script("echo $n > x\n");
@@ -117,7 +117,7 @@ pub(super) fn a_workspace_exchanged_between_two_starts_is_refused_until_a_restar
 }
 
 #[test]
-pub(super) fn a_validator_that_exchanges_the_workspace_is_followed_by_no_other() {
+fn a_validator_that_exchanges_the_workspace_is_followed_by_no_other() {
     let exchange = "[[validator]]\nkind = \"command\"\nname = \"exchanges\"\n\
                     program = [\"sh\", \"-c\", \"cd '@ROOT@' && mv w w.old && ln -s other w\"]\n";
     let stage = Exchange::new(&format!("{exchange}{WHERE}"));
@@ -127,7 +127,7 @@ pub(super) fn a_validator_that_exchanges_the_workspace_is_followed_by_no_other()
 }
 
 #[test]
-pub(super) fn a_repeated_execution_is_not_in_another_folder() {
+fn a_repeated_execution_is_not_in_another_folder() {
     let twice = "[[validator]]\nkind = \"command\"\nname = \"twice\"\npasses_required = 2\n\
                  program = [\"sh\", \"-c\", \"pwd -P >> '@ROOT@/places'; cd '@ROOT@'; \
                  test -e w.old || { mv w w.old; ln -s other w; }\"]\n";
@@ -138,7 +138,7 @@ pub(super) fn a_repeated_execution_is_not_in_another_folder() {
 }
 
 #[test]
-pub(super) fn a_link_to_the_workspace_that_the_user_made_before_the_run_is_no_exchange() {
+fn a_link_to_the_workspace_that_the_user_made_before_the_run_is_no_exchange() {
     let stage = Exchange::new(WHERE);
     stage.sh("mv w real; ln -s real w");
     stage.env.agent.call(1).script("echo 1 > x\n");
@@ -162,7 +162,7 @@ pub(super) fn a_link_to_the_workspace_that_the_user_made_before_the_run_is_no_ex
 }
 
 #[test]
-pub(super) fn a_deleted_workspace_is_made_again_and_the_next_start_knows_it() {
+fn a_deleted_workspace_is_made_again_and_the_next_start_knows_it() {
     let env = hostile();
     let config = env.read("ralph.toml");
     env.agent.call(1).script("rm -rf \"$PWD\"\n").out(PROMISE);

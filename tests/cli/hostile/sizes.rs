@@ -34,7 +34,7 @@ fn completes(env: &TestEnvironment, what: &str, iterations: u64, made: &[&str]) 
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_in_the_workspace_is_digested_in_no_time() {
+fn a_hole_of_terabytes_in_the_workspace_is_digested_in_no_time() {
     let env = hostile();
     huge(&env.path("huge"));
     env.agent.call(1).script("printf x | dd of=huge bs=1 seek=5T conv=notrunc 2> /dev/null\n");
@@ -50,7 +50,7 @@ pub(super) fn a_hole_of_terabytes_in_the_workspace_is_digested_in_no_time() {
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_that_is_protected_is_compared_in_no_time() {
+fn a_hole_of_terabytes_that_is_protected_is_compared_in_no_time() {
     let protected = "protect = [\"tests/**\"]\n";
     let env = hostile();
     env.config(protected);
@@ -68,7 +68,7 @@ pub(super) fn a_hole_of_terabytes_that_is_protected_is_compared_in_no_time() {
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_among_the_evidence_is_digested_in_no_time() {
+fn a_hole_of_terabytes_among_the_evidence_is_digested_in_no_time() {
     let env = hostile();
     env.config(
         "[[validator]]\nkind = \"evidence-files\"\ndir = \"proof\"\nmin_files = 1\nextensions = [\"txt\"]\n",
@@ -86,7 +86,7 @@ pub(super) fn a_hole_of_terabytes_among_the_evidence_is_digested_in_no_time() {
 }
 
 #[test]
-pub(super) fn a_template_with_a_hole_is_copied_with_its_hole() {
+fn a_template_with_a_hole_is_copied_with_its_hole() {
     let env = hostile();
     let template = env.root().join("template");
     fs::create_dir(&template).unwrap();
@@ -115,7 +115,7 @@ pub(super) fn a_template_with_a_hole_is_copied_with_its_hole() {
 }
 
 #[test]
-pub(super) fn max_runtime_cuts_a_look_and_what_was_claimed_stays() {
+fn max_runtime_cuts_a_look_and_what_was_claimed_stays() {
     let env = hostile();
     env.agent.call(1).script(&format!("{MUCH}{WORK}")).out(PROMISE);
     let began = Instant::now();
@@ -130,7 +130,7 @@ pub(super) fn max_runtime_cuts_a_look_and_what_was_claimed_stays() {
 }
 
 #[test]
-pub(super) fn a_look_before_the_run_that_is_cut_begins_no_run() {
+fn a_look_before_the_run_that_is_cut_begins_no_run() {
     for (folder, config) in [("much", ""), ("much", "protect = [\"much/**\"]\n")] {
         let env = hostile();
         env.config(config);
@@ -165,7 +165,7 @@ fn waiting(env: &TestEnvironment, timeout: &str) {
 }
 
 #[test]
-pub(super) fn max_runtime_cuts_the_checks_before_any_work() {
+fn max_runtime_cuts_the_checks_before_any_work() {
     let env = hostile();
     waiting(&env, "20m");
     let began = Instant::now();
@@ -178,7 +178,7 @@ pub(super) fn max_runtime_cuts_the_checks_before_any_work() {
 }
 
 #[test]
-pub(super) fn max_runtime_cuts_a_validator_and_the_claim_stays() {
+fn max_runtime_cuts_a_validator_and_the_claim_stays() {
     let env = hostile();
     waiting(&env, "20m");
     let began = Instant::now();
@@ -198,7 +198,7 @@ pub(super) fn max_runtime_cuts_a_validator_and_the_claim_stays() {
 }
 
 #[test]
-pub(super) fn a_claim_in_the_iteration_that_max_runtime_cuts_is_still_validated() {
+fn a_claim_in_the_iteration_that_max_runtime_cuts_is_still_validated() {
     let env = hostile();
     env.agent.call(1).script(&format!("{WORK}echo TASK_COMPLETE >> PROMPT.md; sleep 1000\n"));
     env.ralph(&["run", "--max-runtime", "2s"]).expect(0);
@@ -206,7 +206,7 @@ pub(super) fn a_claim_in_the_iteration_that_max_runtime_cuts_is_still_validated(
 }
 
 #[test]
-pub(super) fn a_signal_cuts_a_validator_soon() {
+fn a_signal_cuts_a_validator_soon() {
     let env = hostile();
     waiting(&env, "20m");
     let mut running = env.start(&["run"]);

@@ -41,7 +41,7 @@ fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
 }
 
 #[test]
-pub(super) fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
+fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"1s\"\n");
     env.agent.call(1).script("rm PROMPT.md; mkfifo PROMPT.md; sleep 1000\n");
@@ -50,7 +50,7 @@ pub(super) fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
 }
 
 #[test]
-pub(super) fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
+fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
     let env = hostile();
     env.agent.call(1).script(
         "echo 1 > x; for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -126,7 +126,7 @@ fn folders_of_the_state_that_became_files_are_made_again() {
 }
 
 #[test]
-pub(super) fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
+fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
     let env = hostile();
     let config = env.read("ralph.toml");
     env.agent.call(1).script("rm -rf \"$PWD\"\n").out(PROMISE);
@@ -138,7 +138,7 @@ pub(super) fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
 }
 
 #[test]
-pub(super) fn folders_that_may_not_be_entered_end_no_run() {
+fn folders_that_may_not_be_entered_end_no_run() {
     let env = hostile();
     env.agent.call(1).script("mkdir -p a/b; echo x > a/b/c; chmod 000 a/b/c a/b a\n").out(PROMISE);
     env.agent.call(2).script("chmod -R 755 a; touch done\n");
@@ -181,7 +181,7 @@ fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
 }
 
 #[test]
-pub(super) fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
+fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
     let env = hostile();
     env.agent.call(1).script("w=$PWD; cd /; rm -rf \"$w\"; echo > \"$w\"\n").out(PROMISE);
     let config = env.read("ralph.toml");

@@ -1,4 +1,5 @@
-//! Every control at every moment of a run, through the interface that the page uses.
+//! Every control through the interface that the page uses: to a run that works, that was killed, and that is complete.
+//! `controls::moments` has all moments: the way from the inbox on is the same.
 
 use std::thread;
 
@@ -61,26 +62,6 @@ fn all_at(moment: Moment) {
 #[test]
 fn in_an_iteration() {
     all_at(Moment::InAnIteration);
-}
-
-#[test]
-fn in_a_delay() {
-    all_at(Moment::InADelay);
-}
-
-#[test]
-fn in_a_validation() {
-    all_at(Moment::InAValidation);
-}
-
-#[test]
-fn in_a_wait() {
-    all_at(Moment::InAWait);
-}
-
-#[test]
-fn in_a_pause() {
-    all_at(Moment::InAPause);
 }
 
 #[test]

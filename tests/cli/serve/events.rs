@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::{Server, completed};
-use crate::environment::TestEnvironment;
+use super::{Server, completed, held};
 
 #[test]
 fn a_client_gets_every_record_once_and_in_order() {
@@ -39,13 +38,7 @@ fn a_client_gets_every_record_once_and_in_order() {
 
 #[test]
 fn a_server_that_is_killed_leaves_no_gap_and_repeats_nothing() {
-    let env = TestEnvironment::new();
-    let (up, gate) = (env.fifo("up"), env.fifo("gate"));
-    let script = format!("echo > '{}'\ncat '{}' > seen\n", up.display(), gate.display());
-    env.agent.call(1).script(&script).out("not yet");
-    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>");
-    let mut running = env.start(&["run"]);
-    fs::read(&up).unwrap();
+    let (env, gate, mut running) = held();
     let mut server = Server::start(&env, &[]);
     let path = format!("/api/runs/{}/events", server.run());
     let mut stream = server.follow(&path, &[]);

@@ -7,14 +7,16 @@ mod http;
 mod long_run;
 mod page;
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{Running, TestEnvironment};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -236,6 +238,18 @@ pub(super) fn completed() -> TestEnvironment {
     env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>");
     env.run().expect(0);
     env
+}
+
+/// Starts a run and waits until its first iteration works; it ends when something is written into the returned FIFO.
+pub(super) fn held() -> (TestEnvironment, PathBuf, Running) {
+    let env = TestEnvironment::new();
+    let (up, gate) = (env.fifo("up"), env.fifo("gate"));
+    let script = format!("echo > '{}'\ncat '{}' > seen\n", up.display(), gate.display());
+    env.agent.call(1).script(&script).out("not yet");
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>");
+    let running = env.start(&["run"]);
+    fs::read(&up).unwrap();
+    (env, gate, running)
 }
 
 /// Markup, an ANSI sequence and a bidirectional override.

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::browser::{Browser, Tab};
-use super::{HOSTILE, Server, completed};
+use super::{HOSTILE, Server, completed, held};
 use crate::controls::{Moment, Scene};
 use crate::environment::TestEnvironment;
 
@@ -169,13 +169,7 @@ fn two_tabs_steer_at_once_and_see_each_other() {
 
 #[test]
 fn a_page_goes_on_when_its_server_was_killed() {
-    let env = TestEnvironment::new();
-    let (up, gate) = (env.fifo("up"), env.fifo("gate"));
-    let script = format!("echo > '{}'\ncat '{}' > seen\n", up.display(), gate.display());
-    env.agent.call(1).script(&script).out("not yet");
-    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: made it</promise>");
-    let mut running = env.start(&["run"]);
-    fs::read(&up).unwrap();
+    let (env, gate, mut running) = held();
     let mut server = Server::start(&env, &[]);
     let mut browser = browser(&env);
     let tab = open(&mut browser, &mut server, DESK, "light");

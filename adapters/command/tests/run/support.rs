@@ -3,7 +3,6 @@
 use std::fs;
 use std::ops::Deref;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelReason, CancelSignal, Event, EventSink, Iteration, Report, async_trait,
@@ -12,9 +11,6 @@ use ralph_orchestrator_testkit::TestWorkspace;
 use ralph_orchestrator_testkit::shim::supervisor;
 use serde_json::Value;
 use tokio::sync::watch;
-
-/// More than any of these runs takes.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) struct Place(TestWorkspace);
 
@@ -48,11 +44,7 @@ impl Place {
         prompt: &[u8],
         sink: &Sink,
     ) -> Result<Report, AgentError> {
-        let agent = self.agent(config);
-        let result = tokio::time::timeout(PATIENCE, agent.run(self.task(prompt), sink));
-        let result = result.await.expect("the run has an end");
-        assert_eq!(self.processes(), [""; 0], "all processes are gone");
-        result
+        self.finish(self.agent(config).run(self.task(prompt), sink)).await
     }
 
     /// `sh -c SCRIPT` with text output.

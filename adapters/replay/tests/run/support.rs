@@ -2,15 +2,11 @@
 
 use std::fs;
 use std::ops::Deref;
-use std::time::Duration;
 
 use ralph_orchestrator_contract::{Agent, AgentError, Event, Iteration, Report};
 use ralph_orchestrator_testkit::shim::supervisor;
 use ralph_orchestrator_testkit::{RecordingSink, TestWorkspace};
 use serde_json::{Value, json};
-
-/// More than any of these performances takes.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workspace whose path needs quotes, and a folder for sessions.
 pub(crate) struct Place(TestWorkspace);
@@ -51,10 +47,7 @@ impl Place {
         number: u64,
         sink: &RecordingSink,
     ) -> Result<Report, AgentError> {
-        let agent = self.agent(config);
-        let result = tokio::time::timeout(PATIENCE, agent.run(self.task(number), sink)).await;
-        assert_eq!(self.processes(), [""; 0], "all processes are gone");
-        result.expect("the performance has an end")
+        self.finish(self.agent(config).run(self.task(number), sink)).await
     }
 
     /// One iteration of the recorded sessions.

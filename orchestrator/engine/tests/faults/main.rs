@@ -10,6 +10,8 @@
 
 mod inbox;
 mod injector;
+#[path = "../shared/open_run.rs"]
+mod open_run;
 mod owner;
 mod run;
 mod scripted;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_engine::{
-    EngineError, Finished, NoProcesses, NoVersionControl, OpenOutcome, Request, RunEvent,
-    RunObserver, open,
+    EngineError, Finished, NoProcesses, OpenOutcome, RunEvent, RunObserver,
 };
 use ralph_orchestrator_machine::{Record, State};
-use ralph_orchestrator_store::{Disk, Layout, OrphanReport, StoredRun, read_current_run};
+use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use tempfile::TempDir;
 
+use crate::open_run::{Start, open_run};
 use crate::scripted::Script;
 
 const CONFIG: &str = r#"
@@ -106,30 +106,15 @@ impl World {
     fn run_loaded(&self, loaded: LoadedConfig, disk: Disk) -> Result<Ended, EngineError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let file = self.root().join("ralph.toml");
-            let opened = Box::pin(open(Request {
+            let root = self.root();
+            let opened = open_run(Start {
+                root: &root,
                 loaded,
-                config_file: file,
                 vars: BTreeMap::new(),
                 disk,
-                state_home: self.root(),
-                is_listed: true,
-                is_workspace_fresh: false,
-                registry: &self.script.registry(),
-                end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),
-                version_control: Arc::new(NoVersionControl),
-                agent: None,
-                once: false,
-                attached: false,
-                restart: false,
-                renew: false,
-                new_run: None,
-                dry_run: false,
-                part: None,
-                protect: Vec::new(),
-                say: &|_| (),
-            }))
+                registry: &self.script.registry(),
+            })
             .await?;
             let session = match opened {
                 OpenOutcome::Complete { .. } => return Ok(Ended::Complete),

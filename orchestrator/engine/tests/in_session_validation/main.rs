@@ -10,5 +10,7 @@
 mod answers;
 mod cuts;
 mod notes;
+#[path = "../shared/open_run.rs"]
+mod open_run;
 mod survivors;
 mod world;

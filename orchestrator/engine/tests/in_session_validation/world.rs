@@ -14,15 +14,16 @@ use ralph_orchestrator_contract::{
     EvidenceValidator, Findings, Iteration, Report, Survivor, ValidationContext, ValidationPreview,
     ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
-    Finished, NoProcesses, NoVersionControl, OpenOutcome, Processes, Request, RunEvent,
-    RunObserver, open,
+    Finished, NoProcesses, OpenOutcome, Processes, RunEvent, RunObserver,
 };
 use ralph_orchestrator_machine::Record;
-use ralph_orchestrator_store::{Disk, Layout, OrphanReport, read_current_run};
+use ralph_orchestrator_engine::registry::Registry;
+use ralph_orchestrator_store::{Disk, Layout, read_current_run};
 use tempfile::TempDir;
 use tokio::sync::watch;
+
+use crate::open_run::{Start, open_run};
 
 const CONFIG: &str = r#"
 [run]
@@ -265,30 +266,15 @@ pub(crate) async fn run_with(
         registry
     };
     let file = root.join("ralph.toml");
-    let loaded = config::load(&Sources { file: file.clone(), ..Sources::default() }).unwrap();
-    let opened = Box::pin(open(Request {
+    let loaded = config::load(&Sources { file, ..Sources::default() }).unwrap();
+    let opened = open_run(Start {
+        root: &root,
         loaded,
-        config_file: file,
         vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
         disk: Disk::default(),
-        state_home: root.clone(),
-        is_listed: true,
-        is_workspace_fresh: false,
-        end_orphans: &|_| OrphanReport::default(),
         processes: play.processes(),
-        version_control: Arc::new(NoVersionControl),
         registry: &registry,
-        agent: None,
-        once: false,
-        attached: false,
-        restart: false,
-        renew: false,
-        new_run: None,
-        dry_run: false,
-        part: None,
-        protect: Vec::new(),
-        say: &|_| (),
-    }));
+    });
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
     let watcher = Arc::new(Watcher::default());
     let observer: Arc<dyn RunObserver> = Arc::<Watcher>::clone(&watcher);

@@ -181,7 +181,7 @@ fn an_agent_that_ignores_signals_ends_with_its_time_and_its_work_counts() {
     let mut env = environment(&[("hangs", hangs)]);
     let engine = StandIn::start(&mut env);
     // The time has to be enough for the work on a busy machine.
-    add_task(&env, "one", 20);
+    add_task(&env, "one", 10);
     run(&env, "hangs", &[]).expect(0);
     let trial = trial_of(&env, "job", "hangs");
     assert_eq!(trial["fault"]["kind"], "AgentTimeoutError", "{trial:#}");

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::time::Duration;
 
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Change, Claim, ClaimKind, ClaimSource, EvidenceValidator,
@@ -12,9 +11,6 @@ use ralph_orchestrator_testkit::TestWorkspace;
 use ralph_orchestrator_testkit::shim::supervisor;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-
-/// More than any of these validations takes.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workspace, a folder for the configuration, and a run id of its own.
 pub(crate) struct Place(TestWorkspace);
@@ -58,9 +54,7 @@ impl Place {
             protected_changes: changes,
             env: &env,
         };
-        let verdict = tokio::time::timeout(PATIENCE, validator.validate(context, cancel)).await;
-        assert_eq!(self.processes(), [""; 0], "all processes are gone");
-        verdict.expect("the validation has an end")
+        self.finish(validator.validate(context, cancel)).await
     }
 
     pub(crate) async fn validate(&self, config: Value) -> Verdict {
