@@ -13,7 +13,7 @@ test-fast:
 # Whether the program compiles, and the machine's tests: seconds after a change there.
 check:
     CARGO_INCREMENTAL=1 cargo check
-    CARGO_INCREMENTAL=1 cargo test --quiet -p ralph-orchestrator-core --lib machine::
+    CARGO_INCREMENTAL=1 cargo test --quiet -p ralph-orchestrator-machine --lib
 
 # The recorded example.
 hello:

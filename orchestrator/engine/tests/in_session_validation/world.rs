@@ -14,11 +14,11 @@ use ralph_orchestrator_contract::{
     EvidenceValidator, Findings, Iteration, Report, Survivor, ValidationContext, ValidationPreview,
     ValidatorDescription, Verdict,
 };
+use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
     Finished, NoProcesses, OpenOutcome, Processes, RunEvent, RunObserver,
 };
 use ralph_orchestrator_machine::Record;
-use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_store::{Disk, Layout, read_current_run};
 use tempfile::TempDir;
 use tokio::sync::watch;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_core::engine::{
+use ralph_orchestrator_engine::registry::Registry;
+use ralph_orchestrator_engine::{
     EngineError, NoVersionControl, OpenOutcome, Processes, Request, open,
 };
-use ralph_orchestrator_core::registry::Registry;
-use ralph_orchestrator_core::store::{Disk, OrphanReport};
+use ralph_orchestrator_store::{Disk, OrphanReport};
 
 /// What a test decides of a start.
 pub(crate) struct Start<'a> {
