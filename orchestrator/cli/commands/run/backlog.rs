@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
-use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
+use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::{Disk, Layout};
 use ralph_orchestrator_driver::{
@@ -149,6 +149,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         layout,
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
+        redactor: Redactor::new(&context.loaded.config.env, &context.vars),
         rules,
         has_initializer: context.loaded.config.initializer.is_some(),
         once: args.once,
