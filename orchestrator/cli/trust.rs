@@ -2,6 +2,7 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
+mod programs;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,12 @@ impl JudgedFiles {
             Judgement::Acceptable(version) => self.acceptable.push(version),
             Judgement::Unaccepted(file) => self.unaccepted.push(file),
         }
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.acceptable.extend(other.acceptable);
+        self.unaccepted.extend(other.unaccepted);
+        self.changed.extend(other.changed);
     }
 }
 
@@ -400,7 +407,10 @@ pub(crate) fn say_changed(context: &Context) {
 /// Whether everything that is not accepted has a version that is, with which the configuration can be compared.
 fn has_accepted_version(context: &Context) -> bool {
     context.loaded.task().is_none()
-        && context.judged.unaccepted.iter().all(|file| file.accepted.is_some())
+        && context.judged.unaccepted.iter().all(|file| {
+            // What runs is not compared by what the configuration says.
+            file.accepted.is_some() && programs::key_of(&file.now).is_none()
+        })
 }
 
 /// Asks on the terminal, and records the answer. Returns whether the files are accepted.
@@ -423,6 +433,9 @@ pub(crate) fn show(file: &UnacceptedFile) {
 
 fn headline(file: &UnacceptedFile) -> String {
     let path = file.now.path.display();
+    if let Some(key) = programs::key_of(&file.now) {
+        return format!("{key}: {path} was changed after an agent could write it:");
+    }
     match file.accepted {
         Some(_) => format!("{path} was changed after an agent could write it:"),
         None => format!("{path} appeared where an agent could write it:"),
@@ -437,10 +450,12 @@ pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
         lines.extend(describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}")));
     }
     lines.push("nothing was started with it".to_owned());
-    let first = files.first().map(|file| crate::shell_word::shell_word(&file.now.path));
+    // A program is accepted with the configuration that names it.
+    let first = files.iter().find(|file| programs::key_of(&file.now).is_none());
+    let first = first.map(|file| format!(" {}", crate::shell_word::shell_word(&file.now.path)));
     CommandError::config(lines.join("\n")).hinted(format!(
-        "if this is your change, `ralph-orchestrator trust {}` accepts it",
-        first.unwrap_or_default()
+        "if this is your change, `ralph-orchestrator trust{}` accepts it",
+        first.filter(|_| files.len() == 1).unwrap_or_default()
     ))
 }
 
