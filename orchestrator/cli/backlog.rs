@@ -26,6 +26,7 @@ use crate::error::explain;
 use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::{count, duration, one_line, tokens};
+use crate::trust;
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
 /// makes formats known that are not built in.
@@ -145,8 +146,18 @@ pub(crate) struct BacklogView {
 impl BacklogView {
     /// Reads both; `None` for a configuration without a backlog.
     pub(crate) fn read(context: &Context, layout: &Layout) -> Result<Option<Self>, CommandError> {
-        if context.loaded.config.backlog.is_none() {
-            return Ok(None);
+        let Some(config) = &context.loaded.config.backlog else { return Ok(None) };
+        let ledger = read_ledger(layout)?.unwrap_or_default();
+        let limits = context.loaded.config.limits.clone();
+        let is_of_plugin = !registry::backlogs(&context.compiled_in).contains(&config.kind);
+        if is_of_plugin && !context.judged.unaccepted.is_empty() {
+            let found = Err(trust::refusal(&context.judged.unaccepted).summary());
+            return Ok(Some(Self {
+                path: config.path.display().to_string(),
+                found,
+                ledger,
+                limits,
+            }));
         }
         let list = block_on(require(context))?;
         let found = if is_to_be_made(&*list, context)? {
@@ -154,8 +165,6 @@ impl BacklogView {
         } else {
             read_proved(&*list, layout, rules(context)).map_err(|error| error.to_string())
         };
-        let ledger = read_ledger(layout)?.unwrap_or_default();
-        let limits = context.loaded.config.limits.clone();
         Ok(Some(Self { path: list.path().display().to_string(), found, ledger, limits }))
     }
 

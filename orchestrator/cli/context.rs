@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
+use ralph_orchestrator_config::{
+    self as config, LoadedConfig, SandboxMode, Sources, foreign_variables,
+};
 use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Disk, Layout, lock_workspace, state_dirs};
 
 use crate::compiled_in::{self, CompiledIn};
@@ -17,7 +20,7 @@ use crate::error::CommandError;
 use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
 use crate::shell_word::shell_word;
-use crate::trust::{self, JudgedFiles};
+use crate::trust::{self, JudgedFiles, Trust};
 use crate::user_folders::{plugin_cache, state_home, variables};
 use crate::{output, tasks};
 
@@ -71,11 +74,19 @@ impl Context {
     ) -> Result<(Self, Sources), CommandError> {
         let vars = variables();
         warn_about_foreign_variables(&vars);
+        let overrides = overrides.into();
+        let mut trust = Trust::new(&vars, &overrides.sets);
         let CommandSources { sources, file, judged } =
-            find_sources(file, &vars, overrides.into(), tasks::open, version)?;
+            find_sources(file, &vars, overrides, tasks::open, version)?;
         let loaded = config::load(&sources)?;
         let compiled_in = compiled_in::of_program();
-        Ok((Self { file, loaded, vars, compiled_in, judged }, sources))
+        if let Some(text) = sources.user_text.as_ref().filter(|_| judged.unaccepted.is_empty()) {
+            trust.follow_user_file(text);
+        }
+        let mut context = Self { file, loaded, vars, compiled_in, judged };
+        let of_plugins = trust.judge_plugins(&context)?;
+        context.judged.extend(of_plugins);
+        Ok((context, sources))
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
@@ -195,6 +206,17 @@ impl Context {
     pub(crate) fn lock_workspace(&self) -> Result<Arc<File>, CommandError> {
         let folder = Arc::new(File::open(&self.loaded.config.run.workspace)?);
         Ok(lock_workspace(&Disk::default(), folder, &states_dir(&self.state_home()))?)
+    }
+
+    /// Returns where agents can put programs and what these read, with links resolved: the workspace, that which a worktree
+    /// is a copy of, and what a sandbox lets them write.
+    pub(crate) fn agent_places(&self) -> Vec<PathBuf> {
+        let config = &self.loaded.config;
+        let is_confined = config.sandbox.mode != SandboxMode::Off;
+        let listed = config.sandbox.write.iter().filter(|_| is_confined);
+        let workspaces = [config.run.workspace.as_path(), self.loaded.configured_workspace()];
+        let places = workspaces.into_iter().chain(listed.map(PathBuf::as_path));
+        places.map(real_path).collect()
     }
 
     /// Where private copies of plugin libraries are kept.

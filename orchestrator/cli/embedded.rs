@@ -259,6 +259,11 @@ impl OrchestratorBuilder {
         }
         let judged = JudgedFiles::default();
         let context = Context { file, loaded, vars, compiled_in, judged };
+        let JudgedFiles { acceptable, unaccepted, .. } = trust.judge_plugins(&context)?;
+        if !unaccepted.is_empty() {
+            return Err(trust::refusal(&unaccepted).into());
+        }
+        trust.accept(&acceptable).map_err(CommandError::from)?;
         Ok(Orchestrator { context, options: self.options })
     }
 }

@@ -3,12 +3,13 @@
 mod progress;
 mod scripts;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_backlog::Backlog;
-use ralph_orchestrator_config::{Notify, NotifyKind};
+use ralph_orchestrator_config::{Notify, NotifyKind, SandboxMode};
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 use ralph_orchestrator_engine::{RunEvent, RunObserver, plain_environment};
 use ralph_orchestrator_machine::{Record, StopReason};
@@ -18,16 +19,15 @@ use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::context::Context;
-use crate::output;
-use crate::registry;
 use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
 use crate::shell_word::shell_word;
 use crate::telemetry::Telemetry;
+use crate::{output, registry};
 
 use progress::ProgressWebhook;
 
-pub(crate) use scripts::describe;
+pub(crate) use scripts::{describe, describe_hook};
 
 /// The longest that the end of a run is held up by receivers that do not answer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -175,13 +175,17 @@ pub(crate) fn transport(context: &Context, switch: &KillSwitch) -> SupervisedTra
         Ok(None) => Ok(supervisor.clone()),
         Err(error) => Err(error.render(false, None)),
     };
+    let (folder, places) = (context.loaded.dir().to_owned(), context.agent_places());
+    let is_agents = context.loaded.config.sandbox.mode != SandboxMode::Off
+        && places.iter().any(|place| real_path(&folder).starts_with(place));
     SupervisedTransport {
         supervisor,
         confined,
         vars: context.vars.clone(),
         env: plain_environment(&context.loaded, &context.vars),
-        workspace: real_path(&context.loaded.config.run.workspace),
-        folder: context.loaded.dir().to_owned(),
+        places,
+        own_folder: if is_agents { PathBuf::from("/") } else { folder.clone() },
+        folder,
     }
 }
 

@@ -11,7 +11,7 @@ use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_engine::registry::{FactoryMap, Registry};
 use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};
 use ralph_orchestrator_plugin_protocol::PluginHello;
-use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, path_outside};
 use serde_json::json;
 
 use crate::compiled_in::CompiledIn;
@@ -76,7 +76,11 @@ impl Plugins {
         name: &str,
         config: &PluginConfig,
     ) -> Result<(), ConfigErrors> {
-        let env = plain_environment(&context.loaded, &context.vars);
+        let mut env = plain_environment(&context.loaded, &context.vars);
+        // What belongs to no iteration runs with the user's rights.
+        if let Some(path) = env.get_mut("PATH") {
+            *path = path_outside(path, &context.agent_places());
+        }
         let pinned = config.digest.as_deref();
         let plugin = if let Some(library) = &config.library {
             let checked =

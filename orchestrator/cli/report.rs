@@ -6,8 +6,7 @@ mod patches;
 mod pictures;
 mod plot;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::VecDeque;
 
 use data_encoding::BASE64;
 use jiff::Timestamp;
@@ -21,6 +20,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::backlog::whole_state;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::render::text::{changes, cost, duration, escape, local, outcome, tokens};
 use crate::run_selection::SelectedRun;
@@ -67,12 +67,11 @@ impl RunReport {
         }
     }
 
-    /// Adds what is stored beside the records. `configured` is the workspace if none was recorded.
+    /// Adds what is stored beside the records.
     pub(crate) async fn finish(
         self,
         selected: &SelectedRun,
-        configured: PathBuf,
-        vars: &BTreeMap<String, String>,
+        context: &Context,
     ) -> Result<RunPage, CommandError> {
         let found = &selected.found;
         let whole = whole_state(&selected.layout, found);
@@ -80,6 +79,7 @@ impl RunReport {
             self.summary.iterations.values().filter(|one| !one.is_empty()).collect();
         let shown = iterations.iter().rev().take(MOST_ITERATIONS);
         let started = found.state.started.as_ref();
+        let configured = &context.loaded.config.run.workspace;
         let workspace = started
             .map_or_else(|| configured.display().to_string(), |started| started.workspace.clone());
         let project = workspace.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&workspace);
@@ -93,7 +93,7 @@ impl RunReport {
             plot: CostPlot::new(&iterations),
             iterations: shown.map(|one| IterationRow::new(one)).collect(),
             iterations_left_out: iterations.len().saturating_sub(MOST_ITERATIONS),
-            patches: Patches::read(selected, &iterations, configured, vars).await,
+            patches: Patches::read(selected, &iterations, context).await,
             evidence: Evidence::read(selected),
             story: self.story,
             lines_left_out: self.lines_left_out,

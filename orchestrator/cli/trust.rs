@@ -2,6 +2,7 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
+mod programs;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -81,6 +82,13 @@ impl JudgedFiles {
             Judgement::Acceptable(version) => self.acceptable.push(version),
             Judgement::Unaccepted(file) => self.unaccepted.push(file),
         }
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.accepted.extend(other.accepted);
+        self.acceptable.extend(other.acceptable);
+        self.unaccepted.extend(other.unaccepted);
+        self.changed.extend(other.changed);
     }
 }
 
@@ -395,6 +403,10 @@ fn find_tightened(context: &Context) -> Option<Vec<String>> {
     let own = user_file(&context.vars);
     let mut tightened = Vec::new();
     for file in &context.judged.unaccepted {
+        // What runs is not compared by what the configuration says.
+        if programs::key_of(&file.now).is_some() {
+            return None;
+        }
         let beneath = if file.now.path == identity(&own) { None } else { read(&own) };
         tightened.extend(differences::tightened(file, beneath)?);
     }
@@ -479,6 +491,9 @@ pub(crate) fn show(file: &UnacceptedFile) {
 
 fn headline(file: &UnacceptedFile) -> String {
     let path = file.now.path.display();
+    if let Some(key) = programs::key_of(&file.now) {
+        return format!("{key}: {path} was changed after an agent could write it:");
+    }
     match file.accepted {
         Some(_) => format!("{path} was changed after an agent could write it:"),
         None => format!("{path} appeared where an agent could write it:"),
@@ -493,10 +508,12 @@ pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
         lines.extend(describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}")));
     }
     lines.push("nothing was started with it".to_owned());
-    let first = files.first().map(|file| shell_word(&file.now.path));
+    // A program is accepted with the configuration that names it.
+    let first = files.iter().find(|file| programs::key_of(&file.now).is_none());
+    let first = first.map(|file| format!(" {}", shell_word(&file.now.path)));
     CommandError::config(lines.join("\n")).hinted(format!(
-        "if this is your change, `ralph-orchestrator trust {}` accepts it",
-        first.unwrap_or_default()
+        "if this is your change, `ralph-orchestrator trust{}` accepts it",
+        first.filter(|_| files.len() == 1).unwrap_or_default()
     ))
 }
 

@@ -309,3 +309,35 @@ fn a_commit_that_is_signed_is_signed_where_the_keys_are() {
     assert!(fs::read_to_string(env.root().join("signatures")).unwrap().contains("used"));
     assert_eq!(git::git(&env, &["show", "HEAD:work.txt"]), "work");
 }
+
+#[test]
+fn programs_in_a_folder_of_the_workspace_are_not_started_with_the_rights_of_the_user() {
+    if kernel_level() < 3 {
+        return;
+    }
+    let mut env = git::committed("iteration");
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[git]\ncommit = \"iteration\"\n[sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n\
+         [[notify]]\nkind = \"command\"\ncommand = [\"{root}/tell\"]\n\
+         [[notify]]\nkind = \"command\"\nname = \"make\"\ncommand = [\"/usr/bin/env\", \"helper\"]\n"
+    ));
+    fs::write(env.root().join("tell"), "#!/bin/sh\ngpg x; pwd > ../tell-ran\n").unwrap();
+    fs::set_permissions(env.root().join("tell"), fs::Permissions::from_mode(0o755)).unwrap();
+    git::git(&env, &["config", "--global", "commit.gpgSign", "true"]);
+    let path = std::env::var("PATH").unwrap();
+    env.var("PATH", &format!("{}/.venv/bin:bin:{path}", env.workspace().display()));
+    env.agent.call(1).script(&format!(
+        "mkdir -p .venv/bin; for name in git gpg ssh-keygen helper; do\n\
+             printf '#!/bin/sh\\necho ran > {root}/outside\\n' > .venv/bin/$name\n\
+             chmod +x .venv/bin/$name; done; echo work > work.txt; touch done\n"
+    ));
+    env.agent.call(1).out(CLAIM);
+    env.run();
+    for words in
+        [&["doctor"][..], &["diff"], &["trust"], &["notify"], &["report", "--html", "../r"]]
+    {
+        env.ralph(words);
+        assert!(!env.root().join("outside").exists(), "{words:?}");
+    }
+}

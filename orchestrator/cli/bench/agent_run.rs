@@ -1,5 +1,6 @@
 //! What the agent of a step does: a run, or with a backlog a run for each item.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_backlog::Backlog;
@@ -10,7 +11,7 @@ use ralph_orchestrator_driver::{
     LocalExecutor, RunOrder, Submission,
 };
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_engine::{RunEvent, RunObserver, RunPart};
+use ralph_orchestrator_engine::{Redactor, RunEvent, RunObserver, RunPart};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Disk, Layout, list_runs};
 
@@ -116,7 +117,7 @@ async fn perform_series(
     layout: Layout,
 ) -> Result<AgentEnd, CommandError> {
     let loaded = opener.loaded.clone();
-    let setup = driver_setup(&loaded, Arc::clone(&list), layout.clone());
+    let setup = driver_setup(&loaded, &opener.job.vars, Arc::clone(&list), layout.clone());
     let notes = Arc::new(SeriesNotes::default());
     let observer: Arc<dyn BacklogObserver> = Arc::clone(&notes) as Arc<dyn BacklogObserver>;
     let executor = LocalExecutor::new(opener, runner.signals.stop_requests());
@@ -139,7 +140,12 @@ async fn perform_series(
     }
 }
 
-fn driver_setup(loaded: &LoadedConfig, backlog: Arc<dyn Backlog>, layout: Layout) -> DriverSetup {
+fn driver_setup(
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    backlog: Arc<dyn Backlog>,
+    layout: Layout,
+) -> DriverSetup {
     let config = &loaded.config;
     let limits: Limits = config.limits.clone();
     DriverSetup {
@@ -147,6 +153,7 @@ fn driver_setup(loaded: &LoadedConfig, backlog: Arc<dyn Backlog>, layout: Layout
         layout,
         disk: Disk::default(),
         limits,
+        redactor: Redactor::new(&config.env, vars),
         rules: config.backlog.as_ref().map(backlog::guard_rules).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
         once: false,

@@ -32,7 +32,7 @@ use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_hom
 use crate::sandbox::{self, SandboxPolicy};
 use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{backlog, git, output, tasks, trust};
+use crate::{backlog, git, notices, output, tasks, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -397,8 +397,9 @@ async fn check_git(context: &Context) -> Option<Finding> {
         (_, SandboxMode::Landlock) => "; hooks and filters run in the sandbox",
         (_, SandboxMode::Off) => "; hooks and filters run what the agent wrote with your rights",
     };
+    let named = notices::describe_hook(context).map(|text| format!("; {text}")).unwrap_or_default();
     let result = git::check(context).await.map_err(|error| error.render(false, None));
-    Some(Finding::new("git", result.map(|()| format!("{what}{programs}")), exit::CONFIG))
+    Some(Finding::new("git", result.map(|()| format!("{what}{programs}{named}")), exit::CONFIG))
 }
 
 /// The worktree in which the run would work.

@@ -32,8 +32,7 @@ pub(crate) fn report(file: &ConfigFile, args: &ReportArgs) -> Result<u8, Command
     let Some(selected) = selected else {
         return Err(CommandError::user(run_selection::no_run(&context)));
     };
-    let configured = context.loaded.config.run.workspace.clone();
-    let page = block_on(report.finish(&selected, configured, &context.vars))?;
+    let page = block_on(report.finish(&selected, &context))?;
     let page = render_page(&page).map_err(CommandError::internal)?;
     write_whole(&args.html, page.as_bytes(), 0o600)?;
     let (path, size) = (args.html.display(), bytes(len(page.as_bytes())));

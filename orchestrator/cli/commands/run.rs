@@ -24,7 +24,7 @@ use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, Confinement, GitRepositories, RunPlace};
 use crate::init::prompt;
 use crate::missing_agent_program::explain;
-use crate::notices::Notices;
+use crate::notices::{self, Notices};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -197,6 +197,9 @@ async fn start(
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
+    if let Some(warning) = notices::describe_hook(&context) {
+        output::info(&format!("warning: {warning}"));
+    }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
     let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
     if !args.dry_run {
@@ -349,7 +352,8 @@ fn repositories(
     policy: Option<&SandboxPolicy>,
 ) -> GitRepositories {
     let (vars, runtime) = (context.vars.clone(), Handle::current());
-    GitRepositories { supervisor, vars, runtime, confinement: Confinement::new(policy, context) }
+    let (places, confinement) = (context.agent_places(), Confinement::new(policy, context));
+    GitRepositories { supervisor, vars, places, runtime, confinement }
 }
 
 /// Returns the reporter of the run's events.

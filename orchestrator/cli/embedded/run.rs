@@ -216,7 +216,13 @@ impl RunTask {
         let registry = registry::build(plugins, policy, supervisor.clone());
         let runtime = Handle::current();
         let confinement = Confinement::new(policy, &self.context);
-        let repositories = GitRepositories { supervisor, vars: vars.clone(), runtime, confinement };
+        let repositories = GitRepositories {
+            supervisor,
+            vars: vars.clone(),
+            places: self.context.agent_places(),
+            runtime,
+            confinement,
+        };
         let say = |message: &str| {
             events.send(RunEvent::Warning { iteration: 0, message: message.to_owned() });
         };

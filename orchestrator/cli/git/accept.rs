@@ -19,13 +19,14 @@ use crate::error::CommandError;
 pub(crate) fn accept_repository(context: &Context) -> Result<Vec<String>, CommandError> {
     let (kept, vars) = (kept_folder(context), context.vars.clone());
     let workspace = context.loaded.config.run.workspace.clone();
+    let places = context.agent_places();
     if !Repository::is_kept(&kept, &workspace) {
         return Ok(Vec::new());
     }
     block_on(async move {
         let runtime = Handle::current();
         let accept = move || {
-            let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime)
+            let git = SupervisedGit::find(Supervisor::this_binary(), &vars, &places, runtime)
                 .map_err(CommandError::unavailable)?;
             let private = tempfile::tempdir()?;
             let git = Arc::new(git);

@@ -36,6 +36,7 @@ pub(crate) struct BacklogCommits {
     layout: Layout,
     workspace: PathBuf,
     vars: BTreeMap<String, String>,
+    places: Vec<PathBuf>,
     switch: KillSwitch,
     stop: StopRequests,
     confinement: Option<Confinement>,
@@ -58,6 +59,7 @@ impl BacklogCommits {
             layout: layout.clone(),
             workspace: config.run.workspace.clone(),
             vars: context.vars.clone(),
+            places: context.agent_places(),
             switch: signals.switch.clone(),
             stop: signals.watch_requests(),
             confinement: Confinement::new(policy, context),
@@ -75,7 +77,7 @@ impl BacklogSaver for BacklogCommits {
         }
         let supervisor = Supervisor::this_binary().with_kill_switch(self.switch.clone());
         let cancel = watch::Sender::new(false);
-        let git = SupervisedGit::find(supervisor, &self.vars, Handle::current())?;
+        let git = SupervisedGit::find(supervisor, &self.vars, &self.places, Handle::current())?;
         let git = git.cancelled_by(cancel.subscribe());
         let git = git.confined(self.confinement.clone(), Vec::new());
         let mut vars = environment(&self.vars);

@@ -32,7 +32,12 @@ pub(crate) fn create_repository(folder: &Path) -> Result<(), CommandError> {
 
 fn create(directory: PathBuf, runtime: Handle) -> Result<(), String> {
     let vars = variables();
-    let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime)?;
+    let git = SupervisedGit::find(
+        Supervisor::this_binary(),
+        &vars,
+        std::slice::from_ref(&directory),
+        runtime,
+    )?;
     let request = GitRequest {
         arguments: ["init", "--quiet"].map(Into::into).to_vec(),
         directory,

@@ -12,7 +12,7 @@ mod worktree_maker;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{CommitMode, LoadedConfig};
 use ralph_orchestrator_git::Repository;
@@ -42,8 +42,8 @@ pub(crate) async fn check(context: &Context) -> Result<(), CommandError> {
         return Ok(());
     }
     let (vars, workspace) = (context.vars.clone(), workspace.clone());
-    let runtime = Handle::current();
-    let result = blocking(move || find_problem(&workspace, &vars, runtime)).await?;
+    let (places, runtime) = (context.agent_places(), Handle::current());
+    let result = blocking(move || find_problem(&workspace, &vars, &places, runtime)).await?;
     result.map_err(|problem| located(loaded, &problem))
 }
 
@@ -57,9 +57,10 @@ fn located(loaded: &LoadedConfig, problem: &str) -> CommandError {
 fn find_problem(
     workspace: &Path,
     vars: &BTreeMap<String, String>,
+    places: &[PathBuf],
     runtime: Handle,
 ) -> Result<(), String> {
-    let git = SupervisedGit::find(Supervisor::this_binary(), vars, runtime)?;
+    let git = SupervisedGit::find(Supervisor::this_binary(), vars, places, runtime)?;
     Repository::check(workspace, &git, &environment(vars)).map_err(|error| error.to_string())
 }
 

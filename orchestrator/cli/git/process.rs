@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use ralph_orchestrator_engine::{ScratchDir, plain_environment, states_dir};
 use ralph_orchestrator_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
-use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervisor::{
+    CaptureLimit, Ending, Grace, Spec, Supervisor, find_program, path_outside,
+};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -27,6 +29,8 @@ const LONGEST_NAMED: usize = 100;
 /// [`run_git`](RunGit::run_git) blocks its thread, which must not be that of the runtime.
 pub(crate) struct SupervisedGit {
     program: PathBuf,
+    /// Where agents can put programs.
+    places: Vec<PathBuf>,
     supervisor: Supervisor,
     runtime: Handle,
     /// While it is true, processes are ended and none is started.
@@ -70,18 +74,21 @@ pub(crate) fn kept_folder(context: &Context) -> PathBuf {
 }
 
 impl SupervisedGit {
-    /// Finds git in `PATH`, once: what is put there later is not used.
+    /// Finds git in `PATH`, once: what is put there later is not used, and nothing in the places where agents can put
+    /// programs.
     pub(crate) fn find(
         supervisor: Supervisor,
         vars: &BTreeMap<String, String>,
+        places: &[PathBuf],
         runtime: Handle,
     ) -> Result<Self, String> {
         let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
-        let program =
-            find_program("git", path, Path::new("/")).map_err(|error| error.to_string())?;
+        let program = find_program("git", &path_outside(path, places), Path::new("/"))
+            .map_err(|error| error.to_string())?;
         let cancelled = watch::channel(false).1;
         Ok(Self {
             program,
+            places: places.to_owned(),
             supervisor,
             runtime,
             cancelled,
@@ -111,7 +118,15 @@ impl RunGit for SupervisedGit {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "not started"));
         }
         let (Some(confinement), Some(folders)) = (&self.confinement, &request.confined_to) else {
-            return self.run_by(self.supervisor.clone(), request);
+            let mut request = request.clone();
+            // Hooks find what they find under the user's own git; what git starts by itself is no agent's.
+            if request.confined_to.is_none()
+                && let Some(path) = request.environment.get_mut(OsStr::new("PATH"))
+            {
+                let outside = path_outside(&path.to_string_lossy(), &self.places);
+                *path = outside.into();
+            }
+            return self.run_by(self.supervisor.clone(), &request);
         };
         let mut scratch = ScratchDir::default();
         let run = request.environment.get(OsStr::new(RUN_ID));

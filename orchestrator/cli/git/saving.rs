@@ -1,6 +1,7 @@
 //! The user's repository as the engine's [`VersionControl`].
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ralph_orchestrator_engine::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
@@ -15,6 +16,8 @@ use crate::orphans::RUN_ID;
 pub(crate) struct GitRepositories {
     pub(crate) supervisor: Supervisor,
     pub(crate) vars: BTreeMap<String, String>,
+    /// Where agents can put programs.
+    pub(crate) places: Vec<PathBuf>,
     pub(crate) runtime: Handle,
     /// How hooks and filters are confined, if agents are.
     pub(crate) confinement: Option<Confinement>,
@@ -25,7 +28,7 @@ impl VersionControl for GitRepositories {
         let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled, protects } =
             location;
         let supervisor = self.supervisor.clone().with_guard(guard);
-        let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
+        let git = SupervisedGit::find(supervisor, &self.vars, &self.places, self.runtime.clone())?;
         let git = git.cancelled_by(cancelled).confined(self.confinement.clone(), protects);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), run.clone().into());
@@ -48,7 +51,7 @@ impl VersionControl for GitRepositories {
         most: u32,
     ) -> Result<Vec<String>, String> {
         let supervisor = self.supervisor.clone().with_guard(location.guard);
-        let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
+        let git = SupervisedGit::find(supervisor, &self.vars, &self.places, self.runtime.clone())?;
         let git = git.cancelled_by(location.cancelled);
         let git = git.confined(self.confinement.clone(), location.protects);
         let mut vars = environment(&self.vars);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_engine::{Redactor, redactor_of_run};
 use ralph_orchestrator_git::{CheckpointName, RepoPath, Repository, RunRef};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Disk, Layout, Rollbacks, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
@@ -34,8 +35,9 @@ impl StoredRepository {
     ) -> Result<Self, CommandError> {
         let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
         let configured = context.loaded.config.run.workspace.clone();
+        let (layout, places) = (&selected.layout, context.agent_places());
         let stored =
-            Self::of_run(&selected.layout, selected.found, configured, &context.vars).await?;
+            Self::of_run(layout, selected.found, configured, places, &context.vars).await?;
         let moved = {
             let (repository, run) = (stored.repository.clone(), stored.run.clone());
             blocking(move || repository.list_moved_refs(&run)).await??
@@ -52,11 +54,13 @@ impl StoredRepository {
         Ok(stored)
     }
 
-    /// Opens the repository of a run whose workspace is the configured one if none was recorded.
+    /// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
+    /// agents can write beside it.
     pub(crate) async fn of_run(
         layout: &Layout,
         found: StoredRun,
         configured: PathBuf,
+        mut places: Vec<PathBuf>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, CommandError> {
         let folder = layout.git(&found.run);
@@ -77,7 +81,8 @@ impl StoredRepository {
         let workspace = recorded.filter(|recorded| recorded.exists()).unwrap_or(configured);
         let redactor = redactor_of_run(layout, &found.run, vars);
         let runtime = Handle::current();
-        let git = SupervisedGit::find(Supervisor::this_binary(), vars, runtime)
+        places.push(real_path(&workspace));
+        let git = SupervisedGit::find(Supervisor::this_binary(), vars, &places, runtime)
             .map_err(CommandError::unavailable)?;
         let (vars, run) = (environment(vars), RunRef::new(found.run)?);
         let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);

@@ -199,12 +199,13 @@ async fn find_work(
     let runtime = Handle::current();
     let (private, record) = (layout.worktree_git(&record.run), record.clone());
     let (vars, home) = (context.vars.clone(), home.to_owned());
+    let places = context.agent_places();
     let loaded = context.loaded.clone();
     let Ok(policy) = SandboxPolicy::from_context(context) else { return Ok(None) };
     let policy = policy.map(|policy| policy.without_workspace().with_readable([record.folder()]));
     let confinement = Confinement::new(policy.as_ref(), context);
     blocking(move || {
-        let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime).ok()?;
+        let git = SupervisedGit::find(Supervisor::this_binary(), &vars, &places, runtime).ok()?;
         let git = git.confined(confinement, Vec::new());
         let opened = Repository::discover_with(&home, &private, Arc::new(git), environment(&vars));
         let WorktreeRecord { branch, base, .. } = &record;

@@ -103,8 +103,9 @@ impl WorktreeMaker {
         let (workspace, vars) = (loaded.configured_workspace().to_owned(), vars.clone());
         let (supervisor, runtime) = (self.supervisor.clone(), Handle::current());
         let (confinement, protect) = (self.confinement()?, self.protect.clone());
+        let places = self.context.agent_places();
         let found = blocking(move || {
-            let git = SupervisedGit::find(supervisor, &vars, runtime)?;
+            let git = SupervisedGit::find(supervisor, &vars, &places, runtime)?;
             let git = git.confined(confinement, protect);
             WorktreeStart::find(&workspace, PREFIX, &git, &environment(&vars))
                 .map_err(|error| error.to_string())
@@ -162,7 +163,8 @@ impl WorktreeMaker {
             Some(guard) => self.supervisor.clone().with_guard(guard),
             None => self.supervisor.clone(),
         };
-        let git = SupervisedGit::find(supervisor, vars, Handle::current())
+        let places = self.context.agent_places();
+        let git = SupervisedGit::find(supervisor, vars, &places, Handle::current())
             .map_err(CommandError::unavailable)?;
         let git = git.confined(self.confinement()?, self.protect.clone());
         let mut environment = environment(vars);

@@ -189,6 +189,7 @@ impl AttachedRun<'_> {
         let repositories = GitRepositories {
             supervisor,
             vars: vars.clone(),
+            places: self.context.agent_places(),
             runtime: Handle::current(),
             confinement: None,
         };

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::SandboxMode;
+use ralph_orchestrator_config::{CommitMode, SandboxMode};
 use ralph_orchestrator_notices::{Receiver, Target};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file, real_path};
 use ralph_orchestrator_supervisor::find_program;
@@ -44,6 +44,27 @@ pub(crate) fn describe(receiver: &Receiver) -> Option<String> {
     ))
 }
 
+/// Returns what a person should know of a hook of git that names a file of the workspace and runs with the user's rights.
+pub(crate) fn describe_hook(context: &Context) -> Option<String> {
+    let config = &context.loaded.config;
+    let has_hooks = matches!(config.git.commit, CommitMode::Iteration | CommitMode::Handoff);
+    if config.sandbox.mode != SandboxMode::Off || !has_hooks {
+        return None;
+    }
+    let workspace = &config.run.workspace;
+    let found = std::fs::read_dir(workspace.join(".git/hooks")).ok()?;
+    let hooks = found.flatten().map(|entry| entry.path());
+    let mut hooks = hooks.filter(|hook| is_program(hook) && hook.extension().is_none());
+    hooks.find_map(|hook| {
+        let script = names_of(&hook).find(|word| workspace.join(word).is_file())?;
+        Some(format!(
+            "git: the hook {} names {script}, which the agent can change; hooks run with your rights: `[sandbox]` confines \
+             them",
+            hook.display()
+        ))
+    })
+}
+
 /// What of a command lies where the agent can write.
 struct Reach {
     /// The programs and scripts that it runs.
@@ -54,13 +75,8 @@ struct Reach {
 
 impl Reach {
     fn new(words: &[String], context: &Context) -> Self {
-        let config = &context.loaded.config;
         let folder = context.loaded.dir();
-        let places: Vec<PathBuf> = [&config.run.workspace]
-            .into_iter()
-            .chain(config.sandbox.write.iter().filter(|_| config.sandbox.mode != SandboxMode::Off))
-            .map(|place| real_path(place))
-            .collect();
+        let places = context.agent_places();
         let is_writable = |path: &Path| {
             let lexical = normalize_lexically(path);
             let real = real_path(path);
@@ -107,12 +123,12 @@ fn find_scripts(command: &[String], folder: &Path) -> Vec<PathBuf> {
     let is_shell = command.first().is_some_and(|word| word == "." || word == "source");
     let of_shell = command.get(1).filter(|_| is_shell);
     let named = of_interpreter.into_iter().chain(of_shell).map(|word| folder.join(word));
-    let is_program = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    let programs = command.iter().skip(1).map(|word| folder.join(word)).filter(is_program);
-    named.chain(programs).collect()
+    let programs = command.iter().skip(1).map(|word| folder.join(word));
+    named.chain(programs.filter(|path| is_program(path))).collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns a command, and those in the texts that it gives to a shell.

@@ -1,11 +1,9 @@
 //! What the run and its iterations changed.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use ralph_orchestrator_machine::IterationSummary;
 use serde::Serialize;
 
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::git::{StoredRepository, blocking};
 use crate::render::text::{count, len};
@@ -44,8 +42,7 @@ impl Patches {
     pub(super) async fn read(
         selected: &SelectedRun,
         iterations: &[&IterationSummary],
-        configured: PathBuf,
-        vars: &BTreeMap<String, String>,
+        context: &Context,
     ) -> Self {
         let changed = iterations.iter().filter(|one| {
             one.iteration > 0 && one.changes.as_ref().is_some_and(|changes| !changes.is_empty())
@@ -53,7 +50,7 @@ impl Patches {
         let mut changed: Vec<u64> = changed.map(|one| one.iteration).collect();
         let left_out = changed.len().saturating_sub(MOST_PATCHES);
         changed.drain(..left_out);
-        match Self::compare(selected, changed, configured, vars).await {
+        match Self::compare(selected, changed, context).await {
             Ok(list) => Self { list, left_out, problem: None },
             Err(error) => Self { problem: Some(error.summary()), ..Self::default() },
         }
@@ -62,11 +59,17 @@ impl Patches {
     async fn compare(
         selected: &SelectedRun,
         changed: Vec<u64>,
-        configured: PathBuf,
-        vars: &BTreeMap<String, String>,
+        context: &Context,
     ) -> Result<Vec<Patch>, CommandError> {
         let found = selected.found.clone();
-        let stored = StoredRepository::of_run(&selected.layout, found, configured, vars).await?;
+        let stored = StoredRepository::of_run(
+            &selected.layout,
+            found,
+            context.loaded.config.run.workspace.clone(),
+            context.agent_places(),
+            &context.vars,
+        );
+        let stored = stored.await?;
         let last = selected.found.state.saves.iteration;
         let compare = move || {
             let whole = last.filter(|last| *last > 1).map(|last| (vec![0, last], LONGEST_WHOLE));

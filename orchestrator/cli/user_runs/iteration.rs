@@ -91,7 +91,9 @@ impl LocatedRun {
         let workspace = self.state_dir.owner.workspace().unwrap_or_default();
         let numbers: Vec<u64> = number.into_iter().collect();
         block_on(async {
-            let stored = StoredRepository::of_run(layout, found, workspace, &variables()).await?;
+            let vars = variables();
+            let stored = StoredRepository::of_run(layout, found, workspace, Vec::new(), &vars);
+            let stored = stored.await?;
             blocking(move || diff::compare(&stored, &numbers, LONGEST_PATCH)).await?
         })
     }

@@ -7,7 +7,7 @@ use ralph_orchestrator_backlog::{
     NextItem,
 };
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, RunObserver, RunPart};
+use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart};
 use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
@@ -33,6 +33,8 @@ pub struct DriverSetup {
     pub disk: Disk,
     /// The limits for all runs together.
     pub limits: Limits,
+    /// Removes secrets from what is recorded of the backlog.
+    pub redactor: Redactor,
     /// What agents may change in the backlog.
     pub rules: GuardRules,
     /// An initializer makes a backlog that is not there.
@@ -112,7 +114,11 @@ impl<E: Executor> BacklogDriver<E> {
         run_observer: Arc<dyn RunObserver>,
         observer: Arc<dyn BacklogObserver>,
     ) -> Self {
-        let work = Arc::new(SharedWork::new(Arc::clone(&setup.backlog), setup.rules));
+        let work = Arc::new(SharedWork::new(
+            Arc::clone(&setup.backlog),
+            setup.rules,
+            setup.redactor.clone(),
+        ));
         let begins = setup.restart;
         Self { setup, executor, run_observer, observer, work, begins }
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_backlog::{
     Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
 };
-use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
+use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, Redactor, RunEvent, RunObserver};
 use ralph_orchestrator_machine::{Note, Record};
 use ralph_orchestrator_store::{Series, SeriesFiles};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,7 @@ const REPLACED: &str = "replaced";
 pub(crate) struct SharedWork {
     pub(crate) backlog: Arc<dyn Backlog>,
     pub(crate) rules: GuardRules,
+    redactor: Redactor,
     pub(crate) state: Mutex<WorkState>,
     /// Notified when something failed that ends the work.
     pub(crate) failed: Notify,
@@ -84,8 +85,8 @@ impl WorkState {
 }
 
 impl SharedWork {
-    pub(crate) fn new(backlog: Arc<dyn Backlog>, rules: GuardRules) -> Self {
-        Self { backlog, rules, state: Mutex::default(), failed: Notify::new() }
+    pub(crate) fn new(backlog: Arc<dyn Backlog>, rules: GuardRules, redactor: Redactor) -> Self {
+        Self { backlog, rules, redactor, state: Mutex::default(), failed: Notify::new() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, WorkState> {
@@ -150,7 +151,7 @@ impl SharedWork {
             })?;
             content.push(b'\n');
             content.extend_from_slice(&snapshot.bytes);
-            files.write(BASE, &content)?;
+            files.write_sealed(BASE, &content)?;
         }
         state.base = Some(OpenBase { iteration, snapshot });
         Ok(None)
@@ -222,14 +223,14 @@ impl SharedWork {
     fn guard(&self, state: &mut WorkState, base: &OpenBase) -> Result<Vec<String>, DriverError> {
         let report = self.backlog.guard(&base.snapshot, &[], self.rules)?;
         if let (Some((_, files)), Some(replaced)) = (&state.series, &report.replaced) {
-            files.write(REPLACED, replaced)?;
+            files.write(REPLACED, &self.redactor.bytes(replaced))?;
         }
         let undone: Vec<String> = report.findings.iter().filter_map(describe).collect();
         let messages = undone.iter().map(|undone| format!("backlog: {undone}")).collect();
         state.undone.extend(undone);
         if !report.findings.is_empty() {
             let Iteration { item, run, iteration } = base.iteration.clone();
-            let findings = report.findings;
+            let findings = self.redactor.redact(report.findings);
             state.append(&SeriesRecord::IterationGuarded { item, run, iteration, findings })?;
         }
         if let Some((_, files)) = &state.series {

@@ -12,7 +12,7 @@ use crate::run_git::{GitExit, GitOutput, GitRequest, RunGit};
 /// How much a listing may print, in bytes.
 const MAX_LISTING: usize = 512 * 1024 * 1024;
 
-/// How long one command may run. A pipe in the place of `.gitignore` makes git wait for ever.
+/// How long one command may run.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// How long one command with hooks may run: there may be tests in them.

@@ -140,6 +140,7 @@ impl Repository {
         if policy.protected_branches.contains(&name) {
             return Err(GitError::ProtectedBranch(name));
         }
+        self.refuse_linked_commit(&name)?;
         Ok((name, commit))
     }
 

@@ -83,6 +83,9 @@ pub enum GitError {
     /// Something in the git directory is a link, and what is written there would be written elsewhere.
     #[error("{}: expected no link, since git would write where it leads; put the folder back", .0.display())]
     LinkInRepository(PathBuf),
+    /// What git would read is a pipe or a device.
+    #[error("{}: expected a regular file, since git would wait for this pipe or device; remove it", .0.display())]
+    SpecialInRepository(PathBuf),
     /// The user's own configuration has commits signed by a program that an agent can write.
     #[error(
         "{key} of your git configuration: {} is where an agent can write, so it signs nothing; name a program elsewhere",

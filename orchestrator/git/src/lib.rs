@@ -55,6 +55,7 @@ mod secrets;
 mod settings;
 mod sign;
 mod snapshot;
+mod special;
 mod subjects;
 mod system_git;
 mod trust;

@@ -20,6 +20,16 @@ impl Repository {
         Ok(())
     }
 
+    /// Fails if what git writes with a commit on a branch is a link. What confines git confines that as well.
+    pub(crate) fn refuse_linked_commit(&self, branch: &str) -> Result<()> {
+        if self.git.confines() {
+            return Ok(());
+        }
+        self.refuse_links(&format!("refs/heads/{branch}"))?;
+        let names = ["COMMIT_EDITMSG", "logs", "logs/HEAD"].into_iter();
+        names.map(|name| self.git_dir.join(name)).try_for_each(|path| refuse_link(&path))
+    }
+
     /// Fails if a file in the common directory, such as a reference, its reflog, or a folder on the way to one of them is
     /// a link.
     pub(crate) fn refuse_links(&self, file: &str) -> Result<()> {

@@ -17,6 +17,7 @@ use crate::path::{RepoPath, split_nul};
 use crate::private::{PrivateFolder, PrivateLock};
 use crate::run_git::{GitExit, RunGit};
 use crate::snapshot::FilePolicy;
+use crate::special::refuse_special_files;
 
 const IDENTITY: &str = "repository.json";
 
@@ -325,6 +326,7 @@ impl Repository {
     /// agent may have put another one in its place.
     pub(crate) fn lock(&self) -> Result<PrivateLock> {
         let lock = self.private.lock()?;
+        refuse_special_files(&self.workspace)?;
         self.verify_location()?;
         self.refuse_linked_objects()?;
         Ok(lock)
@@ -523,6 +525,7 @@ pub(crate) fn inspect(
     git: &dyn RunGit,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<WorkTree> {
+    refuse_special_files(workspace)?;
     check_version(&GitCommand::new(workspace, environment).arg("version").read_text(git)?)?;
     let facts = GitCommand::new(workspace, environment).arg("rev-parse").args([
         "--is-bare-repository",

@@ -8,6 +8,7 @@ use crate::command::GitCommand;
 use crate::error::Result;
 use crate::repository::Repository;
 use crate::run_git::RunGit;
+use crate::special::refuse_special_files;
 
 impl Repository {
     /// Returns the first lines of the messages of the last commits of HEAD, the newest first. Writes
@@ -22,6 +23,7 @@ impl Repository {
         environment: &BTreeMap<OsString, OsString>,
         most: u32,
     ) -> Result<Vec<String>> {
+        refuse_special_files(workspace)?;
         let log = GitCommand::new(workspace, environment)
             // It would start another program for each commit.
             .configure("log.showSignature", "false")

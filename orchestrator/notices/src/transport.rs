@@ -5,16 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ralph_orchestrator_config::NotifyKind;
 use ralph_orchestrator_engine::ScratchDir;
-use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, Output, Spec, Supervisor, find_program, harmless_line,
+    path_outside,
 };
 
 use crate::message::{Post, json_of, post};
@@ -77,10 +77,12 @@ pub struct SupervisedTransport {
     pub vars: BTreeMap<String, String>,
     /// Those that commands are given.
     pub env: BTreeMap<String, String>,
-    /// Where agents work: no program of the system is looked for there.
-    pub workspace: PathBuf,
-    /// The folder of the configuration, in which programs run.
+    /// Where agents can put programs: none of the system is looked for there.
+    pub places: Vec<PathBuf>,
+    /// The folder of the configuration: paths are relative to it, and what is confined runs in it.
     pub folder: PathBuf,
+    /// Where programs run with the user's rights: where no agent has left what they would load.
+    pub own_folder: PathBuf,
 }
 
 #[async_trait]
@@ -118,12 +120,14 @@ impl SupervisedTransport {
         let env = CURL_VARIABLES.iter().filter_map(|name| {
             self.vars.get(*name).map(|value| ((*name).to_owned(), value.clone()))
         });
+        let mut env: BTreeMap<String, String> = env.collect();
+        self.keep_outside(&mut env);
         let spec = Spec {
             program: self.find(CURL)?,
             // Before anything else: no file of the user's changes what is sent.
             args: ["-q", "--config", "-"].map(OsString::from).to_vec(),
             cwd: PathBuf::from("/"),
-            env: env.collect(),
+            env,
             stdin: curl_config(url, token, sent, timeout).into_bytes(),
             grace: short_grace(),
         };
@@ -147,20 +151,21 @@ impl SupervisedTransport {
         let mut env = self.env.clone();
         env.extend(receiver.variables.clone());
         let mut scratch = ScratchDir::default();
-        let supervisor = if receiver.is_confined {
+        let (supervisor, cwd) = if receiver.is_confined {
             // The one folder that is its own.
             let folder = scratch.fresh(&notice.run).map_err(|error| failure(&error.to_string()))?;
             env.insert("TMPDIR".to_owned(), folder.display().to_string());
-            self.confined.as_ref().map_err(|problem| failure(problem))?
+            (self.confined.as_ref().map_err(|problem| failure(problem))?, &self.folder)
         } else {
-            &self.supervisor
+            self.keep_outside(&mut env);
+            (&self.supervisor, &self.own_folder)
         };
         env.insert("RALPH_NOTICE_ID".to_owned(), notice.id.clone());
         env.insert("RALPH_NOTICE_TOPIC".to_owned(), notice.topic.word().to_owned());
         let spec = Spec {
             program: self.find(program)?,
             args: arguments.iter().map(OsString::from).collect(),
-            cwd: self.folder.clone(),
+            cwd: cwd.clone(),
             env,
             stdin: format!("{}\n", json_of(notice)).into_bytes(),
             grace: short_grace(),
@@ -205,24 +210,22 @@ impl SupervisedTransport {
         self.look_up(program).map_err(|problem| failure(&problem))
     }
 
+    /// Removes from `PATH` the folders in which agents can put programs.
+    fn keep_outside(&self, env: &mut BTreeMap<String, String>) {
+        if let Some(path) = env.get_mut("PATH") {
+            *path = path_outside(path, &self.places);
+        }
+    }
+
     fn look_up(&self, program: &str) -> Result<PathBuf, String> {
         let path = self.vars.get("PATH").map(String::as_str).unwrap_or_default();
         let path = if [CURL, NOTIFY_SEND].contains(&program) {
-            outside_of(path, &self.workspace)
+            path_outside(path, &self.places)
         } else {
             path.to_owned()
         };
         find_program(program, &path, &self.folder).map_err(|error| error.to_string())
     }
-}
-
-/// Returns a `PATH` without the folders in which agents can put programs.
-fn outside_of(path: &str, workspace: &Path) -> String {
-    let folders = path.split(':').filter(|folder| {
-        let folder = Path::new(folder);
-        folder.is_absolute() && !real_path(folder).starts_with(workspace)
-    });
-    folders.collect::<Vec<_>>().join(":")
 }
 
 async fn run(supervisor: &Supervisor, spec: Spec, timeout: Duration) -> Result<Output, SendError> {

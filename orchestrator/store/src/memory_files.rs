@@ -8,6 +8,7 @@
 //! memory/<name>             the progress file itself, if it is kept from the agent
 //! ```
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +18,11 @@ use serde::de::DeserializeOwned;
 
 use super::disk::Disk;
 use super::error::StateError;
+use super::key::Key;
 use super::layout::Layout;
+
+/// What the names of copies of the workspace's files begin with.
+const COPIES: [&str; 2] = ["before-", "phase-"];
 
 /// The files of the folder, each written whole or not at all.
 #[derive(Clone, Debug)]
@@ -47,7 +52,11 @@ impl MemoryFiles {
     /// # Errors
     /// It cannot be read.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
-        self.disk.read_if_exists(&self.path(name), usize::MAX)
+        let path = self.path(name);
+        let Some(content) = self.disk.read_if_exists(&path, usize::MAX)? else { return Ok(None) };
+        let Some(key) = self.read_key()? else { return Ok(Some(content)) };
+        // What another key sealed is of a state that is gone.
+        Ok(key.unseal(&content).map(Cow::into_owned))
     }
 
     /// Reads what the agent of an iteration printed as errors; nothing if that is not stored.
@@ -63,7 +72,16 @@ impl MemoryFiles {
     /// It cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StateError> {
         self.disk.restore_dir(self.layout.root(), &self.layout.memory())?;
-        self.disk.write_private(&self.path(name), content)
+        // What the workspace had is put back byte for byte, secrets included.
+        let is_copy = COPIES.iter().any(|prefix| name.starts_with(prefix));
+        match self.read_key()?.filter(|_| is_copy) {
+            Some(key) => self.disk.write_private(&self.path(name), &key.seal(content)?),
+            None => self.disk.write_private(&self.path(name), content),
+        }
+    }
+
+    fn read_key(&self) -> Result<Option<Key>, StateError> {
+        Key::read(&self.disk, &self.layout.key())
     }
 
     /// Reads what is stored about sessions; the default if nothing is, or if it cannot be understood.

@@ -84,6 +84,14 @@ impl SeriesFiles {
         self.disk.write_private(&self.path(name), &content)
     }
 
+    /// Stores bytes that may have secrets in them and are needed again as they are.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write_sealed(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
+        self.write(name, &self.key.seal(bytes)?)
+    }
+
     /// Reads the bytes that are stored under this name; `None` if there are none.
     ///
     /// # Errors
@@ -95,7 +103,8 @@ impl SeriesFiles {
         let (code, rest) = content.split_at_checked(signed_line::HEX).ok_or_else(changed)?;
         let bytes = rest.strip_prefix(b"\n").ok_or_else(changed)?;
         let is_ours = blake3::Hash::from_hex(code).is_ok_and(|code| code == self.key.code(bytes));
-        if is_ours { Ok(Some(bytes.to_vec())) } else { Err(changed()) }
+        let unsealed = is_ours.then(|| self.key.unseal(bytes)).flatten();
+        unsealed.map(|bytes| Some(bytes.into_owned())).ok_or_else(changed)
     }
 
     /// Removes what is stored under this name, if anything is.

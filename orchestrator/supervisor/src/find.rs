@@ -72,6 +72,25 @@ pub fn find_program(name: &str, path: &str, base: &Path) -> Result<PathBuf, NotF
     }
 }
 
+/// Returns the folders of a list as in `PATH` from which this program starts others with its user's rights: absolute
+/// ones that lead into none of these places, in which an agent can put programs.
+#[must_use]
+pub fn path_outside(path: &str, places: &[PathBuf]) -> String {
+    let is_outside = |folder: &&str| {
+        let folder = Path::new(folder);
+        folder.is_absolute() && !places.iter().any(|place| leads_into(folder, place))
+    };
+    path.split(':').filter(is_outside).collect::<Vec<_>>().join(":")
+}
+
+/// Whether a path is below a folder by its text, or by where it leads as far as it exists.
+fn leads_into(path: &Path, folder: &Path) -> bool {
+    let real = path.ancestors().find_map(|ancestor| {
+        Some(ancestor.canonicalize().ok()?.join(path.strip_prefix(ancestor).ok()?))
+    });
+    path.starts_with(folder) || real.is_some_and(|real| real.starts_with(folder))
+}
+
 fn check(file: PathBuf) -> Result<PathBuf, NotFound> {
     if !file.exists() {
         Err(NotFound::NoFile { file })

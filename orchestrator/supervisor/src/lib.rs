@@ -69,7 +69,7 @@ pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;
 pub use escapes::{harmless_line, without_escapes};
 pub use exit::{Ending, Exit};
-pub use find::{NotFound, find_program};
+pub use find::{NotFound, find_program, path_outside};
 pub use input::{Input, InputBlocked};
 pub use kill_switch::KillSwitch;
 pub use orphans::{OrphanCleanup, end_orphans};

@@ -236,3 +236,18 @@ fn a_folder_in_the_place_of_the_list_gives_way() {
     assert_eq!(statuses(&env), [("a".to_owned(), "completed".to_owned())]);
     assert!(env.path("feature-list.json.1/mine").is_file(), "nothing of the agent's is deleted");
 }
+
+#[test]
+fn a_secret_that_the_agent_writes_into_the_backlog_is_not_kept_in_the_state() {
+    let mut env = features(&[feature("a", 9, &[])]);
+    env.var("SOME_API_TOKEN", "tok-123456789");
+    env.agent.call(1).script(&format!(
+        "{WORK}sed -i 's/made-a exists/tok-123456789/; s/\"id\": *\"a\"/&, \"notes\": \"tok-123456789\"/' feature-list.json\n"
+    ));
+    env.run();
+    assert!(!series_of(&env, "guarded").is_empty());
+    for name in ["journal.jsonl", "replaced"] {
+        let kept = std::fs::read_to_string(env.state().join("series").join(name)).unwrap();
+        assert!(!kept.contains("tok-123456789") && kept.contains("***"), "{name}: {kept}");
+    }
+}

@@ -10,7 +10,7 @@ use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
     LocalExecutor, RunOpener, RunOrder,
 };
-use ralph_orchestrator_engine::{EngineError, OpenOutcome, Request, Session, open};
+use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::{Disk, Layout};
 
@@ -149,6 +149,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         layout,
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
+        redactor: Redactor::new(&context.loaded.config.env, &context.vars),
         rules,
         has_initializer: context.loaded.config.initializer.is_some(),
         once: args.once,

@@ -437,3 +437,23 @@ fn writes_no_checkpoint_through_links_in_the_git_directory() {
     symlink(home.join("profile"), &log).unwrap();
     refused(4);
 }
+
+#[test]
+fn commits_nothing_through_links_in_the_git_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let profile = home.path().join("profile");
+    for name in ["COMMIT_EDITMSG", "logs/HEAD", "logs", "refs/heads", "logs/refs/heads/main"] {
+        let fixture = Fixture::committed();
+        let repository = fixture.begin(1);
+        fixture.write("a.txt", "work\n");
+        fs::write(&profile, "mine\n").unwrap();
+        let path = fixture.path(&format!(".git/{name}"));
+        let target = if path.is_dir() { home.path() } else { &profile };
+        fs::rename(&path, fixture.path("moved")).unwrap_or_default();
+        symlink(target, &path).unwrap();
+        let error = repository.commit(1, "m", &CommitPolicy::default()).unwrap_err();
+        assert!(matches!(error, GitError::LinkInRepository(_)), "{name}: {error}");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "{name}");
+        assert_eq!(fs::read_to_string(&profile).unwrap(), "mine\n", "{name}");
+    }
+}

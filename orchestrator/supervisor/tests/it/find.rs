@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_orchestrator_supervisor::{NotFound, find_program};
+use ralph_orchestrator_supervisor::{NotFound, find_program, path_outside};
 
 #[test]
 fn bare_names_are_searched_and_paths_are_taken_from_the_base() {
@@ -47,4 +47,19 @@ fn the_error_names_the_program_and_a_path_that_is_empty() {
     assert!(find("").to_string().contains("is not in PATH, which is empty;"));
     // An empty PATH is not the current folder.
     assert!(find_program("sh", "", Path::new("/bin")).is_err());
+}
+
+#[test]
+fn a_path_outside_of_places_has_no_folder_that_leads_into_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let work = root.join("work");
+    fs::create_dir_all(work.join(".venv/bin")).unwrap();
+    std::os::unix::fs::symlink(&work, root.join("link")).unwrap();
+    let text = |path: &Path| path.display().to_string();
+    let inside = [text(&work.join(".venv/bin")), text(&root.join("link/.venv/bin"))];
+    let later = text(&root.join("link/not/there/yet"));
+    let path = format!(":{}:bin:{later}:/usr/bin:.:{}", inside[0], inside[1]);
+    assert_eq!(path_outside(&path, &[work]), "/usr/bin");
+    assert_eq!(path_outside("/usr/bin:/bin", &[]), "/usr/bin:/bin");
 }
