@@ -8,7 +8,7 @@ test:
 
 # The recorded example.
 hello:
-    cargo run --release -- run -c ralph.toml
+    cargo run -- run -c ralph.toml
 
 # Writes the schema, the references and the picture in docs/ anew.
 docs:
