@@ -295,16 +295,17 @@ pub(crate) fn load_for_run(
     file: &ConfigFile,
     overrides: Overrides,
 ) -> Result<Context, CommandError> {
+    let sets = overrides.sets.clone();
     let Some(planted) = file.passed_over() else {
-        return settle(Context::load(file, overrides.clone())?, overrides);
+        return settle(Context::load(file, overrides)?, &sets);
     };
     if ask_about_planted(planted, &overrides)? {
         let found = ConfigFile::find(None)?.with_task(file.task().map(str::to_owned));
-        return settle(Context::load(&found, overrides.clone())?, overrides);
+        return settle(Context::load(&found, overrides)?, &sets);
     }
-    let context = Context::load(file, overrides.clone())?;
+    let context = Context::load(file, overrides)?;
     verify_place(file, planted, &context)?;
-    settle(context, overrides)
+    settle(context, &sets)
 }
 
 /// Refuses to work elsewhere because the file of the folder in which a person is was passed over.
@@ -377,8 +378,8 @@ fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<bool, Comm
 ///
 /// # Errors
 /// It is not accepted; nothing is started.
-pub(crate) fn settle(context: Context, overrides: Overrides) -> Result<Context, CommandError> {
-    let trust = Trust::new(&context.vars, &overrides.sets);
+pub(crate) fn settle(context: Context, sets: &[(String, String)]) -> Result<Context, CommandError> {
+    let trust = Trust::new(&context.vars, sets);
     say_changed(&context);
     if context.judged.unaccepted.is_empty() {
         return Ok(context);

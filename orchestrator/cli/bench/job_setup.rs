@@ -75,19 +75,16 @@ impl JobSetup {
     ///
     /// # Errors
     /// It is wrong, or a plugin cannot be used.
-    pub(crate) fn load(
-        file: &ConfigFile,
-        sets: Vec<(String, String)>,
-    ) -> Result<Self, CommandError> {
+    pub(crate) fn load(file: &ConfigFile, sets: &[(String, String)]) -> Result<Self, CommandError> {
         let overrides = Overrides {
-            sets,
+            sets: sets.to_vec(),
             // What a trial brings itself need not be in the file.
             implied: brought_by_task(),
             is_task: true,
             ..Overrides::default()
         };
-        let (context, mut sources) = Context::load_with_sources(file, overrides.clone())?;
-        let context = trust::settle(context, overrides)?;
+        let (context, mut sources) = Context::load_with_sources(file, overrides)?;
+        let context = trust::settle(context, sets)?;
         trust::accept_silently(&context)?;
         // Each trial says it by itself.
         sources.implied.clear();

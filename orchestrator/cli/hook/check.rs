@@ -91,8 +91,8 @@ pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
         let text = state.display().to_string();
         flags.push(config_values::flag("hook", "state.dir", text.into()));
     }
-    let mut context = Context::load_accepted(&file, overrides(flags.clone()))?;
-    context = trust::settle(context, overrides(flags))?;
+    let mut context = Context::load_accepted(&file, overrides(flags))?;
+    context = trust::settle(context, &[])?;
     trust::accept_silently(&context)?;
     let config = &mut context.loaded.config;
     // The person works in this repository, and prepares it.

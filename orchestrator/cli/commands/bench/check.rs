@@ -363,7 +363,7 @@ fn run_program(
 }
 
 pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, args.matrix.to_sets()?)?;
+    let setup = JobSetup::load(file, &args.matrix.to_sets()?)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     let columns = columns(&setup)?;
     let problems = block_on(find_problems(&setup, &tasks))?;

@@ -255,7 +255,7 @@ fn check_task(
         set("tasks", json!([draft.task()])),
         set("trials", json!(1)),
     ]);
-    let setup = JobSetup::load(file, sets.clone())?;
+    let setup = JobSetup::load(file, &sets)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
     let folder = draft.folder.join("job");

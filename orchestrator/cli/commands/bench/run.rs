@@ -78,7 +78,7 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
 pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     let sets = args.matrix.to_sets()?;
-    let bench = JobSetup::load(file, sets.clone())?.loaded.config.bench;
+    let bench = JobSetup::load(file, &sets)?.loaded.config.bench;
     if let Some(agent) = bench.agents.iter().find(|agent| is_reserved(agent)) {
         let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
         return Err(CommandError::config(message).hinted("`--agents` names others"));
@@ -92,7 +92,7 @@ fn begin(
     sets: Vec<(String, String)>,
     goal: Goal,
 ) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, sets.clone())?;
+    let setup = JobSetup::load(file, &sets)?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
     if goal == Goal::Cheat {
         leave_out_own(&mut tasks)?;
@@ -234,7 +234,7 @@ pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
         Some(file) => ConfigFile::named(file.clone()),
         None => ConfigFile::without_file()?,
     };
-    JobSetup::load(&file, plan.sets.clone())
+    JobSetup::load(&file, &plan.sets)
 }
 
 /// Performs what is left of a job. Returns the exit status.

@@ -20,7 +20,6 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
-use crate::overrides::Overrides;
 use crate::render::text;
 use crate::user_folders::{plugin_cache, variables};
 use crate::{output, trust};
@@ -145,7 +144,7 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
         let hint = format!("`{name}` names a plugin of ralph.toml; or give the path of a library");
         error.hinted(hint)
     })?;
-    let context = trust::settle(context, Overrides::default())?;
+    let context = trust::settle(context, &[])?;
     trust::accept_silently(&context)?;
     let Some(config) = context.loaded.config.plugins.get(name).cloned() else {
         let message = format!("{} has no [plugins.{name}]", context.file.display());
