@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::Config;
 use ralph_orchestrator_machine::PathIdentities;
+use ralph_orchestrator_store::TrustStore;
 use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
 
 use super::error::EngineError;
@@ -62,16 +63,24 @@ impl IterationPrompt {
 }
 
 impl PromptSource {
-    /// Returns the prompt of a run that begins: links to it are followed now and never again.
+    /// Returns the prompt as it is where no agent is given it: all links to it are followed.
     pub(super) fn find(config: &Config) -> Self {
         Self::new(config, PromptPlace::locate)
     }
 
-    /// Returns the prompt of a run that has begun, with what was recorded of it.
-    pub(super) fn recorded(config: &Config, pins: &PathIdentities) -> Self {
+    /// Returns the prompt of a run that begins: the user's links to it are followed now and never again.
+    pub(super) fn find_for_agent(config: &Config, trust: &TrustStore) -> Self {
+        Self::new(config, |configured| location::locate(trust, configured))
+    }
+
+    /// Returns the prompt of a run that has begun, with what was recorded of it; `locate` finds what was not.
+    pub(super) fn recorded(
+        config: &Config,
+        pins: &PathIdentities,
+        locate: impl Fn(&Path) -> PromptPlace,
+    ) -> Self {
         Self::new(config, |configured| {
-            location::recorded_prompt(pins, configured)
-                .unwrap_or_else(|| PromptPlace::locate(configured))
+            location::recorded_prompt(pins, configured).unwrap_or_else(|| locate(configured))
         })
     }
 
