@@ -62,6 +62,7 @@ pub(crate) fn find_sources(
     if let Some(user_file) = &sources.user_file {
         sources.user_text = choose_text(&trust, user_file, version, &mut judged)?;
         if judged.unaccepted.is_empty()
+            && judged.links.is_empty()
             && let Some(text) = &sources.user_text
         {
             trust.follow_user_file(text);
@@ -189,6 +190,15 @@ fn choose_text(
     version: Version,
     judged: &mut JudgedFiles,
 ) -> Result<Option<String>, CommandError> {
+    if let Some(link) = trust.find_link(path)? {
+        if version == Version::Accepted
+            && let Some(accepted) = trust.accepted_text_at(&link.path)?
+        {
+            judged.changed.push(path.to_owned());
+            return Ok(Some(accepted));
+        }
+        judged.links.push(link);
+    }
     let Some(text) = trust::read(path) else { return Ok(None) };
     let judgement = trust.judge(path, text.clone())?;
     if version == Version::Accepted

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_core::engine::{state_layout, states_dir, verify_owner};
-use ralph_orchestrator_core::store::{Disk, Layout, lock_workspace, state_dirs};
+use ralph_orchestrator_core::store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
@@ -37,6 +37,7 @@ impl Context {
     /// Returns the same once what was not accepted is.
     pub(crate) fn settled(mut self) -> Self {
         self.judged.unaccepted.clear();
+        self.judged.links.clear();
         self
     }
 
@@ -198,6 +199,11 @@ impl Context {
     /// Where private copies of plugin libraries are kept.
     pub(crate) fn plugin_cache(&self) -> PathBuf {
         plugin_cache(&self.vars)
+    }
+
+    /// What is recorded of where agents have worked, and of what people have accepted.
+    pub(crate) fn trust_store(&self) -> TrustStore {
+        TrustStore::new(&states_dir(&self.state_home()), Disk::default())
     }
 
     /// `$XDG_STATE_HOME`, or `~/.local/state`.

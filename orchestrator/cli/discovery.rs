@@ -121,6 +121,18 @@ impl ConfigFile {
                 .hinted(format!("if it is yours, `ralph-orchestrator trust {word}` accepts it"));
         }
         let folder = self.path().parent().map(Path::to_owned).unwrap_or_default();
+        let trust = Trust::new(&user_folders::variables(), &[]);
+        if trust.is_gone(&self.path()).unwrap_or_default() {
+            let path = self.path();
+            let word = shell_word(&path);
+            return CommandError::config(format!(
+                "{} is gone, which an agent could have deleted, and it has no run to go on with",
+                path.display()
+            ))
+            .hinted(format!(
+                "put it back; if you deleted it, `ralph-orchestrator trust {word}` accepts that"
+            ));
+        }
         let message =
             format!("could not find `{NAME}` in {} or any parent folder", folder.display());
         let error = CommandError::config(message).hinted(
@@ -158,9 +170,17 @@ impl ConfigPlace {
     /// Returns the nearest file, and the nearest that was passed over since no person has accepted it.
     fn search(here: &Path, trust: &Trust) -> Result<(Self, Option<PathBuf>), CommandError> {
         let folders = searched(here, home().as_deref());
-        let files = folders.iter().map(|folder| folder.join(NAME)).filter(|file| exists(file));
         let mut passed_over = None;
-        for file in files {
+        for folder in &folders {
+            let file = folder.join(NAME);
+            // What a person has accepted here is not given up because an agent has deleted it: a file above may be another
+            // workspace's, without its sandbox.
+            if trust.is_gone(&file)? {
+                return Ok((Self::Missing { folders: vec![folder.clone()] }, passed_over));
+            }
+            if !exists(&file) {
+                continue;
+            }
             if trust.is_planted(&file) {
                 passed_over.get_or_insert(file);
                 continue;

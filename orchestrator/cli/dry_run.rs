@@ -11,6 +11,7 @@ use ralph_orchestrator_core::engine::{Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_core::store::Layout;
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::git::RunPlace;
 use crate::output;
 use crate::render::text::{EVIDENCE_ONLY, count, escape, one_line};
@@ -77,7 +78,7 @@ pub(crate) fn show(
     json: bool,
 ) {
     let (plan, loaded) = (session.plan(), &place.context.loaded);
-    let roles = Roles::of(session, loaded);
+    let roles = Roles::of(session, &place.context);
     if json {
         let mut object = serde_json::to_value(&plan).unwrap_or_default();
         if let Some(object) = object.as_object_mut() {
@@ -175,15 +176,15 @@ struct Roles<'a> {
 
 impl<'a> Roles<'a> {
     /// `None` if roles have no prompts.
-    fn of(session: &Session, loaded: &'a LoadedConfig) -> Option<Self> {
-        let config = &loaded.config;
+    fn of(session: &Session, context: &'a Context) -> Option<Self> {
+        let (config, trust) = (&context.loaded.config, context.trust_store());
         let prompts = config.prompts.as_ref()?;
         let initializer =
             config.initializer.as_ref().filter(|_| !session.state().initializer.is_done);
         let works = config.run.role.map_or(Role::Coding, Role::from);
         let roles = initializer.map(|_| Role::Initializer).into_iter().chain([works]);
         let origin = |role| {
-            let found = find_role_prompt(prompts, role);
+            let found = find_role_prompt(prompts, role, &trust);
             (role, found.map_or_else(|error| error.to_string(), |found| found.origin()))
         };
         Some(Self { prompts: roles.map(origin).collect(), initializer })

@@ -249,6 +249,9 @@ impl OrchestratorBuilder {
         }
         let compiled_in = Arc::new(self.compiled_in);
         let trust = Trust::in_state(&user_folders::state_home(&vars), false);
+        if !is_text && let Some(link) = trust.find_link(&file)? {
+            return Err(trust::refuse_link(&link).into());
+        }
         let judged = (!is_text).then(|| trust.judge_file(&file)).transpose()?.flatten();
         match judged {
             Some(Judgement::Unaccepted(file)) => return Err(trust::refusal(&[file]).into()),

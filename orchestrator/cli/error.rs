@@ -288,8 +288,8 @@ impl From<EngineError> for CommandError {
             }
             EngineError::Prompt(PromptError::Link { .. } | PromptError::HardLink { .. }) => {
                 Self::new(ErrorKind::Damaged, error).hinted(
-                    "nothing was read through it; restore the file, or, if the change is intended, \
-                     start a new run with `run --restart`",
+                    "nothing was read through it; restore the file, or, if the link is yours, accept it by \
+                     `ralph-orchestrator trust`, followed by its path, and start a new run with `run --restart`",
                 )
             }
             EngineError::RolePrompt(RolePromptError::Prompt(error)) => {

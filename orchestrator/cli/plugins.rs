@@ -52,6 +52,9 @@ impl Plugins {
         if !context.judged.unaccepted.is_empty() {
             return Err(trust::refusal(&context.judged.unaccepted));
         }
+        if let Some(link) = context.judged.links.first() {
+            return Err(trust::refuse_link(link));
+        }
         let built_in = registry::unsupervised(&plugins);
         let formats = registry::backlogs(&context.compiled_in);
         for (name, config) in &context.loaded.config.plugins {

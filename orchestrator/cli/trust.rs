@@ -2,11 +2,11 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
+mod links;
 mod workspace;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::values_of;
@@ -14,7 +14,7 @@ use ralph_orchestrator_core::engine::states_dir;
 use ralph_orchestrator_core::store::{
     AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs,
 };
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -25,6 +25,8 @@ use crate::user_folders::state_home;
 use crate::{output, question};
 
 use differences::describe;
+pub(crate) use links::refuse_link;
+use links::settle_links;
 pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 
 /// A larger file is no configuration.
@@ -35,6 +37,8 @@ const MOST_LINES: usize = 20;
 const VARIABLE: &str = "RALPH_TRUST";
 const ALWAYS: &str = "always";
 const KEY: &str = "trust";
+/// What is recorded in the place of a digest where a person has accepted that a file is gone.
+const GONE: &str = "gone";
 
 /// A version of a file that decides what runs.
 #[derive(Clone, Debug)]
@@ -66,6 +70,8 @@ pub(crate) enum Judgement {
 pub(crate) struct JudgedFiles {
     pub(crate) acceptable: Vec<FileVersion>,
     pub(crate) unaccepted: Vec<UnacceptedFile>,
+    /// Links to them that an agent could have made.
+    pub(crate) links: Vec<StoppingLink>,
     /// Those that were changed, and were read as they were last accepted.
     pub(crate) changed: Vec<PathBuf>,
 }
@@ -139,6 +145,34 @@ impl Trust {
     pub(crate) fn accepted_text(&self, path: &Path) -> Result<Option<String>, CommandError> {
         let accepted = self.store.accepted(&identity(path))?;
         Ok(accepted.and_then(AcceptedFile::newest_text))
+    }
+
+    /// The same of a file by the name that it had.
+    pub(crate) fn accepted_text_at(&self, path: &Path) -> Result<Option<String>, CommandError> {
+        Ok(self.store.accepted(path)?.and_then(AcceptedFile::newest_text))
+    }
+
+    /// Whether a file that a person has accepted is gone from where an agent could have deleted it.
+    ///
+    /// # Errors
+    /// What is recorded is damaged.
+    pub(crate) fn is_gone(&self, path: &Path) -> Result<bool, CommandError> {
+        let known = identity(path);
+        if fs::symlink_metadata(&known).is_ok() {
+            return Ok(false);
+        }
+        let Some(accepted) = self.store.accepted(&known)? else { return Ok(false) };
+        let is_given_up = accepted.versions.last().is_some_and(|version| version.digest == GONE);
+        let work = self.last_work(&known)?;
+        Ok(!is_given_up && work.is_some_and(|work| !accepted.is_after(&work)))
+    }
+
+    /// Records that a person accepts that a file is gone.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
+    pub(crate) fn accept_gone(&self, path: &Path) -> Result<(), CommandError> {
+        Ok(self.store.accept(&identity(path), GONE, "")?)
     }
 
     /// Judges a file by its name; `None` if it cannot be read as text, which whoever reads it reports.
@@ -220,14 +254,8 @@ impl Trust {
 
 /// Whether the file and where it leads were there, as they are, before any agent worked.
 fn is_older(path: &Path, work: &AgentWork) -> bool {
-    let changed = |found: fs::Metadata| {
-        let seconds = u64::try_from(found.ctime()).unwrap_or_default();
-        let milliseconds = u64::try_from(found.ctime_nsec()).unwrap_or_default() / 1_000_000;
-        seconds.saturating_mul(1000).saturating_add(milliseconds)
-    };
-    let is_older = |found: std::io::Result<fs::Metadata>| {
-        found.is_ok_and(|found| changed(found) < work.since_ms)
-    };
+    let is_older =
+        |found: std::io::Result<fs::Metadata>| found.is_ok_and(|found| work.is_after(&found));
     is_older(fs::symlink_metadata(path)) && is_older(fs::metadata(path))
 }
 
@@ -313,10 +341,11 @@ pub(crate) fn load_to_look(
 ) -> Result<Context, CommandError> {
     let overrides = overrides.into();
     let context = Context::load(file, overrides.clone())?;
+    let trust = Trust::new(&context.vars, &overrides.sets);
+    settle_links(&context, &trust)?;
     if context.judged.unaccepted.is_empty() {
         return Ok(context);
     }
-    let trust = Trust::new(&context.vars, &overrides.sets);
     match find_tightened(&context, file, overrides) {
         Some(_) => Ok(context.settled()),
         None => ask(context, &trust),
@@ -346,6 +375,7 @@ pub(crate) fn settle(
 ) -> Result<Context, CommandError> {
     let trust = Trust::new(&context.vars, &overrides.sets);
     say_changed(&context);
+    settle_links(&context, &trust)?;
     if context.judged.unaccepted.is_empty() {
         return Ok(context);
     }

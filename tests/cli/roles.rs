@@ -157,14 +157,28 @@ fn a_link_that_is_made_later_is_not_followed() {
     for call in 1..=3 {
         assert_eq!(env.agent.stdin(call), b"mine\n");
     }
-    // Nor by the next start, which does not know the text any more.
-    env.ralph(&["run", "--max-iterations", "4"]).expect(65).says("is a link");
-    assert_eq!(env.agent.calls(), 3);
-    // A link of the user's, from before the run, is followed.
+    // Nor by the next start, which puts back what the run knew.
     fs::remove_file(env.path(CODING)).unwrap();
     symlink(&secret, env.path(CODING)).unwrap();
+    env.ralph(&["run", "--max-iterations", "4"]).expect(1).says("it was put back");
+    assert_eq!(env.agent.stdin(4), b"mine\n");
+    assert_eq!(env.read(CODING), "mine\n");
+}
+
+#[test]
+fn a_link_that_an_agent_has_made_is_no_prompt_of_a_later_run() {
+    let env = environment("", "");
+    let secret = env.root().join("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::write(secret.join("coding.md"), "nobody's business\n").unwrap();
+    env.agent.call(1).script(&format!("ln -s {} prompts\n", secret.display()));
+    env.run().expect(1);
+    let built_in = env.agent.stdin(1);
+    env.ralph(&["run", "--restart"]).expect(1).says("it is passed over");
+    assert_eq!(env.agent.stdin(4), built_in);
+    env.ralph(&["trust", "prompts"]).expect(0).says("is a link to");
     env.ralph(&["run", "--restart"]).expect(1);
-    assert_eq!(env.agent.stdin(4), b"nobody's business\n");
+    assert_eq!(env.agent.stdin(7), b"nobody's business\n");
 }
 
 #[test]

@@ -134,6 +134,7 @@ const GO: &[&str] = &[
     "--",
     "@AGENT",
 ];
+const IN_FOLDER: &[&str] = &["-c", "conf/ralph.toml", "run"];
 const APART: &[&str] = &["-c", "../ralph.toml", "run"];
 const OTHER: &[&str] = &["-c", "../other/ralph.toml", "run"];
 const TWICE: &[&str] = &["run", "--max-iterations", "2"];
@@ -213,6 +214,30 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
+        channel: "a folder on the way to the configuration",
+        prepare: |env| {
+            let run = "workspace = \"..\"\nprompt = \"../PROMPT.md\"\ndelay";
+            let text = env.read("ralph.toml").replacen("delay", run, 1);
+            fs::remove_file(env.path("ralph.toml")).unwrap();
+            env.write("conf/ralph.toml", &text);
+            env.write("old/conf/ralph.toml", text.replace("iterations = 1", "iterations = 9"));
+        },
+        script: "try 'mv conf away && ln -s old/conf conf'",
+        first: IN_FOLDER,
+        next: IN_FOLDER,
+        ..ATTACK
+    },
+    Attack {
+        channel: "`ralph.toml` where there is another one above",
+        prepare: |env| {
+            let above = env.read("ralph.toml").replace("iterations = 1", "iterations = 9");
+            fs::write(env.root().join("ralph.toml"), above).unwrap();
+            fs::write(env.root().join("PROMPT.md"), "# Another task\n").unwrap();
+        },
+        script: "try 'rm ralph.toml'",
+        ..ATTACK
+    },
+    Attack {
         channel: "the plan of a task",
         prepare: |env| {
             fs::remove_file(env.path("ralph.toml")).unwrap();
@@ -264,6 +289,27 @@ const ATTACKS: &[Attack] = &[
         script: "try 'ln -sf ../secret PROMPT.md'",
         first: TWICE,
         won: IN_PROMPT,
+        ..ATTACK
+    },
+    Attack {
+        channel: "a link in the place of a role's prompt",
+        config: "[prompts]\n",
+        prepare: |env| fs::write(env.root().join("secret"), "evil\n").unwrap(),
+        script: "try 'mkdir prompts && ln -s ../../secret prompts/coding.md'",
+        next: ANEW,
+        won: IN_PROMPT,
+        ..ATTACK
+    },
+    Attack {
+        channel: "a link in the place of another configuration's workspace",
+        prepare: |env| {
+            env.write("sub/PROMPT.md", "# Another task\n");
+            let run = "workspace = \"sub\"\nprompt = \"PROMPT.md\"\ndelay";
+            env.write("b.toml", env.read("ralph.toml").replacen("delay", run, 1));
+            fs::create_dir(env.root().join("private")).unwrap();
+        },
+        script: "try 'mv sub away && ln -s ../private sub'",
+        next: &["-c", "b.toml", "run"],
         ..ATTACK
     },
     Attack {

@@ -56,6 +56,88 @@ fn a_completion_stays_whatever_its_agent_made_of_the_configuration() {
 }
 
 #[test]
+fn a_link_in_the_place_of_a_folder_leads_to_no_other_configuration() {
+    let env = asking();
+    let text = env.read("ralph.toml").replacen(
+        "delay",
+        "workspace = \"..\"\nprompt = \"../PROMPT.md\"\ndelay",
+        1,
+    );
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.write("ci/conf/r.toml", text.replace("..", "../.."));
+    env.write("old/conf/r.toml", text.replace("..", "../..").replace("test", "true"));
+    env.agent.default_call().script("touch done; mv ci ci.o; ln -s old ci\n").out(DONE);
+    let command = |args: &[&str]| env.ralph(&[&["-c", "ci/conf/r.toml"], args].concat());
+    command(&["run"]).expect(0);
+    command(&["status"]).expect(0).says("completed");
+    command(&["run"]).expect(0).says("already completed");
+    for args in [&["verify"][..], &["doctor"], &["run", "--restart"]] {
+        command(args).expect(78).says("ci is a link to old, which an agent could have made");
+    }
+    assert_eq!(env.agent.calls(), 1);
+    command(&["trust"]).expect(0).says("accepted").says("ci is a link to old");
+    command(&["verify"]).expect(0);
+}
+
+#[test]
+fn the_users_own_configuration_is_not_led_elsewhere_by_a_folder() {
+    let env = asking();
+    let folder = env.root().join("home/.config/ralph-orchestrator");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "[limits]\nmax_iterations = 1\n").unwrap();
+    env.agent.default_call().script(
+        "cd ~/.config; mkdir evil; echo 'trust = \"always\"' > evil/config.toml\n\
+         mv ralph-orchestrator away; ln -s evil ralph-orchestrator\n",
+    );
+    env.run().expect(1);
+    env.run().expect(78).says("ralph-orchestrator is a link to evil");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_deleted_configuration_gives_way_to_none_above_it() {
+    let env = asking();
+    let above = env.root().join("ralph.toml");
+    fs::write(&above, env.read("ralph.toml").replace("test", "true")).unwrap();
+    env.agent.default_call().script("touch done; rm -f ralph.toml\n").out(DONE);
+    env.run().expect(0);
+    env.run().expect(0).says("already completed").says("ralph.toml is gone");
+    env.ralph(&["status"]).expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 1);
+    env.ralph(&["reset", "--yes"]).expect(0);
+    env.ralph(&["status"]).expect(78).says("is gone, which an agent could have deleted");
+    env.ralph(&["trust", "ralph.toml"]).expect(0).says("is gone");
+    env.ralph(&["status"]).expect(78).says(&format!("using {}", above.display()));
+}
+
+#[test]
+fn what_an_agent_is_given_lies_beyond_no_link_of_an_agent() {
+    let secret = |env: &TestEnvironment| {
+        let secret = env.root().join("secret");
+        fs::create_dir(&secret).unwrap();
+        fs::write(secret.join("PROMPT.md"), "nobody's business\n").unwrap();
+        secret.display().to_string()
+    };
+    for (keys, place, status, says) in [
+        ("workspace = \"sub\"", "sub", 65, "leads over the link"),
+        ("prompt = \"sub/PROMPT.md\"", "sub", 65, "that an agent could have made"),
+        ("workspace = \"made\"\ntemplate = \"sub\"", "sub", 65, "leads over the link"),
+    ] {
+        let env = asking();
+        let text = env.read("ralph.toml");
+        env.write("sub/PROMPT.md", "# Task\n");
+        env.write("b.toml", text.replacen("delay", &format!("{keys}\ndelay"), 1));
+        let secret = secret(&env);
+        let script = format!("touch done; mv {place} away; ln -s '{secret}' {place}\n");
+        env.agent.default_call().script(&script).out(DONE);
+        env.run().expect(0);
+        env.ralph(&["-c", "b.toml", "run"]).expect(status).says(says);
+        assert_eq!(env.agent.calls(), 1, "{keys}");
+        assert!(!env.path("made").exists());
+    }
+}
+
+#[test]
 fn limits_do_not_begin_anew_with_a_link_to_a_copy_of_the_configuration() {
     let script = "n=$RANDOM.toml; cp -L ralph.toml $n; rm ralph.toml; ln -s $n ralph.toml";
     let env = after_work(script);

@@ -133,7 +133,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     }
     sandbox::check_paths(context)?;
     git::check(context).await?;
-    check_role_prompts(&context.loaded)?;
+    check_role_prompts(&context.loaded, &context.trust_store())?;
     judges.check_globs(&context.loaded)?;
     backlog::check(context).await?;
     if let Some(warning) = warning {

@@ -1,7 +1,9 @@
 //! `prompts`
 
 use ralph_orchestrator_config::{Prompts, Role};
-use ralph_orchestrator_core::engine::{built_in_prompt, find_role_prompt};
+use ralph_orchestrator_core::engine::{
+    FoundPrompt, RolePromptError, built_in_prompt, find_role_prompt,
+};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -37,7 +39,9 @@ pub(crate) fn prompts(file: &ConfigFile, command: PromptsCommand) -> Result<u8, 
         PromptsCommand::Which { role, json, sets } => {
             let context = Context::with(file, &sets)?;
             let prompts = configured(&context)?;
-            which(prompts, find_role(prompts, &role)?, json)?;
+            let role = find_role(prompts, &role)?;
+            let found = find_role_prompt(prompts, role, &context.trust_store());
+            which(prompts, role, found, json)?;
         }
         PromptsCommand::Eject { role, sets } => {
             let context = Context::with(file, &sets)?;
@@ -67,9 +71,13 @@ fn find_role(prompts: &Prompts, name: &str) -> Result<Role, CommandError> {
     })
 }
 
-fn which(prompts: &Prompts, role: Role, json: bool) -> Result<(), CommandError> {
-    let found =
-        find_role_prompt(prompts, role).map_err(|error| CommandError::config(error.to_string()))?;
+fn which(
+    prompts: &Prompts,
+    role: Role,
+    found: Result<FoundPrompt, RolePromptError>,
+    json: bool,
+) -> Result<(), CommandError> {
+    let found = found.map_err(|error| CommandError::config(error.to_string()))?;
     if json {
         output::json(&serde_json::json!({
             "role": role.word(),

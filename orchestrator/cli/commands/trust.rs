@@ -27,6 +27,12 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     let judge = Trust::new(&vars, &[]);
     judge.refuse_from_below()?;
     let judged = match &args.file {
+        Some(file) if judge.accept_links(file)? && !file.is_file() => return Ok(exit::OK),
+        Some(file) if judge.is_gone(file)? => {
+            judge.accept_gone(file)?;
+            output::result(&format!("accepted that {} is gone", file.display()));
+            return Ok(exit::OK);
+        }
         Some(file) => vec![judge_named(&judge, file)?],
         None => judge_all(&judge, config)?,
     };
@@ -96,8 +102,11 @@ fn judge_all(judge: &Trust, config: &ConfigFile) -> Result<Vec<Judgement>, Comma
     if let Some(file) = config.passed_over() {
         return Ok(vec![judge_named(judge, file)?]);
     }
-    let JudgedFiles { acceptable, unaccepted, .. } =
+    let JudgedFiles { acceptable, unaccepted, links, .. } =
         Context::load(config, Overrides::default())?.judged;
+    for link in links {
+        judge.accept_links(&link.path)?;
+    }
     let acceptable = acceptable.into_iter().map(Judgement::Acceptable);
     Ok(acceptable.chain(unaccepted.into_iter().map(Judgement::Unaccepted)).collect())
 }

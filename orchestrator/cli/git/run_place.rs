@@ -284,7 +284,7 @@ impl WorktreeMaker {
     ) -> Result<RunPlace, CommandError> {
         self.refuse_nested()?;
         self.context.loaded.check_files()?;
-        check_role_prompts(&self.context.loaded)?;
+        check_role_prompts(&self.context.loaded, &self.context.trust_store())?;
         backlog::check(&self.context).await?;
         let start = self.find_start().await?;
         let folder = self.folder(&start)?;
@@ -300,7 +300,7 @@ impl WorktreeMaker {
             None => self.record(&start, &folder)?,
         };
         if record.is_made && record.folder().join(".git").exists() {
-            copy_own_files(&self.context.loaded, &record)?;
+            copy_own_files(&self.context.loaded, &record, &self.context.trust_store())?;
             return Ok(RunPlace::at(self.context, Some(record), true));
         }
         let (made, warnings) = self.make(record, &start).await?;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_core::engine::{new_run_id, states_dir};
 use ralph_orchestrator_core::store::{
-    Disk, Layout, StateError, WorktreeLock, WorktreePaths, WorktreeRecord, lock_workspace,
+    Disk, Layout, StateError, TrustStore, WorktreeLock, WorktreePaths, WorktreeRecord,
+    lock_workspace,
 };
 use ralph_orchestrator_core::workspace::{PromptPlace, copy_if_other, is_same_content};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
@@ -170,7 +171,7 @@ impl WorktreeMaker {
         let (loaded, layout, start) = (loaded.clone(), self.layout.clone(), start.clone());
         // Hooks of the checkout run with the user's rights.
         let confined = loaded.config.sandbox.mode != SandboxMode::Off;
-        let kept = kept_folder(&self.context);
+        let (kept, trust) = (kept_folder(&self.context), self.context.trust_store());
         let work = move || {
             let all = record.folder();
             let all = all.parent().unwrap_or(Path::new("/"));
@@ -194,7 +195,7 @@ impl WorktreeMaker {
             } else {
                 repository.repeat_checkout_hook(&outcome.worktree)?
             };
-            let copied = copy_own_files(&loaded, &record)?;
+            let copied = copy_own_files(&loaded, &record, &trust)?;
             let submodules = repository.list_submodules(&record.folder())?;
             let submodules: Vec<String> = submodules.iter().map(ToString::to_string).collect();
             let warnings = describe(&record, &start, &copied, &submodules, problem);
@@ -235,11 +236,22 @@ pub(super) fn find_copies(loaded: &LoadedConfig, record: &WorktreeRecord) -> Vec
 pub(super) fn copy_own_files(
     loaded: &LoadedConfig,
     record: &WorktreeRecord,
+    trust: &TrustStore,
 ) -> Result<Vec<String>, CommandError> {
     let mut copied = Vec::new();
     let there = loaded.clone().in_folder(&record.workspace());
     for (from, to) in own_files(loaded).into_iter().zip(own_files(&there)) {
-        if from != to && from.is_file() && copy_if_other(&from, &to, &record.folder())? {
+        if from == to {
+            continue;
+        }
+        let from = trust.follow_links(&from)?.map_err(|stopping| {
+            let (file, link) = (from.display(), shell_word(&stopping.link));
+            let message =
+                format!("{file} leads over a link that an agent could have made: not copied into the worktree");
+            CommandError::config(message)
+                .hinted(format!("if it is yours, `ralph-orchestrator trust {link}` accepts it"))
+        })?;
+        if from.is_file() && copy_if_other(&from, &to, &record.folder())? {
             let inside = to.strip_prefix(record.workspace()).unwrap_or(&to);
             copied.push(inside.display().to_string());
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use serde_json::Value;
 
 use crate::diagnostics;
@@ -163,6 +163,20 @@ impl LoadedConfig {
             SourceLocation::File { path, .. } => {
                 path.symlink_metadata().ok()?;
                 Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+            }
+            SourceLocation::Variable { .. }
+            | SourceLocation::Set { .. }
+            | SourceLocation::CommandLine { .. }
+            | SourceLocation::Preset { .. } => None,
+        }
+    }
+
+    /// Returns the configuration file as it is named, absolute and with the links on the way; `None` if there is none.
+    #[must_use]
+    pub fn typed_configuration(&self) -> Option<PathBuf> {
+        match self.provenance.file() {
+            SourceLocation::File { path, .. } => {
+                Some(normalize_lexically(&std::path::absolute(path).ok()?))
             }
             SourceLocation::Variable { .. }
             | SourceLocation::Set { .. }

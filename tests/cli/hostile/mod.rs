@@ -115,6 +115,7 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
             "journal.jsonl",
             "log.jsonl",
             "paths.json",
+            "prompts.json",
             "validating.json",
         ];
         only(&run.unwrap().path(), &known);

@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::store::{
     Layout, Owner, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
 };
-use crate::workspace::find_untracked;
+use crate::workspace::{PromptPlace, find_untracked};
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
@@ -229,8 +229,9 @@ impl RunSetup<'_> {
         if frozen.as_ref().is_some_and(|frozen| self.gives_other_checks(&frozen.loaded)) {
             return false;
         }
-        let prompt =
-            PromptSource::recorded(&self.loaded.config, &found.state.identities).read_text();
+        let pins = &found.state.identities;
+        let prompt = PromptSource::recorded(&self.loaded.config, pins, PromptPlace::locate);
+        let prompt = prompt.read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
             (Some(frozen), Some(prompt)) => {
                 found.state.has_completed(&frozen.policy.task_digest(&prompt).await)

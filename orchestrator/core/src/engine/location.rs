@@ -7,12 +7,14 @@ use super::paths::states_dir;
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
-use crate::store::{Disk, identity_of, lock_workspace, state_dirs_of};
+use crate::store::{Disk, TrustStore, identity_of, lock_workspace, state_dirs_of};
 use crate::workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, real_path, unescape};
+use ralph_orchestrator_safe_fs::{
+    SymlinkPolicy, escape, normalize_lexically, read_file, real_path, unescape,
+};
 
 /// The file that says where the path in the configuration leads, where that is another one.
 const LEADS_TO: &str = "workspace";
@@ -112,6 +114,28 @@ pub(super) fn other_prompt(
     };
     (pinned != path && !is_moved()).then(|| {
         format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
+    })
+}
+
+/// Returns the place of a file whose content an agent is given: a link that an agent could have made is not followed to it.
+pub(super) fn locate(store: &TrustStore, configured: &Path) -> PromptPlace {
+    let file = match store.follow_links(configured) {
+        Ok(Ok(file)) => file,
+        Ok(Err(stopping)) => stopping.path,
+        // What is recorded is damaged, as other parts report: then no link is followed.
+        Err(_) => normalize_lexically(configured),
+    };
+    PromptPlace::locate_at(configured, file)
+}
+
+/// Returns where a folder that the configuration names leads.
+///
+/// # Errors
+/// It leads over a link that an agent could have made: there it would reach what it is kept from.
+pub fn follow_to_folder(store: &TrustStore, path: &Path) -> Result<PathBuf, EngineError> {
+    store.follow_links(path)?.map_err(|stopping| {
+        let path = path.to_owned();
+        WorkspaceError::Link { path, link: stopping.link, target: stopping.target }.into()
     })
 }
 

@@ -9,6 +9,7 @@ use super::agents::AgentPool;
 use super::construction::{build_agent_context, build_context};
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
+use super::kept_prompts::KeptPrompts;
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
 use super::paths::{state_layout, state_owner, states_dir, verify_owner};
@@ -133,7 +134,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let context = &build_context(loaded, &request.vars);
     let layout = state_layout(loaded, &request.state_home)?;
     let workspace = real_path(&loaded.config.run.workspace);
-    request.verify_owner(&layout)?;
+    request.verify_place(&layout)?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
     let Request { vars, protect, attached, .. } = &request;
     let attached = *attached;
@@ -218,7 +219,8 @@ impl BuiltRun {
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
-        let location = take_location(&request, workspace, &layout, run)?;
+        let kept = KeptPrompts::read(&store)?;
+        let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         let places = (&location, paths);
         notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
         notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
@@ -260,6 +262,7 @@ impl BuiltRun {
             workspace,
             occupied,
             prompt,
+            kept_prompts: kept,
             saving: Saving::new(loaded.config.git.commit, request.version_control, guard),
             memory,
             setup,
@@ -331,9 +334,10 @@ fn record_owner(
 }
 
 impl Request<'_> {
-    /// Refuses a state directory of another configuration. A restart needs nothing of one that was put in
+    /// Refuses a workspace that an agent's link leads to, and a state directory of another configuration. A restart needs nothing of one that was put in
     /// the place of its own.
-    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+    fn verify_place(&self, layout: &Layout) -> Result<(), EngineError> {
+        self.verify_links()?;
         if self.restart && self.loaded.config.state.dir.is_none() {
             return Ok(());
         }
@@ -343,7 +347,7 @@ impl Request<'_> {
     /// Refuses another folder than the one in which a run began, unless a person has accepted it.
     fn verify_folder(&self, held: &WorkspaceHandle, found: &StoredRun) -> Result<(), EngineError> {
         let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
-        let store = TrustStore::new(&self.states(), self.disk.clone());
+        let store = self.trust();
         match ReplacedWorkspace::held(held, &found.run).is_accepted(&store)? {
             true => Ok(()),
             false => Err(other.into()),
@@ -353,6 +357,32 @@ impl Request<'_> {
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         states_dir(&self.state_home)
+    }
+
+    /// Returns what is recorded of where agents have worked, and of what people have accepted.
+    fn trust(&self) -> TrustStore {
+        TrustStore::new(&self.states(), self.disk.clone())
+    }
+
+    /// Refuses a workspace to which a link leads that an agent could have made.
+    fn verify_links(&self) -> Result<(), EngineError> {
+        let (loaded, trust) = (&self.loaded, self.trust());
+        let folders = [loaded.configured_workspace(), &loaded.config.run.workspace];
+        folders
+            .into_iter()
+            .try_for_each(|folder| location::follow_to_folder(&trust, folder).map(drop))
+    }
+
+    /// Makes the workspace from its template if it is not there. Returns whether it did.
+    fn make_workspace(&self) -> Result<bool, EngineError> {
+        let run = &self.loaded.config.run;
+        let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
+            return Ok(false);
+        };
+        let template = location::follow_to_folder(&self.trust(), template)?;
+        create_from_template(&template, &run.workspace)
+            .map_err(|error| EngineError::Workspace(error.to_string()))?;
+        Ok(true)
     }
 
     fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {
@@ -469,19 +499,19 @@ fn take_location(
     workspace: &Path,
     layout: &Layout,
     resumed: Option<&ResumedRun>,
+    (kept, notes): (&KeptPrompts, &mut Vec<String>),
 ) -> Result<Location, EngineError> {
+    let (config, trust) = (&request.loaded.config, request.trust());
+    let locate = |configured: &Path| location::locate(&trust, configured);
     let pins = resumed.map(|run| &run.found.state.identities);
-    let recorded = pins.map(|pins| PromptSource::recorded(&request.loaded.config, pins));
-    recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
+    let recorded = pins.map(|pins| PromptSource::recorded(config, pins, locate));
     let hold = |resumed: Option<&ResumedRun>| {
         let held = WorkspaceHandle::open(workspace)?;
         resumed.map_or(Ok(()), |run| request.verify_folder(&held, &run.found))?;
         Ok::<_, EngineError>(held)
     };
     let existing = if workspace.is_dir() { Some(hold(resumed)?) } else { None };
-    let is_made = make_workspace(&request.loaded)?;
-    request.loaded.check_files()?;
-    check_role_prompts(&request.loaded)?;
+    let is_made = request.make_workspace()?;
     let held = match existing {
         Some(existing) => existing,
         // Made this moment from its template: it is no other one that somebody put there.
@@ -492,19 +522,15 @@ fn take_location(
     }
     let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
-    let prompt = recorded.unwrap_or_else(|| PromptSource::find(&request.loaded.config));
+    let prompt = recorded.unwrap_or_else(|| PromptSource::find_for_agent(config, &trust));
+    if !request.dry_run {
+        notes.extend(kept.put_back(&prompt, held.path())?);
+    }
+    prompt.place().map_or(Ok(()), PromptPlace::verify)?;
+    request.loaded.check_files()?;
+    check_role_prompts(&request.loaded, &trust)?;
     if request.is_workspace_fresh {
         prompt.accept_as_whole();
     }
     Ok(Location { workspace: held, occupied, prompt })
-}
-
-/// Makes the workspace from its template if it is not there. Returns whether it did.
-fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
-    let run = &loaded.config.run;
-    let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
-        return Ok(false);
-    };
-    create_from_template(template, &run.workspace)
-        .map_err(|error| EngineError::Workspace(error.to_string()))
 }

@@ -31,7 +31,12 @@ fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
     let target = named.as_deref().and_then(|file| file.canonicalize().ok());
     let first = owner(named.as_deref());
     let second = target.map(|target| owner(Some(&target))).filter(|second| !second.is_same(&first));
-    std::iter::once(first).chain(second).collect()
+    // So it may have been in the place of a folder on the way.
+    let typed = loaded.typed_configuration().map(|file| owner(Some(&file)));
+    let third = typed.filter(|third| {
+        !third.is_same(&first) && second.as_ref().is_none_or(|second| !third.is_same(second))
+    });
+    std::iter::once(first).chain(second).chain(third).collect()
 }
 
 /// Returns the owner of the state of this configuration's run.

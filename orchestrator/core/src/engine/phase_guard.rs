@@ -63,21 +63,31 @@ pub(super) struct OpenPhase {
 }
 
 /// A prompt as it was before a phase.
-struct HeldPrompt {
+pub(super) struct HeldPrompt {
     place: PromptPlace,
     /// `None` if there was no such file.
     before: Option<Prompt>,
 }
 
 impl HeldPrompt {
+    /// Returns the file as it was.
+    pub(super) fn new(place: &PromptPlace, before: Option<Prompt>) -> Self {
+        Self { place: place.clone(), before }
+    }
+
+    /// Returns the place, and what was there.
+    pub(super) fn into_parts(self) -> (PromptPlace, Option<Prompt>) {
+        (self.place, self.before)
+    }
+
     /// Returns the file as it is; `None` if nobody can say what it is.
-    fn take(place: &PromptPlace) -> Option<Self> {
+    pub(super) fn take(place: &PromptPlace) -> Option<Self> {
         let before = read_if_there(place).ok()?;
         Some(Self { place: place.clone(), before })
     }
 
     /// Restores it if it was changed. Returns what it was changed to, if it was.
-    fn restore(&self, workspace: &Path) -> Result<Option<Vec<u8>>, PromptError> {
+    pub(super) fn restore(&self, workspace: &Path) -> Result<Option<Vec<u8>>, PromptError> {
         let now = read_if_there(&self.place);
         match (&now, &self.before) {
             (Ok(None), None) => return Ok(None),

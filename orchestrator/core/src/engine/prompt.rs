@@ -7,6 +7,7 @@ use super::location;
 use super::role_prompts::{RolePrompt, RolePrompts, TemplateVariables};
 use super::validation_policy::CompletionPolicy;
 use crate::machine::PathIdentities;
+use crate::store::TrustStore;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
 use ralph_orchestrator_config::Config;
 
@@ -61,16 +62,24 @@ impl IterationPrompt {
 }
 
 impl PromptSource {
-    /// Returns the prompt of a run that begins: links to it are followed now and never again.
+    /// Returns the prompt as it is where no agent is given it: all links to it are followed.
     pub(super) fn find(config: &Config) -> Self {
         Self::new(config, PromptPlace::locate)
     }
 
-    /// Returns the prompt of a run that has begun, with what was recorded of it.
-    pub(super) fn recorded(config: &Config, pins: &PathIdentities) -> Self {
+    /// Returns the prompt of a run that begins: the user's links to it are followed now and never again.
+    pub(super) fn find_for_agent(config: &Config, trust: &TrustStore) -> Self {
+        Self::new(config, |configured| location::locate(trust, configured))
+    }
+
+    /// Returns the prompt of a run that has begun, with what was recorded of it; `locate` finds what was not.
+    pub(super) fn recorded(
+        config: &Config,
+        pins: &PathIdentities,
+        locate: impl Fn(&Path) -> PromptPlace,
+    ) -> Self {
         Self::new(config, |configured| {
-            location::recorded_prompt(pins, configured)
-                .unwrap_or_else(|| PromptPlace::locate(configured))
+            location::recorded_prompt(pins, configured).unwrap_or_else(|| locate(configured))
         })
     }
 

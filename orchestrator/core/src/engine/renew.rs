@@ -9,8 +9,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::error::EngineError;
-use super::location::file_pin;
-use crate::store::{Disk, Layout, TemplateOrigin, lock_workspace};
+use super::location::{file_pin, follow_to_folder};
+use crate::store::{Disk, Layout, TemplateOrigin, TrustStore, lock_workspace};
 use crate::workspace::{WorkspaceHandle, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
 
@@ -86,6 +86,8 @@ impl Renewal<'_> {
     pub(super) fn perform(&self) -> Result<(), EngineError> {
         let failed = |what: String| EngineError::Workspace(what);
         let Some(template) = &self.loaded.config.run.template else { return Ok(()) };
+        let trust = TrustStore::new(&self.states, self.disk.clone());
+        let template = &follow_to_folder(&trust, template)?;
         let held = WorkspaceHandle::open(self.workspace)?;
         let occupied = lock_workspace(self.disk, held.folder(), &self.states)?;
         let (from, template_path) = (self.workspace.display(), template.display());

@@ -14,6 +14,7 @@ use super::controls::ControlInbox;
 use super::error::EngineError;
 use super::feedback;
 use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
+use super::kept_prompts::KeptPrompts;
 use super::location;
 use super::memory::RunMemory;
 use super::observation::{KnownTree, WorkspaceObservation};
@@ -74,6 +75,8 @@ pub struct Session {
     pub(super) prompt: PromptSource,
     /// What it works on, if it is one of a series.
     pub(super) part: Option<RunPart>,
+    /// What it was before the last iteration, for the next start.
+    pub(super) kept_prompts: KeptPrompts,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
     /// What people ask of the run.
@@ -491,6 +494,7 @@ impl Session {
             workspace: &self.workspace,
         };
         let (prompt, warnings) = self.prompt.read_for(now)?;
+        self.keep_prompts()?;
         let part = self.part_text(&prompt.text());
         let prompt = prompt.followed_by(part.as_deref());
         // Before the iteration is recorded as started: from then on the feedback counts as given.

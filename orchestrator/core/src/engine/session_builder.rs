@@ -13,6 +13,7 @@ use super::controls::ControlInbox;
 use super::error::EngineError;
 use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
+use super::kept_prompts::KeptPrompts;
 use super::memory::RunMemory;
 use super::observation::KnownTree;
 use super::open::RunPart;
@@ -52,6 +53,7 @@ pub(super) struct SessionBuilder {
     pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
+    pub(super) kept_prompts: KeptPrompts,
     pub(super) saving: Saving,
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
@@ -149,7 +151,7 @@ impl SessionBuilder {
             config_file, processes, once, attached, store, policy, agents, redactor, ..
         } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, part, saving, memory, setup, .. } = self;
+        let Self { occupied, prompt, kept_prompts, part, saving, memory, setup, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -176,6 +178,7 @@ impl SessionBuilder {
             memory,
             setup,
             part,
+            kept_prompts,
             prompt_watch: None,
             inbox: ControlInbox::new(),
             pinned: Arc::default(),

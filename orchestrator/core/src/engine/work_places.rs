@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::open::Request;
 use crate::store::{StateError, TrustStore};
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 
 /// Records where agents can write from now on, before the first of them is started.
 ///
@@ -20,7 +20,11 @@ pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(),
     let mut kept = Vec::new();
     match (sandbox.mode, sandbox.workspace) {
         // It has the user's rights.
-        (SandboxMode::Off, _) => places.extend(own.into_iter().chain(own_settings)),
+        (SandboxMode::Off, _) => {
+            let user_file = loaded.user_file().map(Path::to_owned);
+            let as_typed = [Some(normalize_lexically(&request.config_file)), user_file];
+            places.extend(as_typed.into_iter().flatten().chain(own).chain(own_settings));
+        }
         (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
         (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
     }

@@ -20,6 +20,8 @@ impl Layout {
 
     /// The name of the file with the paths that counted in the workspace when the run began.
     pub const PATHS: &str = "paths.json";
+    /// The name of the file with the prompts as they were before the last iteration.
+    pub const PROMPTS: &str = "prompts.json";
 
     /// Returns the layout below `root`.
     #[must_use]

@@ -12,12 +12,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
-use ralph_orchestrator_safe_fs::{escape, path_bytes};
+use ralph_orchestrator_safe_fs::{StoppingLink, escape, follow_links, path_bytes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,14 @@ impl AgentWork {
     #[must_use]
     pub const fn unknown() -> Self {
         Self { order: u64::MAX, since_ms: 0 }
+    }
+
+    /// Whether it began after a file was made, or changed last.
+    #[must_use]
+    pub fn is_after(&self, found: &fs::Metadata) -> bool {
+        let seconds = u64::try_from(found.ctime()).unwrap_or_default();
+        let milliseconds = u64::try_from(found.ctime_nsec()).unwrap_or_default() / 1_000_000;
+        seconds.saturating_mul(1000).saturating_add(milliseconds) < self.since_ms
     }
 
     /// Returns both together: begun first by the earlier, last by the later.
@@ -179,6 +187,64 @@ impl TrustStore {
             last = Some(last.map_or(work, |other| other.latest(work)));
         }
         Ok(last)
+    }
+
+    /// Returns where a path leads, followed link by link up to the first link in a folder where agents have worked that is
+    /// not older than their work, and that no person has accepted. Whoever opens the path may have rights that the agent
+    /// that made the link has not.
+    ///
+    /// # Errors
+    /// A record is damaged or cannot be read.
+    pub fn follow_links(&self, path: &Path) -> Result<Result<PathBuf, StoppingLink>, StateError> {
+        self.follow_while(path, |link, _| link.parent().map_or(Ok(None), |it| self.last_work(it)))
+    }
+
+    /// Does the same for the path of a file that decides what runs: an agent without a sandbox that could write the file
+    /// could make a link of any folder on the way to it.
+    ///
+    /// # Errors
+    /// As of [`follow_links`](Self::follow_links).
+    pub fn follow_links_to_file(
+        &self,
+        file: &Path,
+    ) -> Result<Result<PathBuf, StoppingLink>, StateError> {
+        self.follow_while(file, |_, whole| self.last_work(whole))
+    }
+
+    fn follow_while(
+        &self,
+        path: &Path,
+        work: impl Fn(&Path, &Path) -> Result<Option<AgentWork>, StateError>,
+    ) -> Result<Result<PathBuf, StoppingLink>, StateError> {
+        let mut failed = None;
+        let followed = follow_links(path, |link, whole| {
+            let may_follow = work(link, whole).and_then(|work| self.is_of_user(link, work));
+            may_follow.unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                false
+            })
+        });
+        failed.map_or(Ok(followed), Err)
+    }
+
+    /// Whether a person has made or accepted a link where agents have done this work.
+    fn is_of_user(&self, link: &Path, work: Option<AgentWork>) -> Result<bool, StateError> {
+        let Some(work) = work else { return Ok(true) };
+        if fs::symlink_metadata(link).is_ok_and(|found| work.is_after(&found)) {
+            return Ok(true);
+        }
+        let text = fs::read_link(link).map(|target| link_text(&target)).unwrap_or_default();
+        let accepted = self.accepted(link)?;
+        Ok(accepted.is_some_and(|file| file.versions.iter().any(|version| version.text == text)))
+    }
+
+    /// Records that a person has accepted where a link leads.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn accept_link(&self, stopping: &StoppingLink) -> Result<(), StateError> {
+        let text = link_text(&stopping.target);
+        self.accept(&stopping.link, &short_hash(text.as_bytes()), &text)
     }
 
     /// Whether anything is recorded of work in a folder around this file, from which it was kept or not.
@@ -331,6 +397,11 @@ impl TrustStore {
     }
 }
 
+/// Returns what is recorded of an accepted link: no text of a configuration.
+fn link_text(target: &Path) -> String {
+    format!("link to {}", escape(target))
+}
+
 fn unreadable(path: &Path) -> StateError {
     let problem =
         "was changed from outside; delete it, and what it says was accepted is asked for again";
@@ -457,6 +528,39 @@ mod tests {
         store.record_work(std::slice::from_ref(&work), std::slice::from_ref(&kept)).unwrap();
         assert_eq!(store.last_work(&kept).unwrap(), Some(open));
         assert!(store.accepted(&kept).unwrap().unwrap().is_after(&open));
+    }
+
+    #[test]
+    fn a_link_that_an_agent_could_have_made_is_followed_once_it_is_accepted() {
+        let (temp, store, work) = store();
+        let work = work.canonicalize().unwrap();
+        let outside = temp.path().canonicalize().unwrap().join("outside");
+        fs::create_dir(&outside).unwrap();
+        symlink(&outside, work.join("own")).unwrap();
+        let made = fs::symlink_metadata(work.join("own")).unwrap();
+        let is_later = || AgentWork { order: 1, since_ms: now_ms() }.is_after(&made);
+        while !is_later() {
+            std::thread::yield_now();
+        }
+        store.record_work(std::slice::from_ref(&work), &[]).unwrap();
+        let follow = |path: &str| store.follow_links(&work.join(path)).unwrap();
+        assert_eq!(follow("own/file"), Ok(outside.join("file")), "the user's");
+        // The clock of files is coarser than the one by which work begins.
+        let begun = store.last_work(&work).unwrap().unwrap();
+        let make = || {
+            symlink(&outside, work.join("new")).unwrap();
+            fs::symlink_metadata(work.join("new")).unwrap()
+        };
+        while begun.is_after(&make()) {
+            fs::remove_file(work.join("new")).unwrap();
+        }
+        let stopping = follow("new/file").unwrap_err();
+        assert_eq!((&stopping.link, &stopping.path), (&work.join("new"), &work.join("new/file")));
+        store.accept_link(&stopping).unwrap();
+        assert_eq!(follow("new/file"), Ok(outside.join("file")));
+        fs::remove_file(work.join("new")).unwrap();
+        symlink("/", work.join("new")).unwrap();
+        assert!(follow("new").is_err(), "it leads elsewhere");
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub enum PromptError {
         /// The prompt's path.
         path: PathBuf,
     },
-    /// It, or a folder on the way to it, is a link that was none when the run began.
-    #[error("prompt {path}: is a link, or lies beneath one, and was none when its place was found")]
+    /// It, or a folder on the way to it, is a link that was none when the run began, or that an agent could have made.
+    #[error("prompt {path}: is a link, or lies beneath one, that an agent could have made")]
     Link {
         /// The prompt's path.
         path: PathBuf,
@@ -116,7 +116,12 @@ impl PromptPlace {
     /// Locates the file, and follows the links that are there now for the last time.
     #[must_use]
     pub fn locate(configured: &Path) -> Self {
-        let file = safe_fs::real_path(configured);
+        Self::locate_at(configured, safe_fs::real_path(configured))
+    }
+
+    /// Returns the place that a path leads to, as far as its links are followed. What is left of them never is.
+    #[must_use]
+    pub fn locate_at(configured: &Path, file: PathBuf) -> Self {
         let fingerprint = safe_fs::open_no_symlinks(&file, safe_fs::read_flags())
             .and_then(FileFingerprint::from_fd);
         let shared = fingerprint

@@ -30,6 +30,19 @@ pub enum WorkspaceError {
         /// What has the path now.
         found: String,
     },
+    /// A link that an agent could have made is in the path.
+    #[error(
+        "workspace {path}: leads over the link {link} to {target}, which an agent could have made; \
+         if it is yours, `ralph-orchestrator trust {link}` accepts it"
+    )]
+    Link {
+        /// Its path.
+        path: PathBuf,
+        /// The link.
+        link: PathBuf,
+        /// Where it leads, as it is written.
+        target: PathBuf,
+    },
     /// A run is to go on in another folder than the one in which it began.
     #[error(
         "workspace {path}: another folder has taken the place of the folder in which this run began. If it is a \

@@ -8,6 +8,8 @@ use std::path::Path;
 use ralph_orchestrator_config::{Config, ConfigErrors, LoadedConfig, Prompts, Role};
 
 use super::construction::error_at;
+use super::location::locate;
+use crate::store::TrustStore;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
 pub(super) use template::{TemplateError, TemplateVariables};
 
@@ -64,6 +66,13 @@ pub enum RolePromptError {
     },
 }
 
+impl RolePromptError {
+    /// Whether a link has taken the place of the file of this prompt.
+    fn is_link_at(&self, prompt: &FoundPrompt) -> bool {
+        matches!(self, Self::Prompt(PromptError::Link { path }) if Some(path) == prompt.path.as_ref())
+    }
+}
+
 /// The name of the prompt that works on the plan of a task.
 const PURE_LOOP: &str = "pure-loop";
 
@@ -82,22 +91,28 @@ pub fn built_in_prompt(prompts: &Prompts, role: Role) -> &'static str {
     }
 }
 
-/// Returns the prompt that an iteration of this role would begin with now.
+/// Returns the prompt that a new run would begin an iteration of this role with. A link that an agent could have made is
+/// passed over.
 ///
 /// # Errors
 /// There is none, or the first file that is there cannot be used.
-pub fn find_role_prompt(prompts: &Prompts, role: Role) -> Result<FoundPrompt, RolePromptError> {
-    Chain::new(prompts, role, PromptPlace::locate).find()
+pub fn find_role_prompt(
+    prompts: &Prompts,
+    role: Role,
+    trust: &TrustStore,
+) -> Result<FoundPrompt, RolePromptError> {
+    Chain::new(prompts, role, |path| locate(trust, path)).find_first().map(|(found, _)| found)
 }
 
 /// Checks that every role that the configuration uses has a prompt which can be given to an agent.
 ///
 /// # Errors
 /// What is wrong, at the key that names it.
-pub fn check_role_prompts(loaded: &LoadedConfig) -> Result<(), ConfigErrors> {
+pub fn check_role_prompts(loaded: &LoadedConfig, trust: &TrustStore) -> Result<(), ConfigErrors> {
     let Some(prompts) = &loaded.config.prompts else { return Ok(()) };
     for role in used_roles(&loaded.config) {
-        let found = find_role_prompt(prompts, role).and_then(|found| check(prompts, role, &found));
+        let found =
+            find_role_prompt(prompts, role, trust).and_then(|found| check(prompts, role, &found));
         if let Err(error) = found {
             let key = if matches!(error, RolePromptError::Template { .. }) {
                 "template"
@@ -147,13 +162,35 @@ impl Chain {
         Self { role, places, built_in }
     }
 
+    /// Returns the prompt that is there, with what there is to say of links that were passed over: what took the place of
+    /// a file counts as that the file is gone.
+    fn find_first(&self) -> Result<(FoundPrompt, Vec<String>), RolePromptError> {
+        let mut links = Vec::new();
+        let found = self.find_unless(|error| {
+            let is_link = matches!(error, PromptError::Link { .. });
+            if is_link {
+                links.push(format!("{error}; it is passed over"));
+            }
+            is_link
+        })?;
+        Ok((found, links))
+    }
+
     fn find(&self) -> Result<FoundPrompt, RolePromptError> {
+        self.find_unless(|_| false)
+    }
+
+    fn find_unless(
+        &self,
+        mut is_passed_over: impl FnMut(&PromptError) -> bool,
+    ) -> Result<FoundPrompt, RolePromptError> {
         for place in &self.places {
             match place.read() {
                 Ok(prompt) => {
                     return Ok(FoundPrompt { path: Some(place.configured().to_owned()), prompt });
                 }
                 Err(PromptError::NotFound { .. }) => {}
+                Err(error) if is_passed_over(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -236,10 +273,9 @@ impl RolePrompts {
         workspace: &Path,
     ) -> Result<(RolePrompt, Option<String>), RolePromptError> {
         let last = self.last.get(&role);
-        let chain = self.chains.iter().find(|chain| chain.role == role);
-        let found = match chain {
-            Some(chain) => chain.find(),
-            None => find_role_prompt(&self.prompts, role),
+        let (found, links) = match self.find(role) {
+            Ok((found, links)) => (Ok(found), links),
+            Err(error) => (Err(error), Vec::new()),
         };
         let usable = found.and_then(|found| {
             check(&self.prompts, role, &found)?;
@@ -247,7 +283,9 @@ impl RolePrompts {
             Ok((found, given))
         });
         let (found, given, warning) = match (usable, last) {
-            (Ok((found, given)), None) => (found, given, None),
+            (Ok((found, given)), None) => {
+                (found, given, (!links.is_empty()).then(|| links.join("; ")))
+            }
             (Ok((found, given)), Some(last)) if found == *last => (found, given, None),
             (Ok((found, _)), Some(last)) if !self.is_editable => {
                 self.restore(last, workspace)?;
@@ -265,6 +303,9 @@ impl RolePrompts {
             }
             (Err(error), None) => return Err(error),
             (Err(error), Some(last)) => {
+                if error.is_link_at(last) {
+                    self.restore(last, workspace)?;
+                }
                 let warning = format!("{error}; the prompt is given as it was last");
                 (last.clone(), self.render(last, variables)?, Some(warning))
             }
@@ -272,6 +313,21 @@ impl RolePrompts {
         self.last.insert(role, found.clone());
         let (bytes, has_task) = given;
         Ok((RolePrompt { role, found, bytes, has_task }, warning))
+    }
+
+    /// Returns the prompt of a role as it is now. Before it was ever given, links are passed over, with what there is to
+    /// say of them.
+    fn find(&self, role: Role) -> Result<(FoundPrompt, Vec<String>), RolePromptError> {
+        let chain = self.chains.iter().find(|chain| chain.role == role);
+        match chain {
+            Some(chain) if self.last.contains_key(&role) => Ok((chain.find()?, Vec::new())),
+            Some(chain) => chain.find_first(),
+            // The configuration had no such role when the run began: no link is followed for it.
+            None => {
+                let place = |path: &Path| PromptPlace::locate_at(path, path.to_owned());
+                Chain::new(&self.prompts, role, place).find_first()
+            }
+        }
     }
 
     /// Returns what the agent is given of a prompt, and whether the task is part of that.

@@ -1,0 +1,79 @@
+//! The prompts as they were before the last iteration: where a link has taken the place of one while the orchestrator was
+//! away, it is put back.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::error::EngineError;
+use super::phase_guard::HeldPrompt;
+use super::prompt::PromptSource;
+use super::session::Session;
+use crate::store::{Layout, StateError, Store};
+use crate::workspace::{Prompt, PromptError, PromptPlace};
+use ralph_orchestrator_safe_fs::escape;
+
+/// By the path in the configuration, escaped: the bytes in base64, or that there was no such file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeptPrompts {
+    prompts: BTreeMap<String, Option<String>>,
+}
+
+impl KeptPrompts {
+    /// Reads those of the run that is open.
+    pub(super) fn read(store: &Store) -> Result<Self, StateError> {
+        let Some(object) = store.read_signed_file(Layout::PROMPTS)? else {
+            return Ok(Self::default());
+        };
+        serde_json::from_str(&object).map_err(|error| StateError::Damaged {
+            path: Layout::PROMPTS.into(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Puts back what a link has taken the place of. Returns what was done.
+    pub(super) fn put_back(
+        &self,
+        source: &PromptSource,
+        workspace: &Path,
+    ) -> Result<Vec<String>, PromptError> {
+        let mut notes = Vec::new();
+        for place in source.place().into_iter().chain(source.role_places()) {
+            let Err(error) = place.verify() else { continue };
+            // Where there was no file, the link is passed over as none is there now.
+            let Some(prompt) = self.get(place) else { continue };
+            HeldPrompt::new(place, Some(prompt)).restore(workspace)?;
+            notes.push(format!("{error}; it was put back as the run knew it"));
+        }
+        Ok(notes)
+    }
+
+    fn get(&self, place: &PromptPlace) -> Option<Prompt> {
+        let kept = self.prompts.get(&escape(place.configured()))?.as_ref()?;
+        BASE64.decode(kept.as_bytes()).ok().map(Prompt::new)
+    }
+}
+
+impl Session {
+    /// Keeps the prompts as they are now, before an agent works.
+    pub(super) fn keep_prompts(&mut self) -> Result<(), EngineError> {
+        let mut kept = self.kept_prompts.clone();
+        let places = self.prompt.place().into_iter().chain(self.prompt.role_places());
+        for held in places.filter_map(HeldPrompt::take) {
+            let (place, before) = held.into_parts();
+            let text = before.map(|prompt| BASE64.encode(&prompt.bytes));
+            kept.prompts.insert(escape(place.configured()), text);
+        }
+        if kept == self.kept_prompts {
+            return Ok(());
+        }
+        let object = serde_json::to_string(&kept)
+            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        // A prompt may have a secret in it.
+        self.store.write_sealed_file(Layout::PROMPTS, &object)?;
+        self.kept_prompts = kept;
+        Ok(())
+    }
+}
