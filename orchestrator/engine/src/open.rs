@@ -135,7 +135,6 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let context = &build_context(loaded, &request.vars);
     let layout = request.find_layout()?;
     let workspace = real_path(&loaded.config.run.workspace);
-    request.verify_links()?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
     let Request { vars, protect, attached, .. } = &request;
     let attached = *attached;
@@ -218,9 +217,8 @@ impl BuiltRun {
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
-        let kept_prompts = KeptPrompts::read(&store)?;
-        let kept = (&kept_prompts, &mut notes);
-        let location = take_location(&request, workspace, &layout, run, kept)?;
+        let kept = KeptPrompts::read(&store)?;
+        let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         let places = (&location, paths);
         notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
         notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
@@ -262,7 +260,7 @@ impl BuiltRun {
             workspace,
             occupied,
             prompt,
-            kept_prompts,
+            kept_prompts: kept,
             saving: Saving::new(loaded.config.git.commit, request.version_control, guard),
             memory,
             setup,
@@ -334,9 +332,10 @@ fn record_owner(
 }
 
 impl Request<'_> {
-    /// Returns where the state is, and refuses that of another configuration. A restart needs nothing of one that was put
-    /// in the place of its own.
+    /// Returns where the state is, and refuses that of another configuration, and a workspace to which a link of an agent
+    /// leads. A restart needs nothing of a state that was put in the place of its own.
     fn find_layout(&self) -> Result<Layout, EngineError> {
+        self.verify_links()?;
         if self.restart && self.loaded.config.state.dir.is_none() {
             return Ok(layout_of_new_run(&self.loaded, &self.state_home)?);
         }
