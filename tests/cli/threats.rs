@@ -365,6 +365,18 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
+        channel: "a script that a plugin runs",
+        config: "[plugins.todo]\ncommand = [\"python3\", \"plugin.py\"]\n\
+                 [backlog]\nkind = \"todo\"\npath = \"todo.txt\"\n",
+        prepare: |env| {
+            let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/backlog-plugin");
+            env.write("plugin.py", fs::read(example.join("plugin.py")).unwrap());
+            env.write("todo.txt", fs::read(example.join("template/todo.txt")).unwrap());
+        },
+        script: r#"try 'echo "import os; os.system(\"echo > $R/won\")" >> plugin.py'"#,
+        ..ATTACK
+    },
+    Attack {
         channel: "a script that git's hooks run",
         config: "[git]\ncommit = \"iteration\"\n",
         prepare: |env| {

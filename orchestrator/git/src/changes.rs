@@ -19,8 +19,18 @@ pub struct IterationStart {
     pub iteration: u64,
     /// Where HEAD pointed.
     pub head: Head,
-    /// What was changed, staged or untracked already: the user's own, which no commit takes.
+    /// What was changed, staged or untracked already: the user's own, which no commit takes. Digests of the paths, since
+    /// a name can be made of a secret; records of earlier versions have the paths.
     pub dirty: BTreeSet<RepoPath>,
+}
+
+/// Whether a set of dirty paths has this one.
+pub(crate) fn is_dirty(dirty: &BTreeSet<RepoPath>, path: &RepoPath) -> bool {
+    dirty.contains(&digest_of(path)) || dirty.contains(path)
+}
+
+fn digest_of(path: &RepoPath) -> RepoPath {
+    RepoPath::from_bytes(format!("blake3:{}", blake3::hash(path.as_bytes()).to_hex()).as_bytes())
 }
 
 /// What a commit of an iteration would take.
@@ -58,7 +68,8 @@ impl Repository {
             let head = self.resolve("HEAD^{commit}")?;
             self.finish_earlier_commit(&earlier, head.as_ref())?;
         }
-        let start = IterationStart { iteration, head: self.head()?, dirty: self.list_dirty()? };
+        let dirty = self.list_dirty()?.iter().map(digest_of).collect();
+        let start = IterationStart { iteration, head: self.head()?, dirty };
         self.private.write_record(RECORD, &start)?;
         Ok(start)
     }
@@ -124,7 +135,7 @@ impl Repository {
         let files = WorkspaceFiles::open(&self.workspace)?;
         let mut selection = Selection::default();
         for path in self.list_dirty()? {
-            let reason = if start.dirty.contains(&path) {
+            let reason = if is_dirty(&start.dirty, &path) {
                 Some(SkipReason::DirtyBefore)
             } else if let Some(entry) = files.entry(&path)? {
                 self.find_reason(&files, &path, entry)

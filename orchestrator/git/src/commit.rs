@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::{IterationStart, Selection};
+use crate::changes::{IterationStart, Selection, is_dirty};
 use crate::command::GitCommand;
 use crate::error::{GitError, Result, to_message};
 use crate::path::{RepoPath, join_nul, split_nul};
@@ -266,7 +266,7 @@ impl Repository {
         let mut records = split_nul(&output);
         while let (Some(record), Some(path)) = (records.next(), records.next()) {
             let below = path.strip_prefix(prefix.as_slice()).map(RepoPath::from_bytes);
-            if below.is_some_and(|below| dirty.contains(&below)) {
+            if below.is_some_and(|below| is_dirty(dirty, &below)) {
                 continue;
             }
             let mut fields = record.split(|byte| *byte == b' ');

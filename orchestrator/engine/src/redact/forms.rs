@@ -18,6 +18,9 @@ const SCHEME_END: &[u8] = b"://";
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+/// How markup writes a quotation mark and an apostrophe.
+const MARKUP_QUOTES: [[&str; 2]; 3] = [["\"", "'"], ["&quot;", "&#x27;"], ["&#34;", "&#39;"]];
+
 /// One way to write a secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Form {
@@ -70,6 +73,13 @@ fn add(part: &str, forms: &mut Vec<Form>) {
     }
     // Where an escape before it would take its first character for its own.
     forms.push(Form::plain(part.as_bytes(), has_parts));
+    for quotes in MARKUP_QUOTES {
+        let marked = escape_markup(part, quotes);
+        if marked != part {
+            forms.push(Form::plain(&Canonical::new(&marked).bytes, has_parts));
+            forms.push(Form::plain(marked.as_bytes(), has_parts));
+        }
+    }
     for alphabet in [STANDARD, FOR_URLS] {
         let aligned = (0..3).map(|before| base64(part.as_bytes(), before, alphabet));
         let long = aligned.filter(|form| form.len() >= SHORTEST);
@@ -78,6 +88,12 @@ fn add(part: &str, forms: &mut Vec<Form>) {
     for digits in [b"0123456789abcdef", b"0123456789ABCDEF"] {
         forms.push(Form::encoded(hex(part.as_bytes(), digits), has_parts));
     }
+}
+
+/// Writes a value as HTML and XML do.
+fn escape_markup(value: &str, [double, single]: [&str; 2]) -> String {
+    let escaped = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    escaped.replace('"', double).replace('\'', single)
 }
 
 /// What base64 makes of a value that so many bytes stand before, as far as it says nothing of what
@@ -105,6 +121,14 @@ mod tests {
 
     fn base64_of(value: &str, before: usize) -> String {
         String::from_utf8(base64(value.as_bytes(), before, STANDARD)).unwrap()
+    }
+
+    #[test]
+    fn markup_is_a_form() {
+        let forms = of_all(["pa55&<x>\"q'z"].into_iter());
+        for marked in ["pa55&amp;&lt;x&gt;&quot;q&#x27;z", "pa55&amp;&lt;x&gt;\"q'z"] {
+            assert!(forms.iter().any(|form| form.bytes == marked.as_bytes()), "{marked}");
+        }
     }
 
     #[test]
