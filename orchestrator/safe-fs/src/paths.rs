@@ -110,7 +110,7 @@ mod tests {
     fn links_are_followed_until_one_may_not_be() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
         let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, root.join(at)).unwrap();
         link("a", "one");
         link("../one/b", "a/two");
@@ -134,7 +134,7 @@ mod tests {
     fn real_path_follows_what_exists_and_cleans_the_rest() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
         std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
         for (path, real) in [
             ("link", "a/b"),
