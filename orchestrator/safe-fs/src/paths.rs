@@ -116,7 +116,7 @@ mod tests {
         link("../one/b", "a/two");
         link("round", "round");
         let all = |path: &str| follow_links(&root.join(path), |_, _| true);
-        for path in ["one/two/x/y", "a/b/../two", "none/../one", "a/two/../b"] {
+        for path in ["one/two/x/y", "a/b/../two", "none/../x", "a/two/../b"] {
             assert_eq!(all(path).unwrap(), real_path(&root.join(path)), "{path}");
         }
         assert!(all("round/x").is_err());
