@@ -184,3 +184,21 @@ fn a_plugin_that_was_changed_while_it_is_in_use_reads_nothing_more() {
     assert_ne!(ended.code, Some(0));
     assert!(!env.read("items").contains("completed"));
 }
+
+#[test]
+fn a_script_of_a_plugin_that_the_agent_rewrote_is_asked_for() {
+    let mut env = example();
+    env.unset("RALPH_TRUST");
+    env.ralph(&["next"]).expect(0);
+    env.write("bot.sh", "cat > /dev/null; sed -i '1i open(\"ran\", \"w\")' ../plugin.py\n");
+    env.ralph(&["run", "--max-iterations", "1"]);
+    for command in ["next", "agents", "plugin list", "config check", "doctor", "add more", "run"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let ended = env.ralph(&words).expect(78);
+        ended.says("plugin.py was changed after an agent could write it");
+        assert!(!env.path("ran").exists() && !env.path("work/ran").exists(), "{command}");
+    }
+    env.ralph(&["trust"]).expect(0).says("plugin.py");
+    env.ralph(&["plugin", "list"]).expect(0);
+    assert!(env.path("ran").exists());
+}

@@ -168,7 +168,7 @@ fn notices_a_changed_hook_behind_a_link_and_a_pipe_in_its_place() {
     fs::remove_file(&hook).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&hook).status().unwrap().success());
     let error = repository.commit(1, "m", &CommitPolicy::default()).unwrap_err();
-    assert!(error.to_string().contains("hook pre-commit"), "{error}");
+    assert!(error.to_string().contains("hooks/pre-commit"), "{error}");
 }
 
 #[test]
