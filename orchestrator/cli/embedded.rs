@@ -24,8 +24,7 @@ use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::trust::{self, JudgedFiles, Judgement, Trust};
-use crate::user_folders;
-use crate::user_folders::STATE_HOME;
+use crate::user_folders::{self, STATE_HOME};
 use crate::{output, registry};
 
 pub use controls::ControlHandle;

@@ -19,8 +19,7 @@ use crate::render::text::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
     shorten_home, timestamp, tokens,
 };
-use crate::run_selection;
-use crate::run_selection::SelectedRun;
+use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
 use crate::story::status::{headline, no_run, object};
 

@@ -16,8 +16,7 @@ use crate::next_step;
 use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
 use crate::render::text::{changes, duration, one_line, outcome, tokens, wrap};
-use crate::run_selection;
-use crate::run_selection::SelectedRun;
+use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{CommitMode, SandboxMode};
 use ralph_orchestrator_notices::{Receiver, Target};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file, real_path};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_supervisor::find_program;
 use ralph_validator_command::find_script;
 
-use crate::context::Context;
+use crate::context::{Context, leads_into};
 
 /// What ends a command or a word in the text of a shell.
 const SEPARATORS: [char; 6] = [';', '|', '&', '\n', '(', ')'];
@@ -77,11 +77,7 @@ impl Reach {
     fn new(words: &[String], context: &Context) -> Self {
         let folder = context.loaded.dir();
         let places = context.agent_places();
-        let is_writable = |path: &Path| {
-            let lexical = normalize_lexically(path);
-            let real = real_path(path);
-            places.iter().any(|place| real.starts_with(place) || lexical.starts_with(place))
-        };
+        let is_writable = |path: &Path| leads_into(path, &places);
         let is_there = |word: &String| {
             let path = folder.join(word);
             path.exists() && is_writable(&path)

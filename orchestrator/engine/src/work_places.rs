@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{LoadedConfig, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_store::{StateError, TrustStore};
 
@@ -25,7 +25,12 @@ pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(),
             let user_file = loaded.user_file().map(Path::to_owned);
             let as_typed = [Some(normalize_lexically(&request.config_file)), user_file];
             places.extend(as_typed.into_iter().flatten().chain(own).chain(own_settings));
-            places.extend(files_of_plugins(loaded).map(|path| real_path(&path)));
+            let plugins = loaded.config.plugins.values();
+            places.extend(
+                plugins
+                    .flat_map(|plugin| plugin.own_files(loaded.dir()))
+                    .map(|path| real_path(&path)),
+            );
         }
         (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
         (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
@@ -36,12 +41,4 @@ pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(),
     places.sort();
     places.dedup_by(|inner, outer| inner.starts_with(outer));
     TrustStore::new(&request.states(), request.disk.clone()).record_work(&places, &kept)
-}
-
-/// Returns the libraries of plugins and the files that their commands name.
-fn files_of_plugins(loaded: &LoadedConfig) -> impl Iterator<Item = PathBuf> {
-    loaded.config.plugins.values().flat_map(|plugin| {
-        let words = plugin.command.iter().map(|word| loaded.dir().join(word));
-        plugin.library.clone().into_iter().chain(words.filter(|path| path.is_file()))
-    })
 }

@@ -1,6 +1,6 @@
 //! `[plugins.NAME]`: agents, detectors, validators and formats of backlogs by others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,4 +23,17 @@ pub struct PluginConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("pattern" = "^[0-9a-fA-F]{64}$"))]
     pub digest: Option<String>,
+}
+
+impl PluginConfig {
+    /// Returns the library, or the files that the words of the command name, seen from this folder; a program of the system
+    /// is none of them.
+    pub fn own_files(&self, folder: &Path) -> impl Iterator<Item = PathBuf> {
+        let is_of_system = |(at, word): &(usize, &String)| {
+            *at == 0 && (word.starts_with('/') || !word.contains('/'))
+        };
+        let words = self.command.iter().enumerate().filter(move |word| !is_of_system(word));
+        let words = words.map(|(_, word)| folder.join(word));
+        self.library.clone().into_iter().chain(words.filter(|word| word.is_file()))
+    }
 }
