@@ -12,6 +12,7 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
+use ralph_orchestrator_text::shell_word;
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
@@ -19,7 +20,6 @@ use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
-use crate::shell_word::shell_word;
 use crate::trust::{self, JudgedFiles, Trust};
 use crate::user_folders::{plugin_cache, state_home, variables};
 use crate::{output, tasks};
@@ -288,7 +288,7 @@ fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
     output::info(&format!(
         "warning: ignored variables of other programs: {}; the ones read here are \
          RALPH_TABLE__KEY",
-        crate::render::text::one_line(&names.join(", "), 400)
+        ralph_orchestrator_text::one_line(&names.join(", "), 400)
     ));
 }
 

@@ -22,9 +22,9 @@ use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::orphans::end_orphans;
 use crate::output;
-use crate::render::text::{local, one_line, timestamp};
 use crate::run_above::{find_run_above, holders};
 use crate::run_selection;
+use ralph_orchestrator_text::{local, one_line, timestamp};
 
 /// The name of a command in controls.
 pub(crate) const COMMAND_LINE: &str = "command line";

@@ -13,13 +13,13 @@ use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_text::escape;
+use ralph_orchestrator_text::fold;
+use ralph_orchestrator_text::shell_word;
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
 
 use crate::render::config_errors;
-use crate::render::terminal::fold;
-use crate::render::text::escape;
-use crate::shell_word::shell_word;
 
 /// Exit statuses, as documented.
 pub(crate) mod exit {

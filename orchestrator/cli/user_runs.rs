@@ -11,9 +11,9 @@ use ralph_orchestrator_store::{StateDir, list_runs};
 use crate::context::invocation;
 use crate::control::{self, ControlTarget};
 use crate::error::CommandError;
-use crate::shell_word::shell_word;
 use crate::stop_request::request_stop;
 use crate::workspace_selection::{all_states, to_config_file};
+use ralph_orchestrator_text::shell_word;
 
 /// A run of some state directory.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use ralph_orchestrator_engine::trajectory::write_trajectories;
 use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
+use ralph_orchestrator_text::{count, len};
 
 use crate::block_on::block_on;
 use crate::context::Context;
@@ -14,7 +15,6 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::{create_folder, write_whole};
-use crate::render::text::{count, len};
 use crate::run_selection;
 use crate::set_args::SetArgs;
 use crate::telemetry::{Collector, read_transcript};

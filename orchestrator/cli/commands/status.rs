@@ -3,6 +3,8 @@
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
 use ralph_orchestrator_store::StoredRun;
+use ralph_orchestrator_text::fold;
+use ralph_orchestrator_text::{count, duration, local, one_line, shorten_home, timestamp};
 
 use super::rollback;
 use crate::backlog::{BacklogView, whole_state};
@@ -14,11 +16,8 @@ use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
 use crate::output;
 use crate::render::summary::unlisted_changes;
-use crate::render::terminal::{fold, stdout_width};
-use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
-    shorten_home, timestamp, tokens,
-};
+use crate::render::terminal::stdout_width;
+use crate::render::text::{EVIDENCE_ONLY, changed_files, changes, context_usage, saved, tokens};
 use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
 use crate::story::status::{headline, no_run, object};

@@ -6,6 +6,8 @@ use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
 use ralph_orchestrator_store::Lock;
+use ralph_orchestrator_text::fold;
+use ralph_orchestrator_text::{duration, one_line, wrap};
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;
@@ -14,8 +16,8 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::next_step;
 use crate::output;
-use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
-use crate::render::text::{changes, duration, one_line, outcome, tokens, wrap};
+use crate::render::terminal::{USUAL_WIDTH, stdout_width};
+use crate::render::text::{changes, outcome, tokens};
 use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
 

@@ -8,6 +8,8 @@ use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::count;
+use ralph_orchestrator_text::shell_word;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -16,9 +18,7 @@ use super::{Confinement, SupervisedGit, blocking, environment};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;

@@ -13,6 +13,8 @@ use ralph_orchestrator_store::{
     lock_workspace,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::shell_word;
+use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
@@ -23,9 +25,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::orphans::RUN_ID;
 use crate::output;
-use crate::render::text::{count, escape};
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";

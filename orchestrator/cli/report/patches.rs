@@ -1,12 +1,12 @@
 //! What the run and its iterations changed.
 
 use ralph_orchestrator_machine::IterationSummary;
+use ralph_orchestrator_text::{count, len};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::git::{StoredRepository, blocking};
-use crate::render::text::{count, len};
 use crate::run_selection::SelectedRun;
 use crate::story::diff;
 

@@ -6,11 +6,14 @@ use ralph_orchestrator_machine::{
     is_unchecked,
 };
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_text::fold;
+use ralph_orchestrator_text::{
+    count, duration, escape, len, local, local_clock, one_line, timestamp,
+};
 
-use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration,
-    escape, len, local, local_clock, one_line, outcome, saved, timestamp, trigger,
+    cancel_reason, changed_files, changes, control, cost, describe_guidance, outcome, saved,
+    trigger,
 };
 
 /// Changed files that are named.

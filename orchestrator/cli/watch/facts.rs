@@ -7,16 +7,16 @@ use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, Latch, Limit, LimitValue, RunSummary, State, StopReason,
     ValidatorVerdict,
 };
+use ralph_orchestrator_text::{
+    clock, escape, local, one_line, short_duration, short_number, timestamp,
+};
 use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
 
 use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
-use crate::render::text::{
-    clock, context_usage, escape, local, one_line, short_duration, short_number, short_tokens,
-    short_usd, timestamp,
-};
+use crate::render::text::{context_usage, short_tokens, short_usd};
 use crate::run_selection::SelectedRun;
 use crate::story::limits::{LIMITS, is_unreported, used};
 use crate::story::status::{headline, phase};
