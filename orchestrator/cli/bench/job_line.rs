@@ -7,10 +7,8 @@ use ralph_orchestrator_bench::job::JobProgress;
 use ralph_orchestrator_bench::statistics::interval::estimate_mean;
 use ralph_orchestrator_bench::trial::{Column, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_text::fit;
-use ralph_orchestrator_text::{clock, count, one_line};
-
-use crate::render::text::short_usd;
+use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_text::{clock, count, fit, one_line};
 
 /// How often it is drawn.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);

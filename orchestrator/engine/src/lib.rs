@@ -72,7 +72,6 @@ mod stored_runs;
 mod survivors;
 mod token_bucket;
 mod trace;
-pub mod trajectory;
 mod transcript;
 mod validate;
 mod validation_policy;

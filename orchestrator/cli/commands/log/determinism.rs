@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_machine::{Record, RunSummary, TreeChange};
+use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_story::run_summary::{RunSummary, TreeChange};
 use ralph_orchestrator_text::{count, len, one_line};
 use serde::Serialize;
 

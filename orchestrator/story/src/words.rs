@@ -9,19 +9,19 @@ use ralph_orchestrator_text::{count, duration, len, one_line, short_number};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
-pub(crate) const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
+pub const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
 
 /// How many digits of an object's id are shown.
 const SHORT_ID: usize = 12;
 
 /// An amount without cents if there are none.
-pub(crate) fn short_usd(amount: Usd) -> String {
+pub fn short_usd(amount: Usd) -> String {
     let text = amount.to_string();
     text.strip_suffix(".00").map_or(text.clone(), str::to_owned)
 }
 
 /// What something cost, as far as that is known.
-pub(crate) fn cost(amount: Usd, is_reported: bool, is_estimated: bool) -> String {
+pub fn cost(amount: Usd, is_reported: bool, is_estimated: bool) -> String {
     match (is_reported, is_estimated) {
         (true, true) => format!("about {amount}"),
         (true, false) => amount.to_string(),
@@ -31,7 +31,7 @@ pub(crate) fn cost(amount: Usd, is_reported: bool, is_estimated: bool) -> String
 }
 
 /// Tokens by class; those of the provider's cache only where there are any.
-pub(crate) fn tokens(tokens: Tokens) -> String {
+pub fn tokens(tokens: Tokens) -> String {
     let Tokens { input, output, cache_read, cache_write } = tokens;
     let mut text = format!("input {input}, output {output}");
     let cached = [("cache read", cache_read), ("cache write", cache_write)];
@@ -42,7 +42,7 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
 }
 
 /// The same in few columns, such as `in 17.0k, out 31.2k, cache read 5.9M`.
-pub(crate) fn short_tokens(tokens: Tokens) -> String {
+pub fn short_tokens(tokens: Tokens) -> String {
     let Tokens { input, output, cache_read, cache_write } = tokens;
     let mut text = format!("in {}, out {}", short_number(input), short_number(output));
     let cached = [("cache read", cache_read), ("cache write", cache_write)];
@@ -53,7 +53,7 @@ pub(crate) fn short_tokens(tokens: Tokens) -> String {
 }
 
 /// What was changed, such as `3 files, +41 -7`.
-pub(crate) fn changes(changes: &Changes) -> String {
+pub fn changes(changes: &Changes) -> String {
     if changes.is_empty() {
         return "no files".into();
     }
@@ -66,7 +66,7 @@ pub(crate) fn changes(changes: &Changes) -> String {
 }
 
 /// The files that were changed, at most so many, such as `src/lib.rs +3 -1`.
-pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
+pub fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
     let named = changes.paths.iter().take(most);
     let mut files: Vec<String> = named
         .map(|file| {
@@ -88,12 +88,12 @@ pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
 }
 
 /// The first digits of an object's id, which tell objects apart.
-pub(crate) fn short_object_id(id: &str) -> String {
+pub fn short_object_id(id: &str) -> String {
     id.chars().take(SHORT_ID).collect()
 }
 
 /// What was stored in git, such as `checkpoint 1a2b3c4d, commit 5e6f7a8b`; empty if nothing was.
-pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
+pub fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
     let stored = [("checkpoint", checkpoint), ("commit", commit)];
     let stored =
         stored.iter().filter_map(|(what, id)| Some(format!("{what} {}", short_object_id((*id)?))));
@@ -101,7 +101,7 @@ pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
 }
 
 /// What a person asked of a run, and why it was refused if it was.
-pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option<&str>) -> String {
+pub fn control(origin: &ControlOrigin, control: &Control, refused: Option<&str>) -> String {
     let user = one_line(&origin.user, 40);
     let what = match control {
         Control::Steer { text } => format!("guidance by {user}: {}", one_line(text, 160)),
@@ -119,7 +119,7 @@ pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option
 }
 
 /// That a running agent was given guidance.
-pub(crate) fn describe_guidance(pieces: usize) -> String {
+pub fn describe_guidance(pieces: usize) -> String {
     match pieces {
         1 => "guidance delivered to the running agent".to_owned(),
         many => format!("{many} pieces of guidance delivered to the running agent"),
@@ -127,7 +127,7 @@ pub(crate) fn describe_guidance(pieces: usize) -> String {
 }
 
 /// The value of a limit, or that there is none.
-pub(crate) fn limit_value(value: Option<LimitValue>) -> String {
+pub fn limit_value(value: Option<LimitValue>) -> String {
     match value {
         Some(LimitValue::Count(count)) => count.to_string(),
         Some(LimitValue::Duration(ms)) => duration(ms),
@@ -149,7 +149,7 @@ fn limit_changes(changes: &LimitChanges) -> String {
 }
 
 /// Why the agent is ended early.
-pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
+pub const fn cancel_reason(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Timeout => "limits.iteration_timeout",
         CancelReason::Idle => "limits.idle_timeout",
@@ -163,7 +163,7 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
 }
 
 /// How an iteration ended.
-pub(crate) fn outcome(outcome: &IterationOutcome) -> String {
+pub fn outcome(outcome: &IterationOutcome) -> String {
     match outcome {
         IterationOutcome::Succeeded => "ended".into(),
         IterationOutcome::Failed { class, message } => {
@@ -184,7 +184,7 @@ pub(crate) fn outcome(outcome: &IterationOutcome) -> String {
 }
 
 /// Why an iteration began.
-pub(crate) const fn trigger(trigger: Trigger) -> &'static str {
+pub const fn trigger(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Initial => "initial",
         Trigger::Continued => "continued",
@@ -195,7 +195,7 @@ pub(crate) const fn trigger(trigger: Trigger) -> &'static str {
 }
 
 /// What an agent can do, in words.
-pub(crate) fn capability_names(can: &Capabilities) -> Vec<&'static str> {
+pub fn capability_names(can: &Capabilities) -> Vec<&'static str> {
     let named = [
         (can.free, "free"),
         (can.cost && !can.free, "cost"),
@@ -211,7 +211,7 @@ pub(crate) fn capability_names(can: &Capabilities) -> Vec<&'static str> {
 }
 
 /// How full a context is, such as `71 %` or `123k tokens`.
-pub(crate) fn context_usage(used: u64, window: Option<u64>) -> String {
+pub fn context_usage(used: u64, window: Option<u64>) -> String {
     match window.filter(|window| *window > 0) {
         Some(window) => format!("{} %", used.saturating_mul(100) / window),
         None if used < 1000 => count(used, "token"),
@@ -220,7 +220,7 @@ pub(crate) fn context_usage(used: u64, window: Option<u64>) -> String {
 }
 
 /// A tool call in one line: the argument that says most.
-pub(crate) fn tool_line(name: &str, input: &Value) -> String {
+pub fn tool_line(name: &str, input: &Value) -> String {
     let telling =
         ["command", "file_path", "path", "pattern", "query", "url", "description", "prompt"];
     let argument =
