@@ -12,6 +12,7 @@ use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::git;
 use crate::output;
 use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
@@ -40,7 +41,7 @@ pub(super) fn verify(
         Err(error) => return Ok(refuse(receipt, &[error.to_string()], args.json)),
     };
     if args.rerun {
-        let context = Context::with(file, &args.sets)?;
+        let context = git::enter_here(Context::with(file, &args.sets)?)?;
         let problems = compare(&context, &statement)?;
         if !problems.is_empty() {
             return Ok(refuse(receipt, &problems, args.json));
