@@ -16,6 +16,7 @@ use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Latch, Limit, State, Stop, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
+use ralph_orchestrator_text::one_line;
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;
@@ -25,7 +26,7 @@ use crate::error::CommandError;
 use crate::error::explain;
 use crate::plugins::Plugins;
 use crate::registry;
-use crate::render::text::{count, duration, one_line, tokens};
+use crate::render::text::{count, duration, tokens};
 use crate::trust;
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`

@@ -11,6 +11,7 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
 use crate::compiled_in::{self, CompiledIn};
@@ -19,7 +20,6 @@ use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
-use crate::shell_word::shell_word;
 use crate::trust::{self, JudgedFiles, Trust};
 use crate::user_folders::{plugin_cache, state_home, variables};
 use crate::{output, tasks};
@@ -248,17 +248,17 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
     if let ConfigPlace::Named(file) = &file.place
         && file != Path::new(crate::discovery::NAME)
     {
-        words.push_str(&format!(" -c {}", shell_word(file)));
+        words.push_str(&format!(" -c {}", quote_word(file)));
     }
     if let ConfigPlace::Missing { folders } = &file.place
         && let Some(folder) = folders.first()
         && std::env::current_dir().is_ok_and(|here| here != *folder)
     {
-        words.push_str(&format!(" -w {}", shell_word(folder)));
+        words.push_str(&format!(" -w {}", quote_word(folder)));
         return words;
     }
     if let Some(task) = file.task() {
-        words.push_str(&format!(" --task {}", shell_word(task)));
+        words.push_str(&format!(" --task {}", quote_word(task)));
     }
     words
 }
@@ -288,7 +288,7 @@ fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
     output::info(&format!(
         "warning: ignored variables of other programs: {}; the ones read here are \
          RALPH_TABLE__KEY",
-        crate::render::text::one_line(&names.join(", "), 400)
+        ralph_orchestrator_text::one_line(&names.join(", "), 400)
     ));
 }
 

@@ -14,6 +14,7 @@ use ralph_orchestrator_store::{
     send_control, withdraw_control,
 };
 use ralph_orchestrator_supervisor::PeerSocket;
+use ralph_orchestrator_text::one_line;
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
@@ -22,7 +23,7 @@ use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::orphans::end_orphans;
 use crate::output;
-use crate::render::text::{local, one_line, timestamp};
+use crate::render::text::{local, timestamp};
 use crate::run_above::{find_run_above, holders};
 use crate::run_selection;
 

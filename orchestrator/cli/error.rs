@@ -12,14 +12,13 @@ use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_text::{escape, fold};
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
 
 use crate::render::config_errors;
-use crate::render::terminal::fold;
-use crate::render::text::escape;
-use crate::shell_word::shell_word;
 
 /// Exit statuses, as documented.
 pub(crate) mod exit {
@@ -247,7 +246,7 @@ fn mode_to_restore(path: &Path) -> String {
     match closed {
         Some((mode, part)) => format!(
             "`chmod {mode:o} {}` restores its mode; then try again: nothing that was recorded is lost",
-            shell_word(part)
+            quote_word(part)
         ),
         None => "make it and the folders above it yours again (`chown`), then try again: nothing that was recorded \
                  is lost"

@@ -57,7 +57,6 @@ mod schema;
 mod served_agent;
 mod serving;
 mod set_args;
-mod shell_word;
 mod signals;
 mod stop_request;
 mod story;

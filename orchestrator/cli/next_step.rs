@@ -6,8 +6,9 @@ use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
+use ralph_orchestrator_text::one_line;
 
-use crate::render::text::{limit_value, one_line};
+use crate::render::text::limit_value;
 use crate::story::limits::used;
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes

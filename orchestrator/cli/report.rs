@@ -16,13 +16,14 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, escape_format
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::{IterationSummary, RunSummary, ValidatorVerdict};
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_text::escape;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::backlog::whole_state;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::render::text::{changes, cost, duration, escape, local, outcome, tokens};
+use crate::render::text::{changes, cost, duration, local, outcome, tokens};
 use crate::run_selection::SelectedRun;
 use crate::story::records::RecordFormatter;
 use crate::story::status;

@@ -7,11 +7,11 @@ use ralph_orchestrator_store::{
     Holder, JournalEntry, Layout, Lock, Owner, StoredRun, list_runs, read_current_run, read_run,
     state_dirs_of,
 };
+use ralph_orchestrator_text::one_line;
 
 use crate::context::{Context, NO_RUN};
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::one_line;
 
 /// Characters of an id that nearly always tell runs apart: the time of their beginning.
 const SHORT_ID: usize = 13;

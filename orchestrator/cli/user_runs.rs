@@ -11,9 +11,9 @@ use ralph_orchestrator_store::{StateDir, list_runs};
 use crate::context::invocation;
 use crate::control::{self, ControlTarget};
 use crate::error::CommandError;
-use crate::shell_word::shell_word;
 use crate::stop_request::request_stop;
 use crate::workspace_selection::{all_states, to_config_file};
+use ralph_orchestrator_shell_text::quote_word;
 
 /// A run of some state directory.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl LocatedRun {
         let program = to_config_file(&self.state_dir).map_or_else(
             |_| {
                 let workspace = self.state_dir.owner.workspace().unwrap_or_default();
-                format!("ralph-orchestrator -w {}", shell_word(workspace))
+                format!("ralph-orchestrator -w {}", quote_word(workspace))
             },
             |file| invocation(&file),
         );

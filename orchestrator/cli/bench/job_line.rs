@@ -7,9 +7,9 @@ use ralph_orchestrator_bench::job::JobProgress;
 use ralph_orchestrator_bench::statistics::interval::estimate_mean;
 use ralph_orchestrator_bench::trial::{Column, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_text::{fit, one_line};
 
-use crate::render::terminal::fit;
-use crate::render::text::{clock, count, one_line, short_usd};
+use crate::render::text::{clock, count, short_usd};
 
 /// How often it is drawn.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);
@@ -93,7 +93,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::render::terminal::columns;
 
     fn record(task: &str, trial: u32, reward: Option<f64>) -> TrialRecord {
         let rewards = reward.map_or_else(|| json!({}), |reward| json!({ "reward": reward }));

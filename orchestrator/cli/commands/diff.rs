@@ -1,13 +1,14 @@
 //! `diff`
 
 use ralph_orchestrator_git::{Diff, FileStatus};
+use ralph_orchestrator_text::escape;
 
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{StoredRepository, blocking};
-use crate::render::text::{count, escape, len};
+use crate::render::text::{count, len};
 use crate::set_args::SetArgs;
 use crate::story::diff::{compare, object};
 use crate::{output, values};

@@ -8,6 +8,7 @@ use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
 use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
+use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
 use crate::block_on::block_on;
@@ -16,7 +17,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
 use crate::output;
-use crate::render::text::{count, len, local, one_line, short_object_id};
+use crate::render::text::{count, len, local, short_object_id};
 use crate::set_args::SetArgs;
 
 /// Files that are named.

@@ -12,6 +12,7 @@ use ralph_orchestrator_engine::{
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::escape;
 use ralph_orchestrator_workspace::own_outputs;
 use tokio::runtime::Handle;
 
@@ -29,7 +30,7 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::registry;
-use crate::render::text::{EVIDENCE_ONLY, count, escape, shorten_home};
+use crate::render::text::{EVIDENCE_ONLY, count, shorten_home};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;

@@ -3,6 +3,7 @@
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
 use ralph_orchestrator_store::StoredRun;
+use ralph_orchestrator_text::{fold, one_line};
 
 use super::rollback;
 use crate::backlog::{BacklogView, whole_state};
@@ -14,9 +15,9 @@ use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
 use crate::output;
 use crate::render::summary::unlisted_changes;
-use crate::render::terminal::{fold, stdout_width};
+use crate::render::terminal::stdout_width;
 use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
+    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, saved,
     shorten_home, timestamp, tokens,
 };
 use crate::run_selection::{self, SelectedRun};

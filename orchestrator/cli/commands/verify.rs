@@ -8,6 +8,7 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
+use ralph_orchestrator_text::one_line;
 
 use crate::block_on::block_on;
 use crate::context::Context;
@@ -15,7 +16,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::Plugins;
-use crate::render::text::{duration, one_line};
+use crate::render::text::duration;
 use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;
 use crate::trust;
@@ -133,7 +134,7 @@ fn show(named: &ValidatorVerdict) {
         Verdict::Rejected { reasons } => {
             output::result(&format!("FAIL  {name} ({time}{optional})"));
             for reason in reasons {
-                for line in crate::render::text::escape(reason).lines() {
+                for line in ralph_orchestrator_text::escape(reason).lines() {
                     output::result(&format!("      {line}"));
                 }
             }

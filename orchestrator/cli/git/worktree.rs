@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_git::{Repository, WorktreeWork};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
@@ -18,7 +19,6 @@ use crate::error::CommandError;
 use crate::output;
 use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
@@ -116,7 +116,7 @@ impl WorktreeView {
             }
             None => ("branch", branch.clone()),
         });
-        let at = shell_word(&folder);
+        let at = quote_word(&folder);
         let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
         match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
@@ -150,7 +150,7 @@ impl WorktreeView {
                 ),
             ));
         }
-        let home = shell_word(&self.home);
+        let home = quote_word(&self.home);
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
             // Git refuses for a file that is not committed, and a copy of the user's own is no loss.

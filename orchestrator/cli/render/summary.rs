@@ -7,11 +7,10 @@ use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, RunSummary, ValidatorVerdict,
 };
 use ralph_orchestrator_store::{Layout, StoredRun, read_run};
+use ralph_orchestrator_text::{NO_BREAK, columns, fold, one_line};
 
-use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
-use super::text::{
-    changed_files, changes, cost, count, duration, len, local, one_line, shorten_home,
-};
+use super::terminal::{USUAL_WIDTH, stderr_width};
+use super::text::{changed_files, changes, cost, count, duration, len, local, shorten_home};
 use crate::output;
 
 /// Where values begin.

@@ -1,6 +1,5 @@
 //! Text for a terminal: short, and harmless whatever an agent printed.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use ralph_orchestrator_machine::{
     Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, LimitValue,
     Trigger,
 };
+use ralph_orchestrator_text::one_line;
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -18,69 +18,6 @@ pub(crate) const EVIDENCE_ONLY: &str = "by evidence files only: written by the a
 
 /// How many digits of an object's id are shown.
 const SHORT_ID: usize = 12;
-
-/// Control characters made visible; tabs and line ends stay. What an agent prints must not move the
-/// cursor, change the title, or hide text.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        let harmless = matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c));
-        if harmless {
-            safe.push(c);
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
-        }
-    }
-    safe
-}
-
-/// Characters that change how others are shown, and such as are not seen at all.
-const fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
-}
-
-/// The text in one line of at most `most` characters.
-pub(crate) fn one_line(text: &str, most: usize) -> String {
-    let line = escape(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most {
-        return line;
-    }
-    line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// The text in lines of at most `width` characters, each after `indent`. A word that is longer has a
-/// line of its own.
-pub(crate) fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let more = word.chars().count();
-        match lines.last_mut() {
-            Some(line) if length + 1 + more <= width => {
-                line.push(' ');
-                line.push_str(word);
-                length += 1 + more;
-            }
-            _ => {
-                lines.push(format!("{indent}{word}"));
-                length = indent.chars().count() + more;
-            }
-        }
-    }
-    lines
-}
 
 /// Milliseconds for people.
 pub(crate) fn duration(ms: u64) -> String {
@@ -400,30 +337,6 @@ pub(crate) fn tool_line(name: &str, input: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_steers_a_terminal_gets_through() {
-        let hostile = "a\x1b]0;title\x07b\r\x1b[2Jc\u{202e}d\u{9b}31m";
-        let safe = escape(hostile);
-        assert!(safe.chars().all(|c| !c.is_control()), "{safe}");
-        assert_eq!(escape("plain\n\ttext"), "plain\n\ttext");
-    }
-
-    #[test]
-    fn lines_are_bounded() {
-        assert_eq!(one_line("a\nb   c", 10), "a b c");
-        assert_eq!(one_line(&"é".repeat(1000), 5).chars().count(), 5);
-    }
-
-    #[test]
-    fn wrapped_lines_keep_to_their_width() {
-        let text = "one two  three four five supercalifragilistic six";
-        assert_eq!(
-            wrap(text, "  ", 12),
-            ["  one two", "  three four", "  five", "  supercalifragilistic", "  six"]
-        );
-        assert!(wrap(" ", "  ", 12).is_empty());
-    }
 
     #[test]
     fn durations_read_well() {

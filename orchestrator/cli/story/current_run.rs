@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use ralph_orchestrator_machine::{Record, State, StopReason};
 use ralph_orchestrator_store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
+use ralph_orchestrator_text::one_line;
 use serde_json::{Value, json};
 
 use crate::backlog::whole_state;
-use crate::render::text::{cost, local_minute, one_line, shorten_home, timestamp};
+use crate::render::text::{cost, local_minute, shorten_home, timestamp};
 use crate::story::status::phase;
 
 /// The current run of a state directory.

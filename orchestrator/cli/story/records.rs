@@ -6,11 +6,11 @@ use ralph_orchestrator_machine::{
     is_unchecked,
 };
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_text::{escape, fold, one_line};
 
-use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration,
-    escape, len, local, local_clock, one_line, outcome, saved, timestamp, trigger,
+    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration, len,
+    local, local_clock, outcome, saved, timestamp, trigger,
 };
 
 /// Changed files that are named.

@@ -2,12 +2,13 @@
 
 use ralph_orchestrator_machine::{FrozenPolicy, Latch, State, StopReason};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
+use ralph_orchestrator_text::one_line;
 use serde_json::{Value, json};
 
 use crate::backlog::whole_state;
 use crate::control::progress;
 use crate::next_step;
-use crate::render::text::{one_line, timestamp};
+use crate::render::text::timestamp;
 use crate::run_selection::SelectedRun;
 
 /// One word for how the run stands. The same fold decides about it as about everything else.

@@ -5,9 +5,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_store::Layout;
+use ralph_orchestrator_text::{escape, one_line};
 
 use crate::output;
-use crate::render::text::{escape, one_line, tool_line};
+use crate::render::text::tool_line;
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

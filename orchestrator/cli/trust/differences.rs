@@ -8,9 +8,9 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_store::AcceptedVersion;
+use ralph_orchestrator_text::one_line;
 
 use super::UnacceptedFile;
-use crate::render::text::one_line;
 use crate::{compiled_in, registry, schema};
 
 /// Characters of a value that are shown.

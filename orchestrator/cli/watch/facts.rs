@@ -7,6 +7,7 @@ use ralph_orchestrator_machine::{
     IterationOutcome, IterationSummary, Latch, Limit, LimitValue, RunSummary, State, StopReason,
     ValidatorVerdict,
 };
+use ralph_orchestrator_text::{escape, one_line};
 use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
@@ -14,8 +15,7 @@ use ralph_orchestrator_watch::{
 use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
 use crate::render::text::{
-    clock, context_usage, escape, local, one_line, short_duration, short_number, short_tokens,
-    short_usd, timestamp,
+    clock, context_usage, local, short_duration, short_number, short_tokens, short_usd, timestamp,
 };
 use crate::run_selection::SelectedRun;
 use crate::story::limits::{LIMITS, is_unreported, used};

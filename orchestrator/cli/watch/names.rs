@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::render::text::one_line;
+use ralph_orchestrator_text::one_line;
+
 use crate::user_runs::listing::ListedRun;
 
 /// Characters of a name.

@@ -1,12 +1,13 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
 use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_text::escape;
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
 use crate::commands::limits::LimitsArgs;
 use crate::control::own_origin;
 use crate::error::CommandError;
-use crate::render::text::{count, escape, len};
+use crate::render::text::{count, len};
 use crate::set_args::SetArgs;
 use crate::user_runs::LocatedRun;
 use crate::values;

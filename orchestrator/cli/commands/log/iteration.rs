@@ -2,12 +2,12 @@
 
 use ralph_orchestrator_machine::{Latch, LaunchDigests, Record, State};
 use ralph_orchestrator_store::{JournalEntry, Layout};
+use ralph_orchestrator_text::escape;
 use serde_json::json;
 
 use crate::error::CommandError;
 use crate::output;
 use crate::render::terminal::stdout_width;
-use crate::render::text::escape;
 use crate::story::records::RecordFormatter;
 use crate::story::transcript::{TranscriptFormat, TranscriptReader};
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
+use ralph_orchestrator_text::{escape, one_line};
 use serde_json::{Value, json};
 
 use super::VerifyArgs;
@@ -14,7 +15,7 @@ use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
-use crate::render::text::{count, escape, one_line};
+use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
 use crate::user_folders;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
