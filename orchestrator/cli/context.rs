@@ -13,8 +13,8 @@ use ralph_orchestrator_engine::{
     layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
-use ralph_orchestrator_text::shell_word;
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
@@ -251,17 +251,17 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
     if let ConfigPlace::Named(file) = &file.place
         && file != Path::new(crate::discovery::NAME)
     {
-        words.push_str(&format!(" -c {}", shell_word(file)));
+        words.push_str(&format!(" -c {}", quote_word(file)));
     }
     if let ConfigPlace::Missing { folders } = &file.place
         && let Some(folder) = folders.first()
         && std::env::current_dir().is_ok_and(|here| here != *folder)
     {
-        words.push_str(&format!(" -w {}", shell_word(folder)));
+        words.push_str(&format!(" -w {}", quote_word(folder)));
         return words;
     }
     if let Some(task) = file.task() {
-        words.push_str(&format!(" --task {}", shell_word(task)));
+        words.push_str(&format!(" --task {}", quote_word(task)));
     }
     words
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{ConfigErrors, values_of};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file, real_path};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
-use ralph_orchestrator_text::shell_word;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -342,10 +342,10 @@ fn verify_place(file: &ConfigFile, planted: &Path, context: &Context) -> Result<
     if planted.parent().is_some_and(|folder| workspace.starts_with(real_path(folder))) {
         return Ok(());
     }
-    let (shown, word) = (planted.display(), shell_word(planted));
+    let (shown, word) = (planted.display(), quote_word(planted));
     let other = match file.is_missing() {
-        true => format!("-w {}", shell_word(&workspace)),
-        false => format!("-c {}", shell_word(file.path())),
+        true => format!("-w {}", quote_word(&workspace)),
+        false => format!("-c {}", quote_word(file.path())),
     };
     let message = format!(
         "{shown} appeared where an agent could write it, and is not accepted; without it this would be about {}: \
@@ -541,7 +541,7 @@ pub(crate) fn refusal(files: &[UnacceptedFile]) -> CommandError {
     lines.push("nothing was started with it".to_owned());
     // A program is accepted with the configuration that names it.
     let first = files.iter().find(|file| programs::key_of(&file.now).is_none());
-    let first = first.map(|file| format!(" {}", shell_word(&file.now.path)));
+    let first = first.map(|file| format!(" {}", quote_word(&file.now.path)));
     CommandError::config(lines.join("\n")).hinted(format!(
         "if this is your change, `ralph-orchestrator trust{}` accepts it",
         first.filter(|_| files.len() == 1).unwrap_or_default()

@@ -2,10 +2,10 @@
 
 use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
-use ralph_orchestrator_text::shell_word;
 
 use crate::block_on::block_on;
 use crate::context::invocation;
@@ -45,7 +45,7 @@ pub(crate) fn send(
     let program = to_config_file(&run.state_dir).map_or_else(
         |_| {
             let workspace = run.state_dir.owner.workspace().unwrap_or_default();
-            format!("ralph-orchestrator -w {}", shell_word(workspace))
+            format!("ralph-orchestrator -w {}", quote_word(workspace))
         },
         |file| invocation(&file),
     );

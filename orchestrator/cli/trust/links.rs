@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ralph_orchestrator_engine::follow_to_folder;
 use ralph_orchestrator_safe_fs::StoppingLink;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_text::escape;
-use ralph_orchestrator_text::shell_word;
 
 use super::Trust;
 use crate::context::Context;
@@ -75,7 +75,7 @@ pub(crate) fn refuse_link(stopping: &StoppingLink) -> CommandError {
         format!("{}, which an agent could have made: nothing was started", describe(stopping));
     CommandError::config(message).hinted(format!(
         "if it is yours, `ralph-orchestrator trust {}` accepts it",
-        shell_word(&stopping.link)
+        quote_word(&stopping.link)
     ))
 }
 

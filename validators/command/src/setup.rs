@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_contract::{Setup, SetupProblem};
 use ralph_orchestrator_safe_fs::normalize_lexically;
 use ralph_orchestrator_supervisor::find_program;
+use ralph_orchestrator_text::escape_line;
 
 use crate::config::Config;
-use crate::display::{escape, typed};
+use crate::display::typed;
 use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::paths::CommandPaths;
@@ -132,7 +133,7 @@ impl Command<'_> {
              agent can create files that it takes for its own. Use programs, `cd FOLDER`, `&&`, `;` and \
              pipes only, or give the folder as `cwd`",
             typed(&self.config.program),
-            escape(name)
+            escape_line(name)
         );
         let index = crate::shell_line::find(&self.config.program).unwrap_or(0);
         Some(SetupProblem { key: key(index), message, is_fatal: false })
@@ -144,7 +145,7 @@ impl Command<'_> {
         format!(
             "the {what} `{}` of `{}` {wrong}. If the agent is meant to write it, the agent decides \
              what proves its work; otherwise write it and protect it",
-            escape(&normalize_lexically(path).to_string_lossy()),
+            escape_line(&normalize_lexically(path).to_string_lossy()),
             typed(&self.config.program)
         )
     }
@@ -159,7 +160,7 @@ impl Command<'_> {
             "`{}` runs {}, which lies in the workspace and is not protected: the agent can change \
              what checks its work. Add protect = [{}]",
             typed(&self.config.program),
-            escape(&inside.to_string_lossy()),
+            escape_line(&inside.to_string_lossy()),
             serde_json::Value::from(glob(&inside))
         );
         Some(SetupProblem { key: key(index), message, is_fatal: false })

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::{Setup, SetupProblem};
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Output, Spec, Supervisor};
+use ralph_orchestrator_text::escape;
 
-use crate::display::{escape, typed};
+use crate::display::typed;
 use crate::setup::{key, similar};
 use crate::validator::{Lookup, Program};
 

@@ -1,9 +1,9 @@
 //! Tables of a page, each figure with where it is from.
 
+use ralph_orchestrator_text::escape_line;
 use serde::Serialize;
 
 use crate::report::figures::{NONE, format_count};
-use crate::report::plain_text::escape_controls;
 use crate::statistics::Estimate;
 
 /// A piece of text, which may be a figure or a link.
@@ -22,7 +22,7 @@ pub(super) struct Part {
 impl Part {
     /// Returns text in one line without control characters.
     pub(super) fn text(text: &str) -> Self {
-        Self { text: escape_controls(text), ..Self::default() }
+        Self { text: escape_line(text), ..Self::default() }
     }
 
     /// Returns a figure: a value of the JSON, and how it is shown.
