@@ -92,6 +92,8 @@ impl JobLine {
 mod tests {
     use serde_json::json;
 
+    use ralph_orchestrator_text::columns;
+
     use super::*;
 
     fn record(task: &str, trial: u32, reward: Option<f64>) -> TrialRecord {
