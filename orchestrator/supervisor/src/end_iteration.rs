@@ -1,55 +1,18 @@
-//! Processes that could not be ended.
+//! Ends the processes of an iteration from outside.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
 use crate::orphans::processes_with_marks;
-use crate::procfs::{self, Stat};
+use crate::procfs;
 use crate::shim::signal;
+use crate::survivor::Survivor;
 
 /// A killed process is gone in milliseconds, unless the machine is busy.
 const KILL_TIME: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(5);
-
-/// A process that even SIGKILL did not end, as one of another user. The pid alone may belong to another
-/// process by now; with the time of the start it names one process for good.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Survivor {
-    /// The kernel's name for it.
-    pub name: String,
-    /// Its process id.
-    pub pid: i32,
-    /// When it started, in clock ticks since the machine was booted.
-    pub started: u64,
-}
-
-impl fmt::Display for Survivor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {})", self.name, self.pid)
-    }
-}
-
-impl From<Stat> for Survivor {
-    fn from(stat: Stat) -> Self {
-        Self { name: stat.name, pid: stat.pid, started: stat.started }
-    }
-}
-
-impl From<(String, i32, u64)> for Survivor {
-    fn from((name, pid, started): (String, i32, u64)) -> Self {
-        Self { name, pid, started }
-    }
-}
-
-impl From<Survivor> for (String, i32, u64) {
-    fn from(survivor: Survivor) -> Self {
-        (survivor.name, survivor.pid, survivor.started)
-    }
-}
 
 /// Sends SIGKILL to the processes of this iteration, see [`iteration_processes`](crate::iteration_processes), and
 /// returns those that still live a second later, and those of `survivors` that live. They may be gone a moment

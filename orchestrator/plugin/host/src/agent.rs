@@ -15,11 +15,13 @@ use ralph_orchestrator_supervisor::{Exit, Supervisor, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use crate::call::{CallEvent, CallHandle, CallOutcome};
+use crate::call::CallHandle;
+use crate::call_event::{CallEvent, CallOutcome, failure_message};
 use crate::log;
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
-use crate::session::{OpenError, SessionClosed};
+use crate::session::OpenError;
+use crate::session_state::SessionClosed;
 
 /// The time that an agent has to end after it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -313,16 +315,6 @@ fn cancelled(reason: CancelReason) -> AgentError {
 /// Returns what is reported of a plugin that did not end a cancelled call.
 pub(crate) fn cancel_ignored(grace: Duration) -> String {
     format!("it did not end within {} s of being cancelled and was killed", grace.as_secs())
-}
-
-/// Returns why a call has no answer.
-pub(crate) fn failure_message(outcome: CallOutcome) -> String {
-    match outcome {
-        CallOutcome::Done(_) => "it answered with the result of another method".to_owned(),
-        CallOutcome::Failed(error) => error.message,
-        CallOutcome::Panicked { message } => message,
-        CallOutcome::SessionClosed(why) => why,
-    }
 }
 
 /// Adds the process's exit to the report.

@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::agent::failure_message;
-use crate::call::CallOutcome;
+use crate::call_event::{CallOutcome, failure_message};
 use crate::library_cache::PrivateCopy;
 use crate::manifest::Manifest;
 use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
 use crate::remarks::PluginRemarks;
-use crate::session::{OpenError, Session, SessionClosed};
+use crate::session::{OpenError, Session};
+use crate::session_state::SessionClosed;
 use crate::table_schema::check_table;
 use crate::transport::{Inbound, Transport};
 

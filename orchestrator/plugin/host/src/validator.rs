@@ -15,8 +15,8 @@ use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::agent::{cancel_ignored, failure_message};
-use crate::call::CallOutcome;
+use crate::agent::cancel_ignored;
+use crate::call_event::{CallOutcome, failure_message};
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
 
