@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, BuildError, CancelReason, Description, ErrorClass, Event,
-    EventSink, Iteration, Leftovers, Report,
+    EventSink, FactoryError, Iteration, Leftovers, Report,
 };
 use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, LogLevel, LogLine, Method, Provided};
 use ralph_orchestrator_supervisor::{Exit, Supervisor, TurnBudget};
@@ -47,15 +47,10 @@ impl Plugin {
         table: Value,
         context: &BuildContext,
         supervisor: &Supervisor,
-    ) -> Result<Box<dyn Agent>, BuildError> {
-        let request = InstanceRequest {
-            kind: ItemKind::Agent,
-            member: member.map(str::to_owned),
-            table,
-            context: context.clone(),
-        };
+    ) -> Result<Box<dyn Agent>, FactoryError> {
+        let request = InstanceRequest::new(ItemKind::Agent, member, table, context);
         let Provided::Agent(mut description) = self.describe(supervisor, &request).await? else {
-            return Err(BuildError::at("", self.describe_error("it does not provide an agent")));
+            return Err(self.unavailable("it does not provide an agent"));
         };
         description.name = self.qualified_name(member);
         Ok(Box::new(PluginAgent {
@@ -172,8 +167,8 @@ impl PluginAgent {
 
     fn open_failed(&self, error: OpenError) -> AgentError {
         match error {
-            OpenError::Refused(error) => {
-                let why = format!("it rejects its configuration now: {}", error.message);
+            OpenError::Refused(BuildError { message, .. }) | OpenError::NotProvided(message) => {
+                let why = format!("it rejects its configuration now: {message}");
                 AgentError::new(ErrorClass::InvalidRequest, self.plugin.describe_error(&why))
             }
             OpenError::SessionClosed(closed) => self.crashed(&closed.0),

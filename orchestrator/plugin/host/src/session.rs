@@ -37,6 +37,9 @@ pub enum OpenError {
     /// The plugin rejects its table.
     #[error(transparent)]
     Refused(#[from] BuildError),
+    /// The plugin provides no such item.
+    #[error("{0}")]
+    NotProvided(String),
     /// The session closed.
     #[error(transparent)]
     SessionClosed(#[from] SessionClosed),
