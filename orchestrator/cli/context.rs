@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ralph_orchestrator_config::{
     self as config, LoadedConfig, SandboxMode, Sources, foreign_variables,
 };
-use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
+use ralph_orchestrator_engine::{
+    layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
+};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
@@ -179,6 +181,7 @@ impl Context {
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
         let layout = state_layout(&self.loaded, &self.state_home())?;
         verify_owner(&self.loaded, &layout)?;
+        record_move(&self.loaded, &layout, &self.state_home());
         Ok(layout)
     }
 

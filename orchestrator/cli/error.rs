@@ -14,6 +14,7 @@ use ralph_orchestrator_git::GitError;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_story::diff::DiffError;
 use ralph_orchestrator_text::{escape, fold};
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
@@ -323,6 +324,17 @@ impl From<GitError> for CommandError {
             _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<DiffError> for CommandError {
+    fn from(error: DiffError) -> Self {
+        match error {
+            DiffError::Git(error) => error.into(),
+            DiffError::BeforeStart => Self::new(ErrorKind::Usage, error),
+            DiffError::NoCheckpoint => Self::new(ErrorKind::Usage, error)
+                .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"),
+        }
     }
 }
 

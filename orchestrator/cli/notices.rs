@@ -18,9 +18,9 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_text::count;
 
 use crate::context::Context;
-use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
 use crate::telemetry::Telemetry;
 use crate::{output, registry};

@@ -7,9 +7,8 @@ use ralph_orchestrator_bench::job::JobProgress;
 use ralph_orchestrator_bench::statistics::interval::estimate_mean;
 use ralph_orchestrator_bench::trial::{Column, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_text::{fit, one_line};
-
-use crate::render::text::{clock, count, short_usd};
+use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_text::{clock, count, fit, one_line};
 
 /// How often it is drawn.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);
@@ -92,9 +91,8 @@ impl JobLine {
 mod tests {
     use serde_json::json;
 
-    use ralph_orchestrator_text::columns;
-
     use super::*;
+    use ralph_orchestrator_text::columns;
 
     fn record(task: &str, trial: u32, reward: Option<f64>) -> TrialRecord {
         let rewards = reward.map_or_else(|| json!({}), |reward| json!({ "reward": reward }));

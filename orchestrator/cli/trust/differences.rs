@@ -190,7 +190,10 @@ mod tests {
             (and(check), None),
             (and("[git]\ncommit = \"off\"\n[run]\nworkspace = \".\"\n"), Some("")),
             (
-                before.replace("name", "required = true\ntimeout = \"10m\"\nexpect_exit = 0\nname"),
+                before.replace(
+                    "name",
+                    "required = true\ntimeout = \"10m\"\nexpect_exit = 0\ncwd = \".\"\nname",
+                ),
                 Some(""),
             ),
         ] {
