@@ -7,7 +7,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatu
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
-use ralph_orchestrator_contract::{BuildError, Usd};
+use ralph_orchestrator_contract::{BuildError, FactoryError, Usd};
 use ralph_orchestrator_driver::{
     BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger, read_proved,
 };
@@ -51,7 +51,11 @@ pub(crate) async fn find(
     let build = build_context(loaded, vars);
     match formats.build(kind, table, &build).await {
         Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
-        Some(Err(BuildError { key: parts, unknown_key, message })) => {
+        Some(Err(FactoryError::Unavailable(message))) => {
+            let error = loaded.error_at(&key(&[]), None, &message);
+            Err(ConfigErrors::from(error).into())
+        }
+        Some(Err(FactoryError::Table(BuildError { key: parts, unknown_key, message }))) => {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let error = loaded.error_at(&key(&parts), unknown_key.as_deref(), &message);
             Err(ConfigErrors::from(error).into())

@@ -12,7 +12,6 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_engine::{
     layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
-use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
@@ -237,12 +236,6 @@ impl Context {
     pub(crate) fn state_home(&self) -> PathBuf {
         state_home(&self.vars)
     }
-}
-
-/// Whether a path is in one of these places, by its text or by where it leads.
-pub(crate) fn leads_into(path: &Path, places: &[PathBuf]) -> bool {
-    let (lexical, real) = (normalize_lexically(path), real_path(path));
-    places.iter().any(|place| lexical.starts_with(place) || real.starts_with(place))
 }
 
 /// Returns the shell command that invokes this program for a configuration.

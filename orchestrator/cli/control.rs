@@ -14,7 +14,6 @@ use ralph_orchestrator_store::{
     send_control, withdraw_control,
 };
 use ralph_orchestrator_supervisor::PeerSocket;
-use ralph_orchestrator_text::{local, one_line, timestamp};
 
 pub(crate) use origin::{KeyedOrigin, own_origin};
 
@@ -24,6 +23,7 @@ use crate::error::CommandError;
 use crate::orphans::end_orphans;
 use crate::run_above::{find_run_above, holders};
 use crate::{output, run_selection};
+use ralph_orchestrator_text::{local, one_line, timestamp};
 
 /// The name of a command in controls.
 pub(crate) const COMMAND_LINE: &str = "command line";

@@ -9,6 +9,7 @@ mod decoys;
 mod faults;
 mod file_lock;
 pub(crate) mod imported_task;
+pub(crate) mod isolation;
 pub(crate) mod job_line;
 pub(crate) mod job_setup;
 pub(crate) mod lock;

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
-use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
 use serde_json::{Value, json};
 
 use crate::backlog::item_name;
@@ -20,6 +19,7 @@ use crate::set_args::SetArgs;
 use crate::{help, output, tasks};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_story::words::cost;
+use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

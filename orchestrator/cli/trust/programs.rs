@@ -7,8 +7,9 @@ use ralph_orchestrator_supervisor::find_program;
 use ralph_orchestrator_workspace::ProgramDigests;
 
 use super::{FileVersion, JudgedFiles, Trust};
-use crate::context::{Context, leads_into};
+use crate::context::Context;
 use crate::error::CommandError;
+use ralph_orchestrator_safe_fs::leads_into;
 
 /// Begins the text that stands for what a plugin runs.
 const MARK: &str = "# what a plugin runs";

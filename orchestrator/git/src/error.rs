@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_text::escape;
 
+use crate::object_id::ObjectId;
+use crate::operation::Operation;
 use crate::path::RepoPath;
-use crate::repository::{ObjectId, Operation};
 use crate::run_git::GitExit;
 
 /// Says why something could not be done with the repository. Nothing of the user's was changed,

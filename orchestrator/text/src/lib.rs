@@ -1,6 +1,6 @@
-//! Formats text for people and prompts: makes what programs print harmless, measures, folds and cuts it, and formats
+//! Formats text for people and prompts: measures, folds and cuts it, makes what programs print harmless, and formats
 //! numbers, times and paths.
-//! Must not know terminals, files or runs: text in, text out.
+//! Must not know runs, agents or what is behind a terminal: text in, text out.
 //!
 //! Whatever an agent, a check or a file brings may steer a terminal, reorder a line, or hide words from a person that a
 //! model still reads. [`is_printable`] is the one definition of what is shown as it is.

@@ -6,7 +6,7 @@ use ralph_orchestrator_safe_fs::normalize_lexically;
 use ralph_orchestrator_shell_text::{Part, Word, is_assignment, read_shell};
 
 use crate::config::Config;
-use crate::shell_line;
+use crate::shell_option;
 
 /// How deep commands may be nested in each other.
 const MAX_DEPTH: usize = 8;
@@ -69,7 +69,7 @@ impl Invocations {
             };
         }
         let all = text(words);
-        if let Some(line) = shell_line::find(&all).and_then(|index| words.get(index)) {
+        if let Some(line) = shell_option::find(&all).and_then(|index| words.get(index)) {
             return if line.is_plain {
                 self.add_line(&line.text, &place, depth + 1);
             } else {

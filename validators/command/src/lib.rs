@@ -31,12 +31,15 @@ mod invocation;
 mod make;
 mod paths;
 mod patterns;
+mod program;
+mod program_name;
 mod python;
 mod reserved;
 mod script;
 mod setup;
 mod shell;
 mod shell_line;
+mod shell_option;
 mod validator;
 
 /// The index of the script in a command that gives one to an interpreter.

@@ -12,8 +12,9 @@ use crate::display::typed;
 use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::paths::CommandPaths;
-use crate::validator::{Lookup, Program};
-use crate::{python, reserved, script, shell};
+use crate::program::{Lookup, Program};
+use crate::reserved::glob;
+use crate::{python, reserved, script, shell, shell_option};
 
 /// Names in the folders of `PATH` that are compared with one that was not found.
 const MOST_NAMES: usize = 20_000;
@@ -135,7 +136,7 @@ impl Command<'_> {
             typed(&self.config.program),
             escape_line(name)
         );
-        let index = crate::shell_line::find(&self.config.program).unwrap_or(0);
+        let index = shell_option::find(&self.config.program).unwrap_or(0);
         Some(SetupProblem { key: key(index), message, is_fatal: false })
     }
 
@@ -178,18 +179,6 @@ impl Command<'_> {
             .flatten()
             .find_map(|path| path.strip_prefix(workspace).ok().map(Path::to_owned))
     }
-}
-
-/// A glob that matches this path only.
-pub(crate) fn glob(path: &Path) -> String {
-    let mut glob = String::new();
-    for c in path.to_string_lossy().chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
-            glob.push('\\');
-        }
-        glob.push(c);
-    }
-    glob
 }
 
 /// The name in the folders of `path` that is most like this one, if one is like it at all.

@@ -20,6 +20,7 @@ use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::paths::CommandPaths;
 use crate::patterns::Rules;
+use crate::program::{Lookup, Program};
 use crate::reserved::Reserved;
 use crate::{python, setup, shell_line};
 
@@ -38,22 +39,6 @@ pub(crate) struct CommandValidator {
     /// Where it was looked for.
     lookup: Lookup,
     supervisor: Supervisor,
-}
-
-/// Where a program is looked for.
-pub(crate) struct Lookup {
-    /// As in `PATH`, for a bare name.
-    pub(crate) path: String,
-    /// The folder from which relative paths begin.
-    pub(crate) base: PathBuf,
-}
-
-/// Where the program is.
-pub(crate) enum Program {
-    /// A bare name, found once: nothing that the agent puts into `PATH` later is run.
-    Pinned(Result<PathBuf, String>),
-    /// A path, which the agent may have to make first.
-    Path(PathBuf),
 }
 
 impl CommandValidator {

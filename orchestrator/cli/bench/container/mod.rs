@@ -11,6 +11,7 @@ mod running;
 mod variables;
 
 pub(crate) use artifacts::find_folders;
+pub(crate) use command_line::{Docker, EngineCommands, Podman};
 pub(crate) use engine::Engine;
 pub(crate) use environment::{ContainerSetup, JobContainers};
 pub(crate) use running::Container;

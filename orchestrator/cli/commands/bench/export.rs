@@ -14,6 +14,7 @@ use ralph_orchestrator_story::trajectory::write_trajectories;
 
 use super::report::summary;
 use super::run::{explain, setup_of};
+use crate::bench::isolation::IsolationRow;
 use crate::bench::trial_config::agent_key;
 use crate::bench::{JobSetup, absolute};
 use crate::error::{CommandError, exit};
@@ -76,6 +77,7 @@ fn facts(contents: &JobContents, setup: &JobSetup) -> JobFacts {
         path: task.path.clone(),
         sha256: sha256_of(&task.digest),
     };
+    let isolation = setup.loaded.config.bench.isolation;
     JobFacts {
         id: plan.id.parse().unwrap_or_default(),
         name: plan.name.clone(),
@@ -84,7 +86,8 @@ fn facts(contents: &JobContents, setup: &JobSetup) -> JobFacts {
         dataset: plan.name.clone(),
         seed: plan.seed,
         orchestrator_version: plan.program.clone(),
-        isolation: setup.loaded.config.bench.isolation.word().to_owned(),
+        isolation: isolation.word().to_owned(),
+        harbor_type: IsolationRow::of(isolation).harbor_type.map(str::to_owned),
         trials_per_task: plan.trials,
         concurrency: plan.options.concurrency,
         max_retries: plan.options.max_retries,

@@ -12,7 +12,8 @@ mod status;
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_config::toml_text;
+use clap::builder::PossibleValuesParser;
+use ralph_orchestrator_config::{Isolation, toml_text};
 use serde_json::json;
 
 use crate::bench::absolute;
@@ -84,7 +85,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// What a trial sees of this machine
-    #[arg(long, value_name = "KIND", value_parser = ["namespace", "bubblewrap", "docker", "podman", "none"])]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Isolation::WORDS))]
     isolation: Option<String>,
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]

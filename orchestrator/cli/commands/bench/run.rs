@@ -19,6 +19,7 @@ use super::{MatrixArgs, check, report};
 use crate::bench::adversary::{can_be_deceived, set_goal};
 use crate::bench::agent_names::is_reserved;
 use crate::bench::container::JobContainers;
+use crate::bench::isolation::IsolationRow;
 use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{budgets, columns, load_planned, load_tasks, new_folder, plan_job};
@@ -296,7 +297,7 @@ async fn connect_engine(
     job: &str,
 ) -> Result<Option<JobContainers>, CommandError> {
     let isolation = setup.loaded.config.bench.isolation;
-    if !isolation.is_container() {
+    if !IsolationRow::of(isolation).is_container() {
         return Ok(None);
     }
     let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;

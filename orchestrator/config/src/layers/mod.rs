@@ -3,6 +3,7 @@
 mod other_format;
 pub(crate) mod text_file;
 
+use crate::preset::{PRESET, Preset};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -15,15 +16,11 @@ use toml::de::{DeArray, DeTable, DeValue};
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
 use crate::plan_file::PlanFile;
-use crate::sources::Preset;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
 /// The key of what only the user's own file decides.
 const TRUST: &str = "trust";
-/// The key that names a preset.
-pub(crate) const PRESET: &str = "preset";
-
 /// A larger file is no configuration.
 const MAX_FILE: usize = 1 << 20;
 

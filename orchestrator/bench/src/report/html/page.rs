@@ -10,10 +10,9 @@ use crate::report::html::axis::{BOTTOM, LEFT, RIGHT, TOP};
 use crate::report::html::curves::{Curves, build_curves};
 use crate::report::html::fault_bars::{FaultBars, build_fault_bars};
 use crate::report::html::scatter::{Scatter, build_scatter};
-use crate::report::html::table::{Cell, Part, Table};
+use crate::report::html::table::{Cell, Part, Table, column_cell};
 use crate::report::html::tables::{
     build_cheating, build_comparisons, build_loop, build_pass, build_resources, build_results,
-    column_cell,
 };
 use crate::report::html::task_map::build_task_map;
 use crate::report::text::{describe_comparisons, describe_job};

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::report::figures::{NONE, format_count};
 use crate::statistics::Estimate;
+use crate::summary::ColumnSummary;
 
 /// A piece of text, which may be a figure or a link.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -95,4 +96,9 @@ pub(super) fn interval_parts(
         Part::text(" to "),
         Part::figure(format!("{path}/high"), high, format(high)),
     ])
+}
+
+/// Returns the cell that names a column, with its number.
+pub(super) fn column_cell(at: usize, column: &ColumnSummary) -> Cell {
+    Cell { column: Some(at + 1), ..Cell::text(&column.column.to_string()) }
 }
