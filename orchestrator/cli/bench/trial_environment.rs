@@ -1,11 +1,10 @@
 //! What a trial's processes see: the files of the task, and of this machine what they need.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use ralph_orchestrator_bench::task::{
     EnvironmentSettings, Healthcheck, Mount as StagedMount, NetworkPolicy, StagedEnvironment, Task,

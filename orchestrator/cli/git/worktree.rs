@@ -3,22 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::count;
-use ralph_orchestrator_text::shell_word;
+use ralph_orchestrator_text::{count, shell_word};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::find_copies;
-use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
