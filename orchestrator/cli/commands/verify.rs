@@ -18,7 +18,7 @@ use ralph_orchestrator_text::{duration, one_line};
 use crate::block_on::block_on;
 use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{output, trust};
+use crate::{git, output, trust};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -50,7 +50,10 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, CommandError> {
     match &args.receipt {
         Some(receipt) => receipt::verify(file, args, receipt),
-        None => run_checks(&trust::load_to_start(file, args.sets.sets.clone())?, args.json),
+        None => {
+            let context = trust::load_to_start(file, args.sets.sets.clone())?;
+            run_checks(&git::enter_here(context)?, args.json)
+        }
     }
 }
 

@@ -17,7 +17,9 @@ pub(crate) use backlog::BacklogCommits;
 pub(crate) use create::create_repository;
 pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use stored::{open_stored, open_stored_run};
-pub(crate) use worktree::{WorktreeView, enter_existing, enter_recorded, report_worktree};
+pub(crate) use worktree::{
+    WorktreeView, enter_existing, enter_here, enter_recorded, report_worktree,
+};
 pub(crate) use worktree_maker::worktrees_dir;
 
 /// Fails if the configuration asks for git and it cannot be used in the workspace.

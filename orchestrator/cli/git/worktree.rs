@@ -8,6 +8,7 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, environment};
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
@@ -39,6 +40,14 @@ pub(super) fn find_of<'a>(
 /// Returns the configuration as the run of the workspace has it: in its worktree, if it has one that is there.
 pub(crate) fn enter_existing(context: Context) -> Result<Context, CommandError> {
     let record = find_current(&context)?.filter(|record| record.folder().exists());
+    Ok(enter(context, record))
+}
+
+/// Returns the configuration as it is in the worktree of a run in which this command was started, if it was in one.
+pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
+    let here = std::env::current_dir().map(|here| real_path(&here))?;
+    let records = context.layout().map(|layout| list_worktrees(&layout)).unwrap_or_default();
+    let record = records.into_iter().find(|record| here.starts_with(record.folder()));
     Ok(enter(context, record))
 }
 

@@ -107,6 +107,9 @@ fn the_agent_and_the_checks_work_in_the_worktree_and_the_checkout_is_unchanged()
         "{said}"
     );
     assert_eq!((worktrees(&env).len(), env.agent.calls()), (1, 1));
+    // Only there it is done.
+    assert_eq!(there(&["verify"]).status.code(), Some(0));
+    assert_ne!(env.ralph(&["verify"]).code, Some(0));
     // What was said works.
     git(&env, &["merge", "-q", &made[0]]);
     git(&env, &["worktree", "remove", trees[0].to_str().unwrap()]);

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::VerifyArgs;
 use crate::block_on::block_on;
-use crate::output;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
+use crate::{git, output};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -40,7 +40,7 @@ pub(super) fn verify(
         Err(error) => return Ok(refuse(receipt, &[error.to_string()], args.json)),
     };
     if args.rerun {
-        let context = Context::with(file, &args.sets)?;
+        let context = git::enter_here(Context::with(file, &args.sets)?)?;
         let problems = compare(&context, &statement)?;
         if !problems.is_empty() {
             return Ok(refuse(receipt, &problems, args.json));
