@@ -1,7 +1,8 @@
 //! `status`
 
-use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
+use ralph_orchestrator_machine::{
+    BudgetRow, FrozenPolicy, Latch, Limit, RunSummary, RunUsage, SaveState, State,
+};
 use ralph_orchestrator_store::StoredRun;
 
 use super::rollback;
@@ -16,8 +17,8 @@ use crate::output;
 use crate::render::summary::unlisted_changes;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
-    shorten_home, timestamp, tokens,
+    EVIDENCE_ONLY, changed_files, changes, context_usage, count, limit_value, local, one_line,
+    saved, shorten_home, timestamp, tokens,
 };
 use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
@@ -94,31 +95,20 @@ const MOST_GUIDANCE: usize = 5;
 
 fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     let StoredRun { run, state, started, .. } = &stored.found;
-    let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
-    let limits = &state.limits;
     let whole = whole_state(&stored.layout, &stored.found);
     let mut lines = vec![headline(&whole, stored.holder.as_ref()), format!("  run         {run}")];
     if let Some(started) = started {
         lines.push(format!("  started     {}", local(*started)));
     }
-    lines.extend([
-        format!("  agent       {}{}", state.agent.name, instead(state)),
-        format!(
-            "  iterations  {}{}",
-            state.iterations,
-            limit(limits.max_iterations.map(|max| max.to_string()))
-        ),
-        cost(state),
-    ]);
-    if state.tokens().total() > 0 {
-        let limit = limit(limits.max_tokens.map(|max| max.to_string()));
-        lines.push(format!("  tokens      {}{limit}", tokens(state.tokens())));
-    }
-    lines.push(format!(
-        "  runtime     {}{}",
-        duration(stored.runtime_ms()),
-        limit(limits.max_runtime_ms.map(duration))
-    ));
+    lines.push(format!("  agent       {}{}", state.agent.name, instead(state)));
+    let usage = RunUsage { runtime_ms: stored.runtime_ms(), ..RunUsage::from_state(state) };
+    let (others, runtime): (Vec<_>, Vec<_>) =
+        Limit::budgets().partition(|(limit, _)| *limit != Limit::Runtime);
+    let used = others.into_iter().chain(runtime).filter_map(|(limit, row)| {
+        let text = used_text(state, limit, row, &usage)?;
+        Some(format!("  {:<10}  {text}", row.label))
+    });
+    lines.extend(used);
     lines.extend(changed(story));
     lines.extend(saves(state));
     lines.extend(completion(state));
@@ -245,11 +235,16 @@ fn completion(state: &State) -> Vec<String> {
     lines
 }
 
-fn cost(state: &State) -> String {
-    let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
-    if !state.budget.cost_reported && state.cost() == Usd::ZERO {
-        return "  cost        not reported by the agent".into();
-    }
-    let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
-    format!("  cost        {}{limit}{estimated}", state.cost())
+/// What is used of a limit, and the limit; nothing for tokens of an agent that reports none.
+fn used_text(state: &State, limit: Limit, row: &BudgetRow, usage: &RunUsage) -> Option<String> {
+    let of = state.limits.value(limit).map(|max| format!(" of {}", limit_value(Some(max))));
+    let of = of.unwrap_or_default();
+    let used = limit_value(Some(limit.row().unit.to_value(row.used(usage))));
+    Some(match limit {
+        Limit::Cost if state.is_unreported(row) => "not reported by the agent".to_owned(),
+        Limit::Cost if state.budget.cost_estimated => format!("{used}{of} (estimated)"),
+        Limit::Tokens if usage.tokens.total() == 0 => return None,
+        Limit::Tokens => format!("{}{of}", tokens(usage.tokens)),
+        _ => format!("{used}{of}"),
+    })
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod current_run;
 pub(crate) mod diff;
-pub(crate) mod limits;
 pub(crate) mod records;
 pub(crate) mod status;
 pub(crate) mod transcript;

@@ -9,8 +9,8 @@ use ralph_orchestrator_store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration,
-    escape, len, local, local_clock, one_line, outcome, saved, timestamp, trigger,
+    changed_files, changes, control, cost, count, describe_guidance, duration, escape, len, local,
+    local_clock, one_line, outcome, saved, timestamp, trigger,
 };
 
 /// Changed files that are named.
@@ -266,7 +266,7 @@ fn describe_cancelling(reason: CancelReason) -> String {
         CancelReason::Handoff => {
             "hand-off: stopping the agent before its context is full".to_owned()
         }
-        reason => format!("stopping the agent: {} reached", cancel_reason(reason)),
+        reason => format!("stopping the agent: {} reached", reason.cause()),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
+use ralph_orchestrator_machine::millis;
+
+use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::session::Session;
 use super::stop::{StopRequests, stop_requested};
 

@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{CancelReason, Findings};
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{Input, Timer};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::agent_message::{AgentMessage, ValidationRequest};
-use super::clock::millis;
 use super::error::EngineError;
 use super::guidance::GuidanceQueue;
 use super::idle::IdleMonitor;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, SandboxMode};
 use ralph_orchestrator_contract::{BuildContext, BuildError, CancelReason};
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{Effect, Input, SetupEnd};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::cancel::CancelToken;
-use super::clock::{LONGEST_SLEEP_MS, millis};
+use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
 use super::execution::GRACE;
 use super::session::Session;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{Input, Now, Timer};
 
-use super::clock::{self, LONGEST_SLEEP_MS, millis};
+use super::clock::{self, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::session::Session;
 use super::stop::stop_requested;

@@ -17,7 +17,7 @@ mod terminal;
 mod text_input;
 mod wrap;
 
-pub use dialog::{LIMIT_NAMES, LimitCheck};
+pub use dialog::LimitCheck;
 pub use facts::{
     IterationFacts, LimitFacts, Phase, Request, RequestedControl, RunFacts, RunListItem, StoryLine,
     Tone, Update, VerdictFacts, VerdictWord,
