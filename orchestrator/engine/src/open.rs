@@ -30,7 +30,7 @@ use super::replaced_workspace::ReplacedWorkspace;
 use super::resumed_run::ResumedRun;
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
-use super::session::Session;
+use super::session::{Session, StartNotes};
 use super::session_builder::SessionBuilder;
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
@@ -254,9 +254,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            notes,
-            unavailable,
-            artefacts,
+            start: StartNotes { notes, unavailable, artefacts },
             workspace,
             occupied,
             prompt,

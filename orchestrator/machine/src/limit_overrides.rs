@@ -6,7 +6,7 @@ use std::fmt;
 
 use ralph_orchestrator_contract::Usd;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::ser::SerializeMap;
+use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::control::ControlOrigin;
