@@ -3,16 +3,16 @@
 use ralph_orchestrator_machine::{
     BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage, State,
 };
+use ralph_orchestrator_story::words::{limit_json, limit_value};
+use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::text::{limit_json, limit_value, timestamp};
-use crate::run_selection;
 use crate::set_args::SetArgs;
-use crate::{output, values};
+use crate::{output, run_selection, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {

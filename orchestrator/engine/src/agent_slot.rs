@@ -16,6 +16,7 @@ use super::inspect::cut;
 use super::run_context::RunContext;
 use super::run_journal::RunJournal;
 use super::scratch::ScratchDir;
+use super::work_places::WorkPlaces;
 
 /// The longest message of a failure that is stored, in bytes.
 const LONGEST_MESSAGE: usize = 8 * 1024;
@@ -23,10 +24,20 @@ const LONGEST_MESSAGE: usize = 8 * 1024;
 const MOST_NAMES: usize = 50;
 const LONGEST_NAME: usize = 256;
 
+/// What is stored of the start of an iteration, for people; `None` if it was stored already.
+pub(super) struct KeptStart {
+    /// What the agent reads.
+    pub(super) prompt: Option<Vec<u8>>,
+    /// How it is started.
+    pub(super) start: Option<Vec<u8>>,
+}
+
 /// The agents of a run, one of which works, and what it was given.
 pub(super) struct AgentSlot {
     pub(super) context: Arc<RunContext>,
     pub(super) agents: AgentPool,
+    /// Where they can write, if the run is one of the user's.
+    pub(super) work_places: Option<WorkPlaces>,
     pub(super) fingerprints: Fingerprints,
     /// What the agent is given in the iteration that is about to start.
     pub(super) prepared: Option<(Iteration, StartDetails)>,
@@ -43,10 +54,15 @@ pub(super) struct AgentSlot {
 
 impl AgentSlot {
     /// Returns the agents of a run that has started none of them.
-    pub(super) fn new(context: Arc<RunContext>, agents: AgentPool) -> Self {
+    pub(super) fn new(
+        context: Arc<RunContext>,
+        agents: AgentPool,
+        work_places: Option<WorkPlaces>,
+    ) -> Self {
         Self {
             context,
             agents,
+            work_places,
             fingerprints: Fingerprints::default(),
             prepared: None,
             sent_prompt: None,
@@ -87,21 +103,30 @@ impl AgentSlot {
         (!is_shown).then_some(block)
     }
 
+    /// Takes the task of the iteration that begins, and what of its start is to be stored.
+    pub(super) fn take_task(&mut self) -> Result<(Iteration, KeptStart), EngineError> {
+        let missing = || EngineError::Internal("an iteration without a task".into());
+        let (task, seen) = self.prepared.take().ok_or_else(missing)?;
+        self.keep_sent_prompt(&task.prompt);
+        let (prompt, start) = (self.changed_prompt(&task.prompt), self.changed_start(seen));
+        Ok((task, KeptStart { prompt, start }))
+    }
+
     /// Keeps what the agent is given, as what it repeats of that is no claim. Redacted as its final message will be.
-    pub(super) fn keep_sent_prompt(&mut self, prompt: &[u8]) {
+    fn keep_sent_prompt(&mut self, prompt: &[u8]) {
         let prompt = String::from_utf8_lossy(prompt);
         self.sent_prompt = Some(self.context.redactor.text(&prompt).into_owned());
     }
 
     /// Returns the prompt, unless it is the one that was stored last.
-    pub(super) fn changed_prompt(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
+    fn changed_prompt(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
         let digest = blake3::hash(prompt);
         let other = self.stored_prompt.replace(digest) != Some(digest);
         other.then(|| self.context.redactor.bytes(prompt).into_owned())
     }
 
     /// Returns how the agent is started, unless it is as it was stored last.
-    pub(super) fn changed_start(&mut self, seen: StartDetails) -> Option<Vec<u8>> {
+    fn changed_start(&mut self, seen: StartDetails) -> Option<Vec<u8>> {
         let other = self.stored_start.as_ref() != Some(&seen);
         let bytes = other.then(|| serde_json::to_vec_pretty(&seen).unwrap_or_default());
         self.stored_start = Some(seen);

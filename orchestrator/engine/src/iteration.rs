@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{Instrument as _, info, info_span};
 
 use super::agent_message::{AgentMessage, ValidationRequest};
+use super::agent_slot::KeptStart;
 use super::cancel::CancelToken;
 use super::controls::InboxWatch;
 use super::error::EngineError;
@@ -51,20 +52,10 @@ impl Session {
         self.observer.held.verify()?;
         let (number, began_ms) = (start.iteration, self.journal.clock.runtime_ms());
         self.journal.began_ms = began_ms;
-        let folder = self.journal.store.layout().iteration(&self.context.run, number);
-        let files = IterationFiles::new(
-            self.journal.store.disk().clone(),
-            self.journal.store.layout().root(),
-            folder,
-        );
-        let (task, seen) = self
-            .agent
-            .prepared
-            .take()
-            .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
-        self.agent.keep_sent_prompt(&task.prompt);
-        let kept = (self.agent.changed_prompt(&task.prompt), self.agent.changed_start(seen));
-
+        let store = &self.journal.store;
+        let folder = store.layout().iteration(&self.context.run, number);
+        let files = IterationFiles::new(store.disk().clone(), store.layout().root(), folder);
+        let (task, kept) = self.agent.take_task()?;
         let (cancel, cancelled) = watch::channel(None);
         let (sender, messages) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
@@ -90,14 +81,14 @@ impl Session {
             guidance: GuidanceQueue::default(),
         };
         self.observer.mark_tree();
-        let agent = Arc::clone(&self.agent.current(&self.journal.state).configured.agent);
+        let working = self.agent.current(&self.journal.state);
+        let agent = Arc::clone(&working.configured.agent);
+        let span = info_span!("session", agent = working.name.as_str());
         let watch =
             IterationWatch::new(&self.journal, last_event_ms, cancel, messages, &sink.guidance);
         if let Some(prompt_watch) = &mut self.prompts.watch {
             prompt_watch.restart();
         }
-        let span =
-            info_span!("session", agent = self.agent.current(&self.journal.state).name.as_str());
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start_agent(session, kept, &files).await;
         let result = tokio::select! {
@@ -131,7 +122,7 @@ impl Session {
     async fn start_agent<'a>(
         &self,
         mut agent: AgentRun<'a>,
-        (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
+        KeptStart { prompt, start }: KeptStart,
         files: &IterationFiles,
     ) -> AgentRun<'a> {
         self.observer.known_tree.set(None);

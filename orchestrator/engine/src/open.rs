@@ -35,7 +35,7 @@ use super::session_builder::SessionBuilder;
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
 use super::version_control::VersionControl;
-use super::work_places::record_work;
+use super::work_places::WorkPlaces;
 use crate::registry::{LaunchContext, Registry};
 use crate::workspace_setup::WorkspaceSetup;
 
@@ -221,13 +221,12 @@ impl BuiltRun {
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         let places = (&location, paths);
         notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
-        notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
+        if let Some(run) = run {
+            notes.extend(run.prompt_notes(&location.prompt, workspace).await);
+        }
         let guard = store.agents_guard(&location.occupied)?;
-        let launch = LaunchContext {
-            guard: Some(Arc::clone(&guard)),
-            protects: protected_globs(&policy, resumed.as_ref()),
-            orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
-        };
+        let protects = protected_globs(&policy, run);
+        let launch = request.launch_context(&guard, protects, &layout, &location.prompt);
         agents.set_launch_context(request.registry, launch, location.workspace.path());
 
         let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
@@ -241,6 +240,7 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
+        let work_places = request.work_places(location.workspace.path())?;
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
@@ -263,6 +263,7 @@ impl BuiltRun {
             memory,
             setup,
             part,
+            work_places,
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
@@ -323,7 +324,6 @@ fn record_owner(
         store.set_owner(&owner)?;
         if request.is_listed {
             beginning.record();
-            record_work(request, location.workspace.path())?;
         }
     }
     Ok(notes)
@@ -362,6 +362,19 @@ impl Request<'_> {
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         states_dir(&self.state_home)
+    }
+
+    /// Returns where its agents can write; none for a run that is nobody's to find.
+    fn work_places(&self, workspace: &Path) -> Result<Option<WorkPlaces>, EngineError> {
+        if !self.is_listed || self.dry_run {
+            return Ok(None);
+        }
+        let mut places = WorkPlaces::new(self, workspace);
+        if self.attached {
+            // The agent is a person's, and works already.
+            places.record()?;
+        }
+        Ok(Some(places))
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.
@@ -448,6 +461,21 @@ impl Request<'_> {
                 StateError::Nested { run: run.clone(), holder }.into()
             }
             (error, _) => error.into(),
+        }
+    }
+
+    /// Returns what agents are started with. `guard`: what their supervisors hold.
+    fn launch_context(
+        &self,
+        guard: &Arc<File>,
+        protects: Vec<String>,
+        layout: &Layout,
+        prompt: &PromptSource,
+    ) -> LaunchContext {
+        LaunchContext {
+            guard: Some(Arc::clone(guard)),
+            protects,
+            orchestrator_paths: self.orchestrator_paths(layout, prompt),
         }
     }
 

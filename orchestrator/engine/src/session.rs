@@ -34,6 +34,7 @@ use super::saving::{Saving, end_for_now};
 use super::stop::StopRequests;
 use super::validation_policy::{self, ConfiguredValidator};
 use super::validation_task::Selection;
+use super::work_places::WorkPlaces;
 
 /// How a run ended, or ended for now.
 #[derive(Clone, Debug, PartialEq)]
@@ -351,7 +352,7 @@ impl Session {
         let setup = self.setup_before(&effect);
         let phase =
             if setup.is_some() { Some(GuardedPhase::Setup) } else { GuardedPhase::of(&effect) };
-        let open = phase.map(|phase| self.begin_phase(phase));
+        let open = phase.map(|phase| self.begin_phase(phase)).transpose()?;
         let performed = match setup {
             Some(setup) => {
                 let span = info_span!("setup", iterations = self.journal.state.iterations);
@@ -486,7 +487,7 @@ impl Session {
         if self.saving.mode.commits() {
             let (repository, iteration) = (self.saving.repository()?, start.iteration);
             // A comparison runs filters.
-            let open = self.begin_phase(GuardedPhase::Git);
+            let open = self.begin_phase(GuardedPhase::Git)?;
             let begun = self
                 .saving
                 .run_git(&mut self.journal, &mut self.controls, move || {
@@ -540,7 +541,11 @@ impl Session {
     }
 
     /// Begins a phase in which code of the agent may run.
-    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> OpenPhase {
+    ///
+    /// # Errors
+    /// It cannot be recorded that the agent's code runs.
+    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> Result<OpenPhase, EngineError> {
+        self.record_work()?;
         let mut prompts = Vec::new();
         // What the agent may edit in an iteration, it edits then; the rest is put back when that is read again.
         if phase != GuardedPhase::Iteration {
@@ -552,11 +557,13 @@ impl Session {
                 guard.begin_phase(&self.context.run, self.journal.state.iterations, phase);
             warnings.iter().for_each(|warning| self.journal.warn_unrecorded(warning));
         }
-        OpenPhase { phase, prompts }
+        Ok(OpenPhase { phase, prompts })
     }
 
     /// Ends a phase: takes back what was changed in it and may not be. Returns what there is to record of that.
     pub(super) fn end_phase(&mut self, open: OpenPhase) -> Result<Vec<Input>, EngineError> {
+        // What a person accepted meanwhile, the agent may have changed since.
+        self.record_work()?;
         let OpenPhase { phase, prompts } = open;
         let mut inputs = Vec::new();
         for held in prompts {
@@ -571,6 +578,10 @@ impl Session {
             guard.end_phase().iter().for_each(|warning| self.journal.warn_unrecorded(warning));
         }
         Ok(inputs)
+    }
+
+    fn record_work(&mut self) -> Result<(), EngineError> {
+        Ok(self.agent.work_places.as_mut().map_or(Ok(()), WorkPlaces::record)?)
     }
 
     /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.

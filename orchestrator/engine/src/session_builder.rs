@@ -33,6 +33,7 @@ use super::secret_files::SecretFiles;
 use super::session::{ConfigFile, Session, StartNotes};
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
+use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
 
 /// What [`open`](super::open()) has built, locked and checked.
@@ -55,6 +56,7 @@ pub(super) struct SessionBuilder {
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
     pub(super) part: Option<RunPart>,
+    pub(super) work_places: Option<WorkPlaces>,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -188,7 +190,7 @@ impl SessionBuilder {
                 config_file: ConfigFile { path: self.config_file, content },
             },
             prompts: RunPrompts { source: self.prompt, kept: self.kept_prompts, watch: None },
-            agent: AgentSlot::new(Arc::clone(&context), agents),
+            agent: AgentSlot::new(Arc::clone(&context), agents, self.work_places),
             saving,
             memory: MemorySlot(memory),
             start: self.start,

@@ -278,11 +278,8 @@ impl Session {
         let (mut stop, mut allowance) =
             (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
         let mut inbox = self.controls.lend_inbox_watch(&self.journal);
-        let until_ms = self
-            .journal
-            .clock
-            .runtime_ms()
-            .saturating_add(millis(self.context.config.run.setup_timeout));
+        let timeout_ms = millis(self.context.config.run.setup_timeout);
+        let until_ms = self.journal.clock.runtime_ms().saturating_add(timeout_ms);
         let result = loop {
             let goes_on = cancel.borrow().is_none();
             let left = until_ms.saturating_sub(self.journal.clock.runtime_ms());

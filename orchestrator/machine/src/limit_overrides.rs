@@ -144,3 +144,23 @@ impl LimitOverrides {
         limits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_have_the_names_of_the_journal() {
+        let changes = LimitChanges::new(true)
+            .with(Limit::Runtime, Some(LimitValue::Duration(1500)))
+            .with(Limit::Cost, Usd::from_dollars(2.5).map(LimitValue::Money))
+            .with(Limit::Tokens, None);
+        let json = r#"{"clear":true,"max_runtime_ms":1500,"max_cost_usd":2.5,"max_tokens":null}"#;
+        assert_eq!(serde_json::to_string(&changes).unwrap(), json);
+        assert_eq!(serde_json::from_str::<LimitChanges>(json).unwrap(), changes);
+        let later = r#"{"max_iterations":7,"max_colours":3}"#;
+        let known = LimitChanges::default().with(Limit::Iterations, Some(LimitValue::Count(7)));
+        assert_eq!(serde_json::from_str::<LimitChanges>(later).unwrap(), known);
+        assert!(serde_json::from_str::<LimitChanges>(r#"{"max_tokens":"many"}"#).is_err());
+    }
+}

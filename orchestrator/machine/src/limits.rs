@@ -601,6 +601,33 @@ mod tests {
     }
 
     #[test]
+    fn each_row_is_about_the_limit_of_its_name() {
+        for limit in Limit::ALL {
+            let max = Some(limit.row().unit.to_value(7));
+            let mut limits = RunLimits::default();
+            limits.set(limit, max);
+            let set: Vec<Limit> =
+                Limit::ALL.into_iter().filter(|other| limits.value(*other).is_some()).collect();
+            assert_eq!((limits.value(limit), set), (max, vec![limit]));
+            limits.set(limit, None);
+            assert_eq!(limits, RunLimits::default());
+        }
+        for (limit, row) in Limit::budgets() {
+            let mut configured = Limits::default();
+            for (_, row) in Limit::budgets() {
+                row.configure(&mut configured, None);
+            }
+            row.configure(&mut configured, Some(7));
+            let applied = RunLimits::from_config(&configured);
+            let set: Vec<Limit> = Limit::budgets()
+                .map(|(limit, _)| limit)
+                .filter(|other| applied.value(*other).is_some())
+                .collect();
+            assert_eq!((applied.value(limit).map(LimitValue::amount), set), (Some(7), vec![limit]));
+        }
+    }
+
+    #[test]
     fn a_limit_that_is_off_has_no_value() {
         let off = RunLimits::default();
         assert!(Limit::ALL.into_iter().all(|limit| off.value(limit).is_none()));
