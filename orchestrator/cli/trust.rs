@@ -17,8 +17,8 @@ use ralph_orchestrator_assembly::user_folders::{state_home, user_file};
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_engine::follow_to_folder;
 use ralph_orchestrator_safe_fs::real_path;
-use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_store::StateError;
 
 use crate::{output, question};
 

@@ -10,9 +10,9 @@ use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceL
 use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_story::diff::DiffError;
-use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_text::{escape, fold};
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file};
-use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
 use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
 
 use crate::error::CommandError;
 use crate::messages;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ralph_orchestrator_safe_fs::StoppingLink;
-use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_text::escape;
 
 use super::Trust;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_orchestrator_config::{LoadedConfig, PluginConfig, SandboxMode};
+use ralph_orchestrator_safe_fs::leads_into;
 use ralph_orchestrator_supervisor::find_program;
 use ralph_orchestrator_workspace::ProgramDigests;
 
