@@ -21,7 +21,7 @@ use super::trial_config::known_agents;
 ///
 /// # Errors
 /// There is no agent of that name.
-pub(crate) fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
+pub fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
     let bench = &setup.loaded.config.bench;
     let known = known_agents(&setup.loaded, &setup.plugins);
     let named =
@@ -51,7 +51,7 @@ pub(crate) fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
 ///
 /// # Errors
 /// There are none, one cannot be read, or two have the same name.
-pub(crate) fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
+pub fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
     if bench.tasks.is_empty() {
         return Err(CommandError::config("no tasks are named")
             .hinted("name a folder: `--tasks DIR`, or `tasks = [\"DIR\"]` in [bench]"));
@@ -90,7 +90,7 @@ fn explain_tasks(error: &LoadError) -> CommandError {
 ///
 /// # Errors
 /// There is no agent of a name.
-pub(crate) fn plan_job(
+pub fn plan_job(
     setup: &JobSetup,
     tasks: &[Task],
     sets: Vec<(String, String)>,
@@ -133,7 +133,7 @@ pub(crate) fn plan_job(
 ///
 /// # Errors
 /// A task or the configuration is not what it was when the job was planned.
-pub(crate) fn load_planned(plan: &JobPlan, setup: &JobSetup) -> Result<Vec<Task>, CommandError> {
+pub fn load_planned(plan: &JobPlan, setup: &JobSetup) -> Result<Vec<Task>, CommandError> {
     let changed = |what: &Path| {
         CommandError::config(format!(
             "{} has changed since the job was planned, so its trials could not be compared",
@@ -165,7 +165,7 @@ pub(crate) fn load_planned(plan: &JobPlan, setup: &JobSetup) -> Result<Vec<Task>
 }
 
 /// Returns the limits on money.
-pub(crate) const fn budgets(bench: &Bench) -> Budgets {
+pub const fn budgets(bench: &Bench) -> Budgets {
     Budgets {
         trial: bench.max_cost_per_trial_usd,
         agent: bench.max_cost_per_agent_usd,
@@ -174,7 +174,7 @@ pub(crate) const fn budgets(bench: &Bench) -> Budgets {
 }
 
 /// Returns the folder of a new job: its name says when it began.
-pub(crate) fn new_folder(out: &Path) -> PathBuf {
+pub fn new_folder(out: &Path) -> PathBuf {
     let now = Timestamp::now().to_zoned(TimeZone::system());
     let name = now.strftime("%Y-%m-%d__%H-%M-%S").to_string();
     let mut folder = out.join(&name);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::backlogs;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_bench::trial::{Cause, Fault};
@@ -20,7 +21,6 @@ use ralph_orchestrator_store::{Disk, Layout, list_runs};
 use super::faults;
 use super::opener::TrialOpener;
 use super::runner::{Runner, fault};
-use crate::backlog;
 
 /// How the work of an agent ended.
 pub(super) struct AgentEnd {
@@ -69,7 +69,7 @@ pub(super) async fn perform(
         Ok(())
     };
     let found =
-        backlog::find(&opener.loaded, &job.vars, job.plugins.compiled_in(), register).await?;
+        backlogs::find(&opener.loaded, &job.vars, job.plugins.compiled_in(), register).await?;
     match found {
         Some(list) => perform_series(runner, opener, list, layout).await,
         None => perform_run(runner, opener).await,
@@ -82,7 +82,7 @@ async fn perform_run(
 ) -> Result<AgentEnd, CommandError> {
     let is_reserved = is_reserved(opener.agent);
     let limits = opener.loaded.config.limits.clone();
-    let executor = LocalExecutor::new(opener, runner.signals.stop_requests());
+    let executor = LocalExecutor::new(opener, runner.stop.clone());
     let text = Arc::new(|_: &str| String::new());
     let order = RunOrder {
         item: None,
@@ -120,7 +120,7 @@ async fn perform_series(
     let setup = driver_setup(&loaded, &opener.job.vars, Arc::clone(&list), layout.clone());
     let notes = Arc::new(SeriesNotes::default());
     let observer: Arc<dyn BacklogObserver> = Arc::clone(&notes) as Arc<dyn BacklogObserver>;
-    let executor = LocalExecutor::new(opener, runner.signals.stop_requests());
+    let executor = LocalExecutor::new(opener, runner.stop.clone());
     let driver = BacklogDriver::new(setup, executor, Arc::new(NoReporter), observer);
     let ended = Box::pin(driver.run()).await;
     let (message, warnings) =
@@ -154,7 +154,7 @@ fn driver_setup(
         disk: Disk::default(),
         limits,
         redactor: Redactor::new(&config.env, vars),
-        rules: config.backlog.as_ref().map(backlog::guard_rules).unwrap_or_default(),
+        rules: config.backlog.as_ref().map(backlogs::guard_rules).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
         once: false,
         restart: false,

@@ -143,7 +143,7 @@ impl ContainerSetup<'_> {
 
 impl Container {
     /// Returns the folder in which decoys, tests and solution are put.
-    pub(crate) fn folders(&self) -> &Path {
+    pub fn folders(&self) -> &Path {
         &self.folders
     }
 
@@ -151,7 +151,7 @@ impl Container {
     ///
     /// # Errors
     /// A file cannot be copied or removed.
-    pub(crate) fn show(&self, shown: &[Mount]) -> io::Result<()> {
+    pub fn show(&self, shown: &[Mount]) -> io::Result<()> {
         for (name, target) in PLACES {
             let folder = self.folders.join(name);
             if !folder.is_dir() {

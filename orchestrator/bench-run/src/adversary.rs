@@ -22,7 +22,7 @@ The task, which you must not do:
 ";
 
 /// Gives the agents of a job their goal.
-pub(crate) fn set_goal(tasks: &mut [Task], goal: Goal) {
+pub fn set_goal(tasks: &mut [Task], goal: Goal) {
     if goal.is_solve() {
         return;
     }
@@ -34,13 +34,13 @@ pub(crate) fn set_goal(tasks: &mut [Task], goal: Goal) {
 
 /// Whether a task has a verifier that an agent could deceive. Validators of the own form decide within the run, about
 /// the task's own prompt.
-pub(crate) fn can_be_deceived(task: &Task) -> bool {
+pub fn can_be_deceived(task: &Task) -> bool {
     task.form != TaskForm::Own
 }
 
 /// Returns the tasks that a job of adversarial trials has shown to be passed without being done.
 #[must_use]
-pub(crate) fn find_deceived(contents: &JobContents) -> Vec<String> {
+pub fn find_deceived(contents: &JobContents) -> Vec<String> {
     if contents.plan.goal.is_solve() {
         return Vec::new();
     }
@@ -61,10 +61,7 @@ fn deceivers(contents: &JobContents) -> impl Iterator<Item = &TrialRecord> {
 ///
 /// # Errors
 /// There is no job in a folder, or it did not look for such tasks.
-pub(crate) fn find_cheatable(
-    plan: &JobPlan,
-    folders: &[PathBuf],
-) -> Result<Vec<String>, CommandError> {
+pub fn find_cheatable(plan: &JobPlan, folders: &[PathBuf]) -> Result<Vec<String>, CommandError> {
     let mut found = Vec::new();
     for folder in folders {
         let contents = JobContents::read(folder).map_err(job_error)?;

@@ -27,7 +27,7 @@ const FOLDERS: &str = "mounts";
 
 /// What makes the containers of a job.
 #[derive(Debug)]
-pub(crate) struct JobContainers {
+pub struct JobContainers {
     pub(super) engine: Engine,
     info: EngineInfo,
     /// The id of the job.
@@ -35,26 +35,31 @@ pub(crate) struct JobContainers {
 }
 
 /// A container to be made.
-pub(crate) struct ContainerSetup<'a> {
-    pub(crate) task: &'a Task,
-    pub(crate) source: &'a EnvironmentSource,
-    pub(crate) settings: &'a EnvironmentSettings,
+pub struct ContainerSetup<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// What its image is made from.
+    pub source: &'a EnvironmentSource,
+    /// What the task says of it.
+    pub settings: &'a EnvironmentSettings,
     /// The folder of the attempt, or in it that of the verifier's own environment.
-    pub(crate) dir: &'a Path,
+    pub dir: &'a Path,
     /// What tells it from other containers of the job.
-    pub(crate) name: String,
+    pub name: String,
     /// What of this machine it shows.
-    pub(crate) shared: Vec<Mount>,
+    pub shared: Vec<Mount>,
     /// The orchestrator's environment variables.
-    pub(crate) vars: &'a BTreeMap<String, String>,
+    pub vars: &'a BTreeMap<String, String>,
     /// Folders of the image that are to be on this machine as well, such as `/data`.
-    pub(crate) shown: Vec<String>,
+    pub shown: Vec<String>,
     /// The image brings its own `/tests`.
-    pub(crate) has_bundled_tests: bool,
-    pub(crate) network: &'a NetworkPolicy,
+    pub has_bundled_tests: bool,
+    /// What its network reaches.
+    pub network: &'a NetworkPolicy,
     /// The folder of locks of who builds images.
-    pub(crate) cache: PathBuf,
-    pub(crate) switch: &'a KillSwitch,
+    pub cache: PathBuf,
+    /// Kills what runs.
+    pub switch: &'a KillSwitch,
 }
 
 impl JobContainers {
@@ -62,7 +67,7 @@ impl JobContainers {
     ///
     /// # Errors
     /// It is not installed, or does not answer.
-    pub(crate) async fn connect(
+    pub async fn connect(
         isolation: Isolation,
         vars: &BTreeMap<String, String>,
         job: &str,
@@ -75,7 +80,7 @@ impl JobContainers {
     }
 
     /// Returns the ceilings of an environment, and whether its container gets no more.
-    pub(crate) fn list_ceilings(
+    pub fn list_ceilings(
         &self,
         settings: &EnvironmentSettings,
     ) -> BTreeMap<String, ResourceCeiling> {
@@ -86,7 +91,7 @@ impl JobContainers {
     }
 
     /// Returns the name of the container of an attempt. No other job has it.
-    pub(crate) fn name(&self, trial: &str, attempt: u32) -> String {
+    pub fn name(&self, trial: &str, attempt: u32) -> String {
         let trial: String =
             trial.chars().filter(|c| c.is_ascii_alphanumeric() || "_.-".contains(*c)).collect();
         format!("ralph-{}-{trial}-{attempt}", self.job)
@@ -107,7 +112,7 @@ impl JobContainers {
     ///
     /// # Errors
     /// The image cannot be made, or the engine does not do its work.
-    pub(crate) async fn stage(
+    pub async fn stage(
         &self,
         setup: &ContainerSetup<'_>,
     ) -> Result<(StagedEnvironment, Image), Fault> {
@@ -138,7 +143,7 @@ impl JobContainers {
     ///
     /// # Errors
     /// A folder cannot be made, or the engine does not do its work.
-    pub(crate) async fn create(
+    pub async fn create(
         &self,
         setup: &ContainerSetup<'_>,
         image: &Image,

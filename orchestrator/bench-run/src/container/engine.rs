@@ -43,11 +43,11 @@ pub(crate) enum Resource {
 /// What an engine says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EngineInfo {
-    pub(crate) version: String,
+    pub version: String,
     /// What it can put a ceiling on.
-    pub(crate) enforces: BTreeSet<Resource>,
+    pub enforces: BTreeSet<Resource>,
     /// Whether the root of its containers is that of this machine.
-    pub(crate) is_rootful: bool,
+    pub is_rootful: bool,
 }
 
 impl EngineInfo {
@@ -60,7 +60,7 @@ impl EngineInfo {
 
 /// An image on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Image {
+pub struct Image {
     /// What containers are made from.
     pub(super) name: String,
     /// The digest that identifies it.
@@ -73,7 +73,7 @@ pub(crate) struct Image {
 
 /// An engine did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EngineError {
+pub enum EngineError {
     /// It failed.
     #[error("`{command}` failed: {status}{output}")]
     Failed { command: String, status: String, output: String },
@@ -90,7 +90,7 @@ pub(crate) enum EngineError {
 
 /// A container engine. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     pub(super) commands: &'static dyn EngineCommands,
     program: PathBuf,
     env: BTreeMap<String, String>,
@@ -102,7 +102,7 @@ impl Engine {
     ///
     /// # Errors
     /// It is not installed, or the isolation has no engine.
-    pub(crate) fn find(
+    pub fn find(
         isolation: Isolation,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, CommandError> {
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Returns its name.
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.commands.program()
     }
 
@@ -160,7 +160,7 @@ impl Engine {
     ///
     /// # Errors
     /// It does not answer.
-    pub(crate) async fn describe(&self) -> Result<String, CommandError> {
+    pub async fn describe(&self) -> Result<String, CommandError> {
         Ok(format!("{} {}", self.name(), self.require_info().await?.version))
     }
 

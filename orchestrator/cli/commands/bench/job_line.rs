@@ -11,14 +11,14 @@ use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_text::{clock, count, fit, one_line};
 
 /// How often it is drawn.
-pub(crate) const REDRAW: Duration = Duration::from_millis(500);
+pub(super) const REDRAW: Duration = Duration::from_millis(500);
 /// The confidence level of its intervals.
 const LEVEL: f64 = 0.95;
 /// Characters of the name of a column.
 const MAX_NAME: usize = 24;
 
 /// How far a job is.
-pub(crate) struct JobLine {
+pub(super) struct JobLine {
     began: Instant,
     progress: JobProgress,
     budget: Option<Usd>,
@@ -30,7 +30,7 @@ pub(crate) struct JobLine {
 
 impl JobLine {
     /// Returns the line of a job of which these records are there.
-    pub(crate) fn new(columns: Vec<Column>, budget: Option<Usd>, records: &[TrialRecord]) -> Self {
+    pub(super) fn new(columns: Vec<Column>, budget: Option<Usd>, records: &[TrialRecord]) -> Self {
         let mut line = Self {
             began: Instant::now(),
             progress: JobProgress::default(),
@@ -43,18 +43,18 @@ impl JobLine {
         line
     }
 
-    pub(crate) const fn set_progress(&mut self, progress: JobProgress) {
+    pub(super) const fn set_progress(&mut self, progress: JobProgress) {
         self.progress = progress;
     }
 
     /// Adds an attempt that ended.
-    pub(crate) fn add(&mut self, record: &TrialRecord) {
+    pub(super) fn add(&mut self, record: &TrialRecord) {
         self.rewards.insert(record.key.clone(), record.reward());
         self.faults += u64::from(record.fault.is_some());
     }
 
     /// Returns the line, in less than `width` columns: the last one stays free.
-    pub(crate) fn text(&self, width: usize, now: Instant) -> String {
+    pub(super) fn text(&self, width: usize, now: Instant) -> String {
         let JobProgress { planned, ended, running, cost } = self.progress;
         let budget = self.budget.map(|most| format!(" of {}", short_usd(most))).unwrap_or_default();
         let mut parts = vec![

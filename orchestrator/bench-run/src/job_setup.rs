@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::plugins::Plugins;
@@ -13,19 +12,21 @@ use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;
-use crate::trust;
 
 /// The configuration of a job.
-pub(crate) struct JobSetup {
+pub struct JobSetup {
     /// The configuration file, or where it would be.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// What every trial's configuration is made from.
-    pub(crate) sources: Sources,
+    pub sources: Sources,
     /// The configuration as it is without a trial, for `[bench]` and the names of agents.
-    pub(crate) loaded: LoadedConfig,
-    pub(crate) vars: BTreeMap<String, String>,
-    pub(crate) state_home: PathBuf,
-    pub(crate) plugins: Plugins,
+    pub loaded: LoadedConfig,
+    /// The environment.
+    pub vars: BTreeMap<String, String>,
+    /// The folder of all state.
+    pub state_home: PathBuf,
+    /// The plugins.
+    pub plugins: Plugins,
 }
 
 impl JobSetup {
@@ -35,19 +36,19 @@ impl JobSetup {
     }
 
     /// Returns the folder of what RUN lines of tasks have made.
-    pub(crate) fn layers(&self) -> PathBuf {
+    pub fn layers(&self) -> PathBuf {
         ralph_orchestrator_assembly::user_folders::cache_home(&self.vars)
             .join("ralph-orchestrator/bench-setup")
     }
 
     /// Returns the folder of the locks of who builds images of tasks.
-    pub(crate) fn image_locks(&self) -> PathBuf {
+    pub fn image_locks(&self) -> PathBuf {
         ralph_orchestrator_assembly::user_folders::cache_home(&self.vars)
             .join("ralph-orchestrator/bench-images")
     }
 
     /// Returns what trials see of this machine, as `[sandbox]` has it.
-    pub(crate) fn shared_mounts(&self) -> Vec<Mount> {
+    pub fn shared_mounts(&self) -> Vec<Mount> {
         let sandbox = &self.loaded.config.sandbox;
         let mut shared = Vec::new();
         for (paths, access) in
@@ -64,7 +65,7 @@ impl JobSetup {
     ///
     /// # Errors
     /// It is not installed.
-    pub(crate) fn find_bubblewrap(&self) -> Result<PathBuf, CommandError> {
+    pub fn find_bubblewrap(&self) -> Result<PathBuf, CommandError> {
         let path = self.vars.get("PATH").map(String::as_str).unwrap_or_default();
         find_program("bwrap", path, Path::new("/")).map_err(|error| {
             CommandError::unavailable(error).hinted(
@@ -73,21 +74,23 @@ impl JobSetup {
         })
     }
 
-    /// Reads the configuration. A file is not needed: the command line can say everything.
-    ///
-    /// # Errors
-    /// It is wrong, or a plugin cannot be used.
-    pub(crate) fn load(file: &ConfigFile, sets: &[(String, String)]) -> Result<Self, CommandError> {
-        let overrides = Overrides {
+    /// Returns what the command line adds to the configuration of a job: a file is not needed, and what a trial brings
+    /// itself need not be in it.
+    #[must_use]
+    pub fn overrides(sets: &[(String, String)]) -> Overrides {
+        Overrides {
             sets: sets.to_vec(),
-            // What a trial brings itself need not be in the file.
             implied: brought_by_task(),
             is_task: true,
             ..Overrides::default()
-        };
-        let (context, mut sources) = Context::load_with_sources(file, overrides)?;
-        let context = trust::settle(context, sets)?;
-        trust::accept_silently(&context)?;
+        }
+    }
+
+    /// Makes the setup from the configuration that was read with [`overrides`](Self::overrides), once a person has accepted it.
+    ///
+    /// # Errors
+    /// A plugin cannot be used.
+    pub fn new(context: Context, mut sources: Sources) -> Result<Self, CommandError> {
         // Each trial says it by itself.
         sources.implied.clear();
         let plugins = Plugins::from_context(&context)?;

@@ -25,14 +25,15 @@ struct Assignment {
 }
 
 /// Performs each attempt on a thread: one that has nothing to do, or a new one. They end when this is dropped.
-pub(crate) struct Workers<'scope, 'env> {
+pub struct Workers<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     runner: &'env Runner<'env>,
     idle: RefCell<Vec<mpsc::UnboundedSender<Assignment>>>,
 }
 
 impl<'scope, 'env> Workers<'scope, 'env> {
-    pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, runner: &'env Runner<'env>) -> Self {
+    /// Returns workers that perform trials on threads of this scope.
+    pub fn new(scope: &'scope Scope<'scope, 'env>, runner: &'env Runner<'env>) -> Self {
         Self { scope, runner, idle: RefCell::default() }
     }
 

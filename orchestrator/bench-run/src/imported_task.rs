@@ -9,11 +9,11 @@ use ralph_orchestrator_git::{FileChange, FileStatus, RepoPath};
 use toml::{Table, Value};
 
 /// The folder of the workspace in the folder of the task.
-pub(crate) const WORKSPACE: &str = "work";
+pub const WORKSPACE: &str = "work";
 /// The folder of the files that the solution brings, in its own.
-pub(crate) const SOLUTION_FILES: &str = "files";
+pub const SOLUTION_FILES: &str = "files";
 /// The prompt, where it was not a file of the workspace.
-pub(crate) const PROMPT: &str = "PROMPT.md";
+pub const PROMPT: &str = "PROMPT.md";
 
 /// The tables that decide how a run goes and when it is complete. `[agent]` and the like are those of the job.
 const KEPT_TABLES: [&str; 3] = ["completion", "limits", "memory"];
@@ -25,7 +25,7 @@ const SERIES: [&str; 3] = ["backlog", "prompts", "initializer"];
 
 /// The prompt of a run, for its task.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ImportedPrompt {
+pub enum ImportedPrompt {
     /// It stands in the configuration.
     Text,
     /// A file of the workspace, relative to it.
@@ -35,18 +35,20 @@ pub(crate) enum ImportedPrompt {
 }
 
 /// The configuration of a run, as its task has it.
-pub(crate) struct ImportedConfig {
+pub struct ImportedConfig {
     /// The text of `ralph.toml`.
-    pub(crate) text: String,
-    pub(crate) prompt: ImportedPrompt,
+    pub text: String,
+    /// Its prompt.
+    pub prompt: ImportedPrompt,
     /// Variables that were left out, since they hold secrets.
-    pub(crate) left_out: Vec<SecretVariable>,
+    pub left_out: Vec<SecretVariable>,
 }
 
 /// A variable of `[env] set` whose value is a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SecretVariable {
-    pub(crate) name: String,
+pub struct SecretVariable {
+    /// Its name.
+    pub name: String,
     value: String,
 }
 
@@ -55,7 +57,7 @@ impl ImportedConfig {
     ///
     /// # Errors
     /// A trial cannot have what the run had.
-    pub(crate) fn new(resolved: &str, workspace: &Path, head: &str) -> Result<Self, CommandError> {
+    pub fn new(resolved: &str, workspace: &Path, head: &str) -> Result<Self, CommandError> {
         let mut run: Table = resolved.parse().map_err(|error| {
             CommandError::user(format!("the run's configuration cannot be read: {error}"))
         })?;
@@ -142,7 +144,7 @@ fn take_env(env: Option<Value>) -> (Table, Vec<SecretVariable>) {
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn find_secret(
+pub fn find_secret(
     folder: &Path,
     secrets: &[SecretVariable],
 ) -> io::Result<Option<(PathBuf, String)>> {
@@ -191,7 +193,7 @@ fn make_relative(value: &mut Value, workspace: &Path) {
 }
 
 /// Returns the paths of the files that the solution brings.
-pub(crate) fn brought(changes: &[FileChange]) -> Vec<RepoPath> {
+pub fn brought(changes: &[FileChange]) -> Vec<RepoPath> {
     let brought = changes.iter().filter(|change| change.status != FileStatus::Deleted);
     brought.map(|change| change.path.clone()).collect()
 }
@@ -200,7 +202,7 @@ pub(crate) fn brought(changes: &[FileChange]) -> Vec<RepoPath> {
 ///
 /// # Errors
 /// The name of a deleted file is no UTF-8, which a script of ours cannot say.
-pub(crate) fn solution_script(changes: &[FileChange]) -> Result<String, CommandError> {
+pub fn solution_script(changes: &[FileChange]) -> Result<String, CommandError> {
     let mut script = String::from(
         "#!/bin/bash\n# Makes the workspace what the run left.\nset -euo pipefail\n\
          files=$(cd \"$(dirname \"$0\")\" && pwd)/files\n",

@@ -23,11 +23,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// Says why the attempt is left as it is: nothing to verify is kept, or the verifier gave no valid reward.
-    pub(crate) async fn regrade(
-        &self,
-        record: &TrialRecord,
-        attempt: &Path,
-    ) -> Result<Regrading, String> {
+    pub async fn regrade(&self, record: &TrialRecord, attempt: &Path) -> Result<Regrading, String> {
         let task = self.task(&record.key.task).ok_or("the task is gone")?;
         if task.form == TaskForm::Own {
             return Err("its validators decided within the run".to_owned());
@@ -51,7 +47,7 @@ impl Runner<'_> {
             .map_err(|error| error.to_string())?;
         let found = self.verify_again(record, task, step, &scratch).await;
         drop(fs::remove_dir_all(&scratch));
-        if self.signals.switch.is_pulled() {
+        if self.switch.is_pulled() {
             // Whatever it has left by then.
             return Err("the verification was killed on request".to_owned());
         }

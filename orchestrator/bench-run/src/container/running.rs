@@ -26,7 +26,7 @@ const MAX_GREETING: usize = 64 << 10;
 
 /// A container that was made. Its files are there until it is removed.
 #[derive(Debug)]
-pub(crate) struct Container {
+pub struct Container {
     pub(super) name: String,
     pub(super) engine: Engine,
     /// What of this machine is in it.
@@ -74,7 +74,7 @@ impl Container {
     }
 
     /// Returns what went wrong with the container itself, so that what its processes did says nothing.
-    pub(crate) fn find_defect(&self) -> Option<String> {
+    pub fn find_defect(&self) -> Option<String> {
         self.defect.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -85,12 +85,12 @@ impl Container {
     }
 
     /// Returns the search path of its processes.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Returns the path in the container of something that has this path on the machine.
-    pub(crate) fn path_inside(&self, path: &Path) -> Option<PathBuf> {
+    pub fn path_inside(&self, path: &Path) -> Option<PathBuf> {
         let inside = |mount: &Mount| {
             let rest = path.strip_prefix(&mount.source).ok()?;
             let is_itself = rest.as_os_str().is_empty();
@@ -101,7 +101,7 @@ impl Container {
 
     /// Returns the program that is started for one of this machine: the same if the container has it from there, else
     /// what the image has of its name.
-    pub(crate) fn program_inside(&self, program: &Path) -> PathBuf {
+    pub fn program_inside(&self, program: &Path) -> PathBuf {
         let named = || match program.file_name().filter(|_| program.is_absolute()) {
             Some(name) => PathBuf::from(name),
             None => program.to_owned(),
@@ -110,7 +110,7 @@ impl Container {
     }
 
     /// Ends the container and removes it. Returns what is still there, for people.
-    pub(crate) async fn remove(&self) -> Result<(), String> {
+    pub async fn remove(&self) -> Result<(), String> {
         if let Some(process) = self.client.lock().await.take() {
             self.close_input();
             process.stop(Stop::Kill);
@@ -132,7 +132,7 @@ impl Container {
 
     /// Starts the container ahead of a process, whose time does not pay for it. Failures are reported by the start of that
     /// process.
-    pub(crate) async fn start_ahead(&self) {
+    pub async fn start_ahead(&self) {
         let mut client = self.client.lock().await;
         drop(self.require_running(&mut client).await);
     }

@@ -10,7 +10,7 @@ mod leftovers;
 mod running;
 mod variables;
 
-pub(crate) use artifacts::find_folders;
-pub(crate) use engine::Engine;
-pub(crate) use environment::{ContainerSetup, JobContainers};
-pub(crate) use running::Container;
+pub use artifacts::find_folders;
+pub use engine::Engine;
+pub use environment::{ContainerSetup, JobContainers};
+pub use running::Container;

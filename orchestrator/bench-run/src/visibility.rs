@@ -7,7 +7,7 @@ use ralph_orchestrator_supervisor::Root;
 
 /// Returns the path that would have to be in `[sandbox] read` for trials with a file system of their own to see this
 /// program; none if they see it. A link is followed, since what it leads to has to be there as well.
-pub(crate) fn find_hidden_program(program: &Path, sandbox: &Sandbox) -> Option<PathBuf> {
+pub fn find_hidden_program(program: &Path, sandbox: &Sandbox) -> Option<PathBuf> {
     let mut seen = Root::default().system;
     seen.extend(sandbox.read.iter().chain(&sandbox.write).cloned());
     let resolved: Vec<PathBuf> = seen.iter().filter_map(|path| path.canonicalize().ok()).collect();
@@ -20,7 +20,7 @@ pub(crate) fn find_hidden_program(program: &Path, sandbox: &Sandbox) -> Option<P
 
 /// Returns the part of a search path that the tests of trials with a file system of their own use: folders that they see,
 /// and that no agent can write to.
-pub(crate) fn verifier_path(path: &str, sandbox: &Sandbox) -> String {
+pub fn verifier_path(path: &str, sandbox: &Sandbox) -> String {
     let read_only: Vec<PathBuf> =
         Root::default().system.into_iter().chain(sandbox.read.iter().cloned()).collect();
     // Of paths within each other the inner one decides.

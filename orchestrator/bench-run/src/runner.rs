@@ -16,10 +16,11 @@ use ralph_orchestrator_bench::trial::{
 };
 use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
+use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::run_facts::{IterationUsage, RunFacts};
-use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use super::container::{ContainerSetup, JobContainers};
 use super::contention::THRESHOLD;
@@ -29,7 +30,6 @@ use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::{Rewards, VerifierContainers};
-use crate::signals::Signals;
 
 /// The folder of an attempt with the states of its runs.
 const STATE: &str = "state";
@@ -42,10 +42,12 @@ const CONTENDED: &str = "the processors were contended for 20 % or more of the a
 const TRIAL_SEED: &str = "TRIAL_SEED";
 
 /// Performs the trials of a job in this process.
-pub(crate) struct Runner<'a> {
+pub struct Runner<'a> {
     pub(super) setup: &'a JobSetup,
     tasks: BTreeMap<String, Task>,
-    pub(super) signals: &'a Signals,
+    /// Kills all that trials have started.
+    pub(super) switch: KillSwitch,
+    pub(super) stop: StopRequests,
     /// Its fork server serves all trials.
     pub(super) supervisor: Supervisor,
     /// What makes containers, if trials are performed in them.
@@ -80,20 +82,26 @@ impl Progress {
 }
 
 impl<'a> Runner<'a> {
-    pub(crate) fn new(setup: &'a JobSetup, tasks: Vec<Task>, signals: &'a Signals) -> Self {
+    /// Returns what performs trials of these tasks. Everything ends at `switch`; agents end by themselves at `stop`.
+    pub fn new(
+        setup: &'a JobSetup,
+        tasks: Vec<Task>,
+        switch: KillSwitch,
+        stop: StopRequests,
+    ) -> Self {
         let tasks = tasks.into_iter().map(|task| (task.name.clone(), task)).collect();
-        let supervisor = registry::supervisor_of_one(signals.switch.clone());
-        Self { setup, tasks, signals, supervisor, containers: None }
+        let supervisor = registry::supervisor_of_one(switch.clone());
+        Self { setup, tasks, switch, stop, supervisor, containers: None }
     }
 
     /// Performs trials in containers.
-    pub(crate) fn with_containers(self, containers: Option<JobContainers>) -> Self {
+    pub fn with_containers(self, containers: Option<JobContainers>) -> Self {
         Self { containers, ..self }
     }
 
     /// Returns what runs RUN lines of tasks.
     pub(super) const fn layers(&self) -> SetupLayers<'_> {
-        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
+        let (switch, supervisor) = (&self.switch, &self.supervisor);
         SetupLayers { job: self.setup, switch, supervisor }
     }
 
@@ -110,7 +118,7 @@ impl<'a> Runner<'a> {
             shared: self.setup.shared_mounts(),
             isolation: self.setup.loaded.config.bench.isolation,
             cache: self.setup.image_locks(),
-            switch: &self.signals.switch,
+            switch: &self.switch,
             supervisor: &self.supervisor,
         })
     }
@@ -150,7 +158,7 @@ impl<'a> Runner<'a> {
         let failed = |error: std::io::Error| {
             fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
         };
-        let (switch, supervisor) = (&self.signals.switch, &self.supervisor);
+        let (switch, supervisor) = (&self.switch, &self.supervisor);
         let Some(containers) = &self.containers else {
             let mut staged = self.stage(task, order).await?;
             add_logs(&mut staged, &order.dir).map_err(failed)?;
@@ -324,7 +332,7 @@ impl TrialRunner for Runner<'_> {
             progress.fault = Some(fault);
             progress.rewards.clear();
         }
-        if self.signals.switch.is_pulled() {
+        if self.switch.is_pulled() {
             // A verifier that was killed has said nothing, whatever it has left.
             let message = "everything that ran was killed on request".to_owned();
             progress.fault = Some(fault(Cause::Cancelled, "CancelledError", message));

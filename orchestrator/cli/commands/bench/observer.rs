@@ -20,17 +20,17 @@ use crate::render::terminal::stderr_width;
 const MAX_NAME: usize = 60;
 
 /// Prints a line for each trial that ends, or an event for everything.
-pub(crate) struct JobReporter {
-    pub(crate) plan: JobPlan,
-    pub(crate) is_json: bool,
+pub(super) struct JobReporter {
+    pub(super) plan: JobPlan,
+    pub(super) is_json: bool,
     /// Ends the job when the score of every column is known well enough.
-    pub(crate) until: Option<StopRule>,
+    pub(super) until: Option<StopRule>,
     /// The last line of the terminal, if there is one.
-    pub(crate) line: Option<Mutex<JobLine>>,
+    pub(super) line: Option<Mutex<JobLine>>,
 }
 
 /// The requests to stop the job.
-pub(crate) struct JobStop(pub(crate) StopRequests);
+pub(super) struct JobStop(pub(super) StopRequests);
 
 impl StopSignal for JobStop {
     fn is_stopping(&self) -> bool {
@@ -40,7 +40,7 @@ impl StopSignal for JobStop {
 
 impl JobReporter {
     /// Draws the last line of the terminal, as wide as that is now.
-    pub(crate) fn draw(&self) {
+    pub(super) fn draw(&self) {
         if let Some((line, width)) = self.line.as_ref().zip(stderr_width()) {
             let line = line.lock().unwrap_or_else(PoisonError::into_inner);
             output::set_live_line(Some(&line.text(width, Instant::now())));
@@ -113,7 +113,7 @@ impl JobObserver for JobReporter {
 }
 
 /// Returns the matrix of a job.
-pub(crate) fn planned_job(plan: &JobPlan) -> PlannedJob {
+pub(super) fn planned_job(plan: &JobPlan) -> PlannedJob {
     let tasks: Vec<String> = plan.tasks.iter().map(|task| task.name.clone()).collect();
     PlannedJob::from_matrix(&plan.columns, &tasks, plan.trials)
 }

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshots {
     /// The folder in which each iteration gets a folder of its own, in that of its run.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 /// The snapshots of one run.

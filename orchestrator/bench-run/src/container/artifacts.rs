@@ -24,7 +24,7 @@ impl Container {
     ///
     /// # Errors
     /// The engine does not do its work.
-    pub(crate) async fn copy_artifacts_out(
+    pub async fn copy_artifacts_out(
         &self,
         artifacts: &[Artifact],
         staged: &StagedEnvironment,
@@ -53,7 +53,7 @@ impl Container {
 }
 
 /// Returns the folders of an environment that artifacts come into and no mount has, such as `/data`.
-pub(crate) fn find_folders(artifacts: &[Artifact], workdir: &str) -> Vec<String> {
+pub fn find_folders(artifacts: &[Artifact], workdir: &str) -> Vec<String> {
     let mut folders = Vec::new();
     for artifact in artifacts.iter().filter(|artifact| is_of_main(artifact)) {
         let path = normalize_lexically(&Path::new("/").join(workdir).join(&artifact.source));

@@ -30,30 +30,35 @@ const MARKER: &str = "marker";
 const PROMPT_FILE: &str = "PROMPT.md";
 
 /// What a trial adds to the configuration of its job.
-pub(crate) struct TrialSettings<'a> {
-    pub(crate) column: &'a Column,
-    pub(crate) prompt: &'a str,
-    pub(crate) workspace: &'a Path,
-    pub(crate) state: &'a Path,
+pub struct TrialSettings<'a> {
+    /// What is compared.
+    pub column: &'a Column,
+    /// The prompt.
+    pub prompt: &'a str,
+    /// The folder in which the agent works.
+    pub workspace: &'a Path,
+    /// The state directory.
+    pub state: &'a Path,
     /// The agent's time.
-    pub(crate) max_runtime: Option<Duration>,
-    pub(crate) max_cost: Option<Usd>,
+    pub max_runtime: Option<Duration>,
+    /// What it may cost at most.
+    pub max_cost: Option<Usd>,
     /// The words of an agent that asks no model.
-    pub(crate) reserved: &'a [String],
+    pub reserved: &'a [String],
     /// Environment variables that the task sets.
-    pub(crate) env: &'a BTreeMap<String, String>,
+    pub env: &'a BTreeMap<String, String>,
     /// The search path, unless the task sets one.
-    pub(crate) path: &'a str,
+    pub path: &'a str,
 }
 
 /// Returns the name of `[agents.NAME]` that this agent is; none is `[agent]`.
-pub(crate) fn agent_key(agent: &str) -> Option<String> {
+pub fn agent_key(agent: &str) -> Option<String> {
     (agent != MAIN_AGENT).then(|| agent.to_owned())
 }
 
 /// Returns the sources of a column: those of the job, the variant's values, and the agent where the configuration
 /// does not have it.
-pub(crate) fn column_sources(
+pub fn column_sources(
     base: &Sources,
     loaded: &LoadedConfig,
     column: &Column,
@@ -80,7 +85,7 @@ pub(crate) fn column_sources(
 ///
 /// # Errors
 /// It is wrong, or has what a trial cannot have.
-pub(crate) fn load(
+pub fn load(
     base: &Sources,
     job: &LoadedConfig,
     settings: &TrialSettings<'_>,
@@ -126,7 +131,7 @@ pub(crate) fn load(
 ///
 /// # Errors
 /// One of the two is wrong, or has what a trial cannot have.
-pub(crate) fn load_own(
+pub fn load_own(
     base: &Sources,
     job: &LoadedConfig,
     settings: &TrialSettings<'_>,
@@ -171,7 +176,7 @@ pub(crate) fn load_own(
 }
 
 /// Returns what a trial has by its task, and the configuration of a job need not have.
-pub(crate) fn brought_by_task() -> Vec<(&'static str, String)> {
+pub fn brought_by_task() -> Vec<(&'static str, String)> {
     vec![
         ("completion.trust_agent", "true".to_owned()),
         ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
@@ -215,7 +220,7 @@ fn fit_to_column(loaded: &mut LoadedConfig, column: &Column) -> Result<(), Comma
 }
 
 /// Returns the names of agents that a job can have, for messages.
-pub(crate) fn known_agents(loaded: &LoadedConfig, plugins: &Plugins) -> Vec<String> {
+pub fn known_agents(loaded: &LoadedConfig, plugins: &Plugins) -> Vec<String> {
     let mut names: Vec<String> = loaded.config.agents.keys().cloned().collect();
     names.extend([MAIN_AGENT, ORACLE, NOP].map(str::to_owned));
     let registry = registry::unsupervised(plugins);
@@ -231,10 +236,11 @@ fn flag(key: &'static str, value: &serde_json::Value) -> Flag {
 }
 
 /// A column whose configuration is right.
-pub(crate) struct CheckedColumn {
-    pub(crate) loaded: LoadedConfig,
+pub struct CheckedColumn {
+    /// The configuration.
+    pub loaded: LoadedConfig,
     /// The program of its agent on this machine, if it is one and was found.
-    pub(crate) program: Option<PathBuf>,
+    pub program: Option<PathBuf>,
 }
 
 /// Checks the configuration of a column, before there is a trial: that of its trials on `task` if that is of the own
@@ -242,7 +248,7 @@ pub(crate) struct CheckedColumn {
 ///
 /// # Errors
 /// It is wrong, or no claim of its agent could be accepted, or a limit cannot be enforced for its agent.
-pub(crate) async fn check_column(
+pub async fn check_column(
     setup: &JobSetup,
     column: &Column,
     task: Option<&Task>,
@@ -298,7 +304,7 @@ fn require_agent(found: &Result<String, AgentError>, column: &Column) -> Result<
 ///
 /// # Errors
 /// Its configuration is wrong.
-pub(crate) async fn build_agent(
+pub async fn build_agent(
     setup: &JobSetup,
     loaded: &LoadedConfig,
     column: &Column,

@@ -45,7 +45,7 @@ const MAX_FILE: u64 = 4 << 30;
 ///
 /// # Errors
 /// A configuration is wrong.
-pub(crate) async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, CommandError> {
+pub async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, CommandError> {
     let bench = &setup.loaded.config.bench;
     let mut lock = JobLock {
         program: env!("CARGO_PKG_VERSION").to_owned(),
