@@ -18,9 +18,10 @@ use ralph_orchestrator_engine::{RunEvent, RunObserver, plain_environment};
 use ralph_orchestrator_machine::{Record, StopReason};
 use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
-use ralph_orchestrator_text::{count, shell_word};
+use ralph_orchestrator_text::count;
 
 use crate::output;
 use crate::telemetry::Telemetry;
@@ -68,7 +69,7 @@ impl Notices {
         let notifier = Notifier::start(NotifierSetup {
             layout: layout.clone(),
             workspace: config.run.workspace.display().to_string(),
-            program: format!("ralph-orchestrator -w {}", shell_word(&config.run.workspace)),
+            program: format!("ralph-orchestrator -w {}", quote_word(&config.run.workspace)),
             has_backlog: config.backlog.is_some(),
             receivers,
             transport: Arc::new(transport(context, switch)),

@@ -17,8 +17,8 @@ use ralph_orchestrator_assembly::user_folders::{state_home, user_file};
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_engine::follow_to_folder;
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
-use ralph_orchestrator_text::shell_word;
 
 use crate::{output, question};
 
@@ -65,10 +65,10 @@ fn verify_place(file: &ConfigFile, planted: &Path, context: &Context) -> Result<
     if planted.parent().is_some_and(|folder| workspace.starts_with(real_path(folder))) {
         return Ok(());
     }
-    let (shown, word) = (planted.display(), shell_word(planted));
+    let (shown, word) = (planted.display(), quote_word(planted));
     let other = match file.is_missing() {
-        true => format!("-w {}", shell_word(&workspace)),
-        false => format!("-c {}", shell_word(file.path())),
+        true => format!("-w {}", quote_word(&workspace)),
+        false => format!("-c {}", quote_word(file.path())),
     };
     let message = format!(
         "{shown} appeared where an agent could write it, and is not accepted; without it this would be about {}: \

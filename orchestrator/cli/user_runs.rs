@@ -8,10 +8,10 @@ use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
-use ralph_orchestrator_text::shell_word;
 
 use crate::block_on::block_on;
 use crate::git::open_stored_run;
@@ -47,7 +47,7 @@ pub(crate) fn send(
     let program = to_config_file(&run.state_dir).map_or_else(
         |_| {
             let workspace = run.state_dir.owner.workspace().unwrap_or_default();
-            format!("ralph-orchestrator -w {}", shell_word(workspace))
+            format!("ralph-orchestrator -w {}", quote_word(workspace))
         },
         |file| invocation(&file),
     );

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{LoadedConfig, SandboxMode};
-use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
+use ralph_orchestrator_safe_fs::real_path;
 
 /// Returns where agents can put programs and what these read, with links resolved: the workspace, that which a worktree
 /// is a copy of, and what a sandbox lets them write.
@@ -14,10 +14,4 @@ pub fn agent_places(loaded: &LoadedConfig) -> Vec<PathBuf> {
     let workspaces = [config.run.workspace.as_path(), loaded.configured_workspace()];
     let places = workspaces.into_iter().chain(listed.map(PathBuf::as_path));
     places.map(real_path).collect()
-}
-
-/// Whether a path is in one of these places, by its text or by where it leads.
-pub fn leads_into(path: &Path, places: &[PathBuf]) -> bool {
-    let (lexical, real) = (normalize_lexically(path), real_path(path));
-    places.iter().any(|place| lexical.starts_with(place) || real.starts_with(place))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, GuardRules};
 use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
-use ralph_orchestrator_contract::BuildError;
+use ralph_orchestrator_contract::{BuildError, FactoryError};
 use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use serde_json::json;
@@ -42,7 +42,11 @@ pub async fn find(
     let build = build_context(loaded, vars);
     match formats.build(kind, table, &build).await {
         Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
-        Some(Err(BuildError { key: parts, unknown_key, message })) => {
+        Some(Err(FactoryError::Unavailable(message))) => {
+            let error = loaded.error_at(&key(&[]), None, &message);
+            Err(ConfigErrors::from(error).into())
+        }
+        Some(Err(FactoryError::Table(BuildError { key: parts, unknown_key, message }))) => {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let error = loaded.error_at(&key(&parts), unknown_key.as_deref(), &message);
             Err(ConfigErrors::from(error).into())

@@ -11,7 +11,6 @@ use ralph_orchestrator_engine::{
     layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
-use ralph_orchestrator_text::shell_word;
 
 use crate::agent_places::agent_places;
 use crate::compiled_in::CompiledIn;
@@ -238,17 +237,17 @@ pub fn invocation(file: &ConfigFile) -> String {
     if let ConfigPlace::Named(file) = &file.place
         && file != Path::new(crate::discovery::NAME)
     {
-        words.push_str(&format!(" -c {}", shell_word(file)));
+        words.push_str(&format!(" -c {}", quote_word(file)));
     }
     if let ConfigPlace::Missing { folders } = &file.place
         && let Some(folder) = folders.first()
         && std::env::current_dir().is_ok_and(|here| here != *folder)
     {
-        words.push_str(&format!(" -w {}", shell_word(folder)));
+        words.push_str(&format!(" -w {}", quote_word(folder)));
         return words;
     }
     if let Some(task) = file.task() {
-        words.push_str(&format!(" --task {}", shell_word(task)));
+        words.push_str(&format!(" --task {}", quote_word(task)));
     }
     words
 }

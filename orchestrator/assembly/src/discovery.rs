@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::state_dirs_of;
-use ralph_orchestrator_text::shell_word;
 
 use crate::error::CommandError;
 use crate::file_owner::is_trusted;
@@ -80,7 +80,7 @@ impl ConfigFile {
     /// Returns what is to be said of which file is used; `asks` if the command itself asks about one that is not.
     pub fn notices(&self, asks: bool) -> Vec<String> {
         let passed_over = self.passed_over.as_ref().filter(|_| !asks).map(|file| {
-            let (shown, word) = (file.display(), shell_word(file));
+            let (shown, word) = (file.display(), quote_word(file));
             format!(
                 "{shown} appeared where an agent could write it, and is not used; if it is yours, \
                  `ralph-orchestrator trust {word}` accepts it"
@@ -124,7 +124,7 @@ impl ConfigFile {
     pub fn missing(&self) -> CommandError {
         if let Some(file) = &self.passed_over {
             let message = format!("{} is not accepted", file.display());
-            let word = shell_word(file);
+            let word = quote_word(file);
             return CommandError::config(message)
                 .hinted(format!("if it is yours, `ralph-orchestrator trust {word}` accepts it"));
         }
@@ -132,7 +132,7 @@ impl ConfigFile {
         let trust = Trust::new(&user_folders::variables(), &[]);
         if trust.is_gone(&self.path()).unwrap_or_default() {
             let path = self.path();
-            let word = shell_word(&path);
+            let word = quote_word(&path);
             return CommandError::config(format!(
                 "{} is gone, which an agent could have deleted, and it has no run to go on with",
                 path.display()
@@ -147,7 +147,7 @@ impl ConfigFile {
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
         if let Some(other) = find_run_of_other_file(&folder) {
-            let word = shell_word(&other);
+            let word = quote_word(&other);
             return error.hinted(format!(
                 "this folder has a run of another file: `ralph-orchestrator -c {word} status` shows it"
             ));

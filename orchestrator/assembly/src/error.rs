@@ -10,9 +10,10 @@ use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceL
 use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_story::diff::DiffError;
-use ralph_orchestrator_text::{escape, fold, shell_word};
+use ralph_orchestrator_text::{escape, fold};
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
 
@@ -246,7 +247,7 @@ fn mode_to_restore(path: &Path) -> String {
     match closed {
         Some((mode, part)) => format!(
             "`chmod {mode:o} {}` restores its mode; then try again: nothing that was recorded is lost",
-            shell_word(part)
+            quote_word(part)
         ),
         None => "make it and the folders above it yours again (`chown`), then try again: nothing that was recorded \
                  is lost"

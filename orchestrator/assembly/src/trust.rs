@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
-use ralph_orchestrator_text::shell_word;
 
 use crate::error::CommandError;
 use crate::messages;
@@ -370,7 +370,7 @@ pub fn refusal(files: &[UnacceptedFile]) -> CommandError {
     lines.push("nothing was started with it".to_owned());
     // A program is accepted with the configuration that names it.
     let first = files.iter().find(|file| programs::key_of(&file.now).is_none());
-    let first = first.map(|file| format!(" {}", shell_word(&file.now.path)));
+    let first = first.map(|file| format!(" {}", quote_word(&file.now.path)));
     CommandError::config(lines.join("\n")).hinted(format!(
         "if this is your change, `ralph-orchestrator trust{}` accepts it",
         first.filter(|_| files.len() == 1).unwrap_or_default()

@@ -8,7 +8,9 @@ use ralph_orchestrator_contract::{
     ValidationContext, Verdict,
 };
 use ralph_orchestrator_engine::workspace_setup::{SetupContext, WorkspaceSetup};
+use ralph_orchestrator_shell_text::quote_command;
 use ralph_orchestrator_supervisor::{Supervisor, find_program};
+use ralph_orchestrator_text::escape_line;
 use serde_json::{Value, json};
 
 /// The command, as a validator whose verdict decides nothing.
@@ -68,7 +70,7 @@ fn is_inside(path: &Path, workspace: &Path) -> bool {
 #[async_trait]
 impl WorkspaceSetup for SetupCommand {
     fn command(&self) -> String {
-        ralph_validator_command::typed_command(&self.words)
+        escape_line(&quote_command(&self.words))
     }
 
     fn missing_file(&self) -> Option<PathBuf> {

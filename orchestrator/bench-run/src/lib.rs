@@ -11,6 +11,7 @@ pub mod error;
 mod faults;
 mod file_lock;
 pub mod imported_task;
+pub mod isolation;
 pub mod job_setup;
 pub mod lock;
 mod opener;

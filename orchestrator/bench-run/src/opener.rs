@@ -14,7 +14,7 @@ use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::trust::JudgedFiles;
 use ralph_orchestrator_backlog::BacklogItem;
-use ralph_orchestrator_config::{Isolation, LoadedConfig};
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_driver::{RunOpener, RunOrder};
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Request, Session, VersionControl, open};
 use ralph_orchestrator_store::Disk;
@@ -24,6 +24,7 @@ use super::job_setup::JobSetup;
 use super::snapshots::Snapshots;
 use super::trial_config::agent_key;
 use super::trial_environment::TrialEnvironment;
+use crate::isolation::IsolationRow;
 
 /// Opens the run of a trial or of a step of it, or with a backlog that of each item.
 pub(super) struct TrialOpener<'a> {
@@ -43,7 +44,7 @@ pub(super) struct TrialOpener<'a> {
 impl TrialOpener<'_> {
     /// Returns how the agent is confined, if its environment is this machine.
     fn policy(&self) -> Result<Option<SandboxPolicy>, CommandError> {
-        if self.job.loaded.config.bench.isolation != Isolation::None {
+        if IsolationRow::of(self.job.loaded.config.bench.isolation).has_root() {
             return Ok(None);
         }
         SandboxPolicy::from_context(&Context {

@@ -11,6 +11,7 @@ use super::runner::Runner;
 use super::snapshots::copy_tree;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::Verifier;
+use crate::isolation::IsolationRow;
 
 /// Where an attempt is verified again: what a verifier changes must not change what the next one finds.
 const SCRATCH: &str = "regrading";
@@ -28,7 +29,7 @@ impl Runner<'_> {
         if task.form == TaskForm::Own {
             return Err("its validators decided within the run".to_owned());
         }
-        if self.setup.loaded.config.bench.isolation.is_container() {
+        if IsolationRow::of(self.setup.loaded.config.bench.isolation).is_container() {
             return Err(
                 "its container was removed, and with it what it had beside the work".to_owned()
             );

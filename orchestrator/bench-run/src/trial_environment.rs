@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use ralph_orchestrator_bench::task::{
-    EnvironmentSettings, Healthcheck, Mount as StagedMount, NetworkPolicy, StagedEnvironment, Task,
+    EnvironmentSettings, Healthcheck, IsolationKind, Mount as StagedMount, NetworkPolicy,
+    StagedEnvironment, Task,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::Isolation;
@@ -20,6 +21,7 @@ use super::container::Container;
 use super::file_lock::sleep_unless_killed;
 use super::job_setup::JobSetup;
 use super::runner::fault;
+use crate::isolation::IsolationRow;
 
 /// What is kept of what a command of a task prints, in bytes.
 const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 1 << 20 };
@@ -102,7 +104,7 @@ impl TrialEnvironment {
         };
         let mut environment =
             Self::new(&folders, &task.environment.network, shared, isolation, supervisor)?;
-        if isolation == Isolation::Bubblewrap {
+        if IsolationRow::of(isolation).needs_bubblewrap {
             let bwrap = job.find_bubblewrap().map_err(|error| io::Error::other(error.summary()))?;
             environment.bubblewrap = Some(bwrap);
         }
@@ -142,10 +144,10 @@ impl TrialEnvironment {
         supervisor: &Supervisor,
     ) -> io::Result<Self> {
         let Folders { dir, staged, home, path } = folders;
-        let mounts = match isolation {
+        let mounts = match IsolationRow::of(isolation).kind {
             // Its processes see the machine as it is.
-            Isolation::None | Isolation::Docker | Isolation::Podman => Vec::new(),
-            Isolation::Namespace | Isolation::Bubblewrap => make_mounts(folders, &shared)?,
+            IsolationKind::None | IsolationKind::Container => Vec::new(),
+            IsolationKind::Namespace => make_mounts(folders, &shared)?,
         };
         Ok(Self {
             isolation,
@@ -173,7 +175,7 @@ impl TrialEnvironment {
         if let Some(container) = &self.container {
             return supervisor.with_wrapper(Arc::clone(container) as Arc<dyn Wrapper>);
         }
-        if self.isolation == Isolation::None {
+        if !self.has_root() {
             return supervisor;
         }
         let mounts = [self.mounts.clone(), extra.to_vec()].concat();
@@ -217,7 +219,7 @@ impl TrialEnvironment {
 
     /// Whether its processes have a file system of their own.
     pub(super) fn has_root(&self) -> bool {
-        self.isolation != Isolation::None
+        IsolationRow::of(self.isolation).has_root()
     }
 
     /// Returns the container that its processes run in, if it is one.
@@ -238,7 +240,7 @@ impl TrialEnvironment {
 
     /// Whether the start of a program that does not exist in it looks like one that failed.
     pub(super) fn hides_missing_programs(&self) -> bool {
-        self.isolation == Isolation::Bubblewrap || self.container.is_some()
+        IsolationRow::of(self.isolation).needs_bubblewrap || self.container.is_some()
     }
 
     /// Whether its processes can start a program that has this path on the machine.
@@ -294,7 +296,7 @@ impl TrialEnvironment {
     }
 
     fn visible_path(&self, is_taken: impl Fn(&Mount) -> bool) -> String {
-        if self.isolation == Isolation::None || self.container.is_some() {
+        if !self.has_root() || self.container.is_some() {
             return self.path.clone();
         }
         let system = Root::default().system;
@@ -308,13 +310,7 @@ impl TrialEnvironment {
 
     /// Returns the path, as the processes see it, of a folder that this environment has at `target`.
     pub(super) fn inside(&self, target: &str, host: &Path) -> PathBuf {
-        match self.isolation {
-            Isolation::None => host.to_owned(),
-            Isolation::Namespace
-            | Isolation::Bubblewrap
-            | Isolation::Docker
-            | Isolation::Podman => PathBuf::from(target),
-        }
+        if self.has_root() { PathBuf::from(target) } else { host.to_owned() }
     }
 }
 

@@ -10,12 +10,13 @@ use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::{count, shell_word};
+use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
 use super::worktree::find_of;
@@ -356,7 +357,7 @@ fn lost(run: &str, folder: &Path, repository: &Path, checkout: &Path) -> Command
     ))
     .hinted(format!(
         "if the checkout was moved, `git -C {} worktree repair {}` connects them again, and `run` goes on",
-        shell_word(checkout),
-        shell_word(folder)
+        quote_word(checkout),
+        quote_word(folder)
     ))
 }

@@ -9,11 +9,12 @@ use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, env
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::{count, shell_word};
+use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -124,7 +125,7 @@ impl WorktreeView {
             }
             None => ("branch", branch.clone()),
         });
-        let at = shell_word(&folder);
+        let at = quote_word(&folder);
         let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
         match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
@@ -158,7 +159,7 @@ impl WorktreeView {
                 ),
             ));
         }
-        let home = shell_word(&self.home);
+        let home = quote_word(&self.home);
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
             // Git refuses for a file that is not committed, and a copy of the user's own is no loss.

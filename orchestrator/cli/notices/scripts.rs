@@ -4,11 +4,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_assembly::agent_places::leads_into;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_config::{CommitMode, SandboxMode};
 use ralph_orchestrator_notices::{Receiver, Target};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, leads_into, read_file};
 use ralph_orchestrator_supervisor::find_program;
 use ralph_validator_command::find_script;
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use ralph_orchestrator_safe_fs::StoppingLink;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
-use ralph_orchestrator_text::{escape, shell_word};
+use ralph_orchestrator_text::escape;
 
 use super::Trust;
 use crate::error::CommandError;
@@ -59,7 +60,7 @@ pub fn refuse_link(stopping: &StoppingLink) -> CommandError {
         format!("{}, which an agent could have made: nothing was started", describe_link(stopping));
     CommandError::config(message).hinted(format!(
         "if it is yours, `ralph-orchestrator trust {}` accepts it",
-        shell_word(&stopping.link)
+        quote_word(&stopping.link)
     ))
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_orchestrator_config::{LoadedConfig, PluginConfig, SandboxMode};
+use ralph_orchestrator_safe_fs::leads_into;
 use ralph_orchestrator_supervisor::find_program;
 use ralph_orchestrator_workspace::ProgramDigests;
 
 use super::{FileVersion, JudgedFiles, Trust};
-use crate::agent_places::{agent_places, leads_into};
+use crate::agent_places::agent_places;
 use crate::error::CommandError;
 
 /// Begins the text that stands for what a plugin runs.

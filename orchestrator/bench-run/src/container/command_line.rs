@@ -21,7 +21,7 @@ const FIRST_PROCESS: &str = "echo ready; exec cat >/dev/null";
 
 /// A container to be made.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CreateOrder {
+pub(crate) struct CreateOrder {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) job: String,
@@ -35,7 +35,7 @@ pub(super) struct CreateOrder {
 
 /// A process to be started in a container.
 #[derive(Clone, Debug)]
-pub(super) struct ExecOrder<'a> {
+pub(crate) struct ExecOrder<'a> {
     pub(super) container: &'a str,
     pub(super) workdir: &'a Path,
     /// Names of variables that have their values from the client's environment, or `NAME=VALUE`.
@@ -45,7 +45,7 @@ pub(super) struct ExecOrder<'a> {
 }
 
 /// The command line of an engine. What is the same for all of them is here once.
-pub(super) trait EngineCommands: std::fmt::Debug + Send + Sync {
+pub(crate) trait EngineCommands: std::fmt::Debug + Send + Sync {
     /// Returns the name of the program.
     fn program(&self) -> &'static str;
 
@@ -144,7 +144,7 @@ pub(super) trait EngineCommands: std::fmt::Debug + Send + Sync {
 
 /// Docker.
 #[derive(Debug)]
-pub(super) struct Docker;
+pub(crate) struct Docker;
 
 impl EngineCommands for Docker {
     fn program(&self) -> &'static str {
@@ -174,7 +174,7 @@ impl EngineCommands for Docker {
 
 /// Podman.
 #[derive(Debug)]
-pub(super) struct Podman;
+pub(crate) struct Podman;
 
 impl EngineCommands for Podman {
     fn program(&self) -> &'static str {

@@ -12,8 +12,9 @@ use ralph_orchestrator_supervisor::{
 };
 use serde_json::Value;
 
-use super::command_line::{CreateOrder, Docker, EngineCommands, Podman};
+use super::command_line::{CreateOrder, EngineCommands};
 use super::variables::{OF_CLIENT, matches};
+use crate::isolation::IsolationRow;
 
 /// How long an engine may take for what it has at hand.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
@@ -106,13 +107,9 @@ impl Engine {
         isolation: Isolation,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, CommandError> {
-        let commands: &'static dyn EngineCommands = match isolation {
-            Isolation::Docker => &Docker,
-            Isolation::Podman => &Podman,
-            Isolation::None | Isolation::Namespace | Isolation::Bubblewrap => {
-                return Err(CommandError::internal("this isolation has no container engine"));
-            }
-        };
+        let commands = IsolationRow::of(isolation).engine;
+        let commands = commands
+            .ok_or_else(|| CommandError::internal("this isolation has no container engine"))?;
         let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
         let program = find_program(commands.program(), path, Path::new("/"));
         let program = program

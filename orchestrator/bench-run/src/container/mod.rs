@@ -11,6 +11,7 @@ mod running;
 mod variables;
 
 pub use artifacts::find_folders;
+pub(crate) use command_line::{Docker, EngineCommands, Podman};
 pub use engine::Engine;
 pub use environment::{ContainerSetup, JobContainers};
 pub use running::Container;

@@ -14,15 +14,16 @@ mod status;
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_config::toml_text;
+use ralph_orchestrator_bench_run::{JobSetup, absolute};
+use ralph_orchestrator_config::{Isolation, toml_text};
 use serde_json::json;
 
 use crate::set_args::SetArgs;
 use crate::{trust, values};
-use ralph_orchestrator_bench_run::{JobSetup, absolute};
 
 /// Benchmark agents on tasks, with honest statistics
 #[derive(Debug, clap::Subcommand)]
@@ -87,7 +88,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// What a trial sees of this machine
-    #[arg(long, value_name = "KIND", value_parser = ["namespace", "bubblewrap", "docker", "podman", "none"])]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Isolation::WORDS))]
     isolation: Option<String>,
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]

@@ -16,6 +16,7 @@ use ralph_orchestrator_bench::trial::{Column, TrialRecord};
 use ralph_orchestrator_bench_run::adversary::{can_be_deceived, set_goal};
 use ralph_orchestrator_bench_run::container::JobContainers;
 use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
 use ralph_orchestrator_bench_run::planning::{
     budgets, columns, load_planned, load_tasks, new_folder, plan_job,
 };
@@ -300,7 +301,7 @@ async fn connect_engine(
     job: &str,
 ) -> Result<Option<JobContainers>, CommandError> {
     let isolation = setup.loaded.config.bench.isolation;
-    if !isolation.is_container() {
+    if !IsolationRow::of(isolation).is_container() {
         return Ok(None);
     }
     let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;
