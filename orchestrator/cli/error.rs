@@ -1,8 +1,7 @@
 //! Maps how runs end to exit statuses.
 
-use ralph_orchestrator_machine::StopReason;
-
 use ralph_orchestrator_assembly::error::exit;
+use ralph_orchestrator_machine::StopReason;
 
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.
 pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {

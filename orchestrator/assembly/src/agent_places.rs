@@ -1,6 +1,6 @@
 //! Where agents can write beside what belongs to the orchestrator.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ralph_orchestrator_config::{LoadedConfig, SandboxMode};
 use ralph_orchestrator_safe_fs::real_path;

@@ -10,6 +10,7 @@ use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_v
 use ralph_orchestrator_engine::{
     layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
 use crate::agent_places::agent_places;
