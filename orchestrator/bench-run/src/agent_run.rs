@@ -19,8 +19,9 @@ use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Disk, Layout, list_runs};
 
 use super::faults;
+use super::faults::fault;
 use super::opener::TrialOpener;
-use super::runner::{Runner, fault};
+use super::runner::Runner;
 
 /// How the work of an agent ended.
 pub(super) struct AgentEnd {

@@ -4,6 +4,11 @@ use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_contract::ErrorClass;
 use ralph_orchestrator_machine::{IterationOutcome, State, StopReason};
 
+/// Returns a fault of this kind.
+pub(super) fn fault(cause: Cause, kind: &str, message: String) -> Fault {
+    Fault { cause, kind: kind.to_owned(), message }
+}
+
 /// The kind of fault of an agent that cannot be started.
 pub(crate) const AGENT_NOT_AVAILABLE: &str = "AgentNotAvailableError";
 

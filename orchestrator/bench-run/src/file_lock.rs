@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
-use super::runner::fault;
+use super::faults::fault;
 
 /// How long somebody waits before trying again.
 const LOCK_POLL: Duration = Duration::from_millis(100);

@@ -24,6 +24,7 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use super::container::{ContainerSetup, JobContainers};
 use super::contention::THRESHOLD;
+use super::faults::fault;
 use super::job_setup::JobSetup;
 use super::resources::list_ceilings;
 use super::setup_layer::SetupLayers;
@@ -371,10 +372,6 @@ pub(super) fn state_dir(attempt: &Path, step: usize) -> PathBuf {
 
 pub(super) fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(super) fn fault(cause: Cause, kind: &str, message: String) -> Fault {
-    Fault { cause, kind: kind.to_owned(), message }
 }
 
 /// Returns the lines of the ledger for a run of an attempt.

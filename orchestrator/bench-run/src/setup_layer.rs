@@ -12,9 +12,9 @@ use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::TaskSetup;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
+use super::faults::fault;
 use super::file_lock::take_lock;
 use super::job_setup::JobSetup;
-use super::runner::fault;
 use super::snapshots::copy_tree;
 use super::trial_environment::{CommandEnd, TrialEnvironment};
 

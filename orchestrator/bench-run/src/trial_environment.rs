@@ -18,9 +18,9 @@ use ralph_orchestrator_supervisor::{
 };
 
 use super::container::Container;
+use super::faults::fault;
 use super::file_lock::sleep_unless_killed;
 use super::job_setup::JobSetup;
-use super::runner::fault;
 use crate::isolation::IsolationRow;
 
 /// What is kept of what a command of a task prints, in bytes.

@@ -14,7 +14,7 @@ use ralph_orchestrator_safe_fs::replace_file;
 use ralph_orchestrator_supervisor::{KillSwitch, Mount, MountAccess, Supervisor};
 
 use super::container::{ContainerSetup, JobContainers, find_folders};
-use super::runner::fault;
+use super::faults::fault;
 use super::setup_layer::SetupLayers;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 

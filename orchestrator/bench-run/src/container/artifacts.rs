@@ -10,7 +10,7 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_safe_fs::normalize_lexically;
 
-use super::super::runner::fault;
+use super::super::faults::fault;
 use super::running::Container;
 
 /// The folder of an attempt with what was copied out of its container.

@@ -10,7 +10,7 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
-use super::super::runner::fault;
+use super::super::faults::fault;
 use super::super::snapshots::copy_tree;
 use super::super::trial_environment::{LOGS, SOLUTION, TESTS};
 use super::command_line::CreateOrder;

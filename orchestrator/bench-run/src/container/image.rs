@@ -8,8 +8,8 @@ use ralph_orchestrator_bench::task::{Dockerfile, EnvironmentSettings, Environmen
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_supervisor::KillSwitch;
 
+use super::super::faults::fault;
 use super::super::file_lock::take_lock;
-use super::super::runner::fault;
 use super::engine::{Engine, EngineError, Image};
 
 /// The name of images that are built here. The engine is not to look for it elsewhere.
