@@ -1,9 +1,7 @@
-//! Maps what only commands meet to exit statuses.
+//! Maps how runs end to exit statuses.
 
-use ralph_orchestrator_bench::job::JobError;
+use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_machine::{StopKind, StopReason};
-
-use ralph_orchestrator_assembly::error::{CommandError, ErrorKind, exit};
 
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.
 pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {
@@ -16,20 +14,6 @@ pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, inter
         StopKind::Unavailable => exit::UNAVAILABLE,
         StopKind::Interrupted => interrupted,
     }
-}
-
-/// Returns the error of a command about a job.
-pub(crate) fn job_error(error: JobError) -> CommandError {
-    let kind = match &error {
-        JobError::Busy { .. } => ErrorKind::Busy,
-        JobError::Damaged { .. } => ErrorKind::Damaged,
-        JobError::NoLock { .. } | JobError::NoJob { .. } | JobError::Exists { .. } => {
-            ErrorKind::Usage
-        }
-        JobError::Format { .. } => ErrorKind::Config,
-        JobError::Io { .. } => ErrorKind::Internal,
-    };
-    CommandError::new(kind, error)
 }
 
 #[cfg(test)]
