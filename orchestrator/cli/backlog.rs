@@ -1,6 +1,5 @@
 //! The backlog of a configuration, and errors about it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,19 +13,18 @@ use ralph_orchestrator_driver::{
 };
 use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_machine::{Latch, Limit, State, Stop, StopReason};
+use ralph_orchestrator_machine::{Limit, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
+use ralph_orchestrator_story::words::tokens;
+use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;
 use crate::compiled_in::CompiledIn;
 use crate::context::Context;
-use crate::error::CommandError;
-use crate::error::explain;
+use crate::error::{CommandError, explain};
 use crate::plugins::Plugins;
-use crate::registry;
-use crate::render::text::{count, duration, one_line, tokens};
-use crate::trust;
+use crate::{registry, trust};
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
 /// makes formats known that are not built in.
@@ -355,22 +353,6 @@ pub(crate) fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason)
             list.path().display()
         )
     })
-}
-
-/// Returns the state that says how all of the work stands. Where the run is the last of a backlog that is not
-/// complete, that its own item is complete is not the end.
-pub(crate) fn whole_state<'a>(layout: &Layout, found: &'a StoredRun) -> Cow<'a, State> {
-    let state = Cow::Borrowed(&found.state);
-    if found.state.completion().is_none() {
-        return state;
-    }
-    let Ok(Some(ledger)) = read_ledger(layout) else { return state };
-    let is_last = ledger.runs.last().is_some_and(|last| last.run == found.run);
-    if !is_last || matches!(ledger.stop, Some((StopReason::Completed, _))) {
-        return state;
-    }
-    let stop = ledger.stop.map(|(reason, message)| Stop { reason, message });
-    Cow::Owned(State { stop, latch: Latch::Open, ..found.state.clone() })
 }
 
 /// Returns what runs have used, in words.

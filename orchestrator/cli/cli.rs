@@ -225,6 +225,12 @@ fn find_config(
 ) -> Result<ConfigFile, CommandError> {
     let is_schema = matches!(command, Command::Config(commands::config::ConfigCommand::Schema));
     match config {
+        None if command.uses_config() && task.is_none() => {
+            match workspace_selection::find_by_worktree(&std::env::current_dir()?)? {
+                Some(file) => Ok(file),
+                None => ConfigFile::find(None),
+            }
+        }
         config if command.uses_config() => Ok(ConfigFile::find(config)?.with_task(task)),
         // That of no configuration in particular.
         None if is_schema => ConfigFile::without_file(),

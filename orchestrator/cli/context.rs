@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ralph_orchestrator_config::{
     self as config, LoadedConfig, SandboxMode, Sources, foreign_variables,
 };
-use ralph_orchestrator_engine::{layout_of_new_run, state_layout, states_dir, verify_owner};
+use ralph_orchestrator_engine::{
+    layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
+};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
+use ralph_orchestrator_text::shell_word;
 
 use crate::compiled_in::{self, CompiledIn};
 use crate::config_sources::{CommandSources, Version, find_sources};
@@ -19,7 +22,6 @@ use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
-use crate::shell_word::shell_word;
 use crate::trust::{self, JudgedFiles, Trust};
 use crate::user_folders::{plugin_cache, state_home, variables};
 use crate::{output, tasks};
@@ -180,6 +182,7 @@ impl Context {
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
         let layout = state_layout(&self.loaded, &self.state_home())?;
         verify_owner(&self.loaded, &layout)?;
+        record_move(&self.loaded, &layout, &self.state_home());
         Ok(layout)
     }
 
@@ -288,7 +291,7 @@ fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
     output::info(&format!(
         "warning: ignored variables of other programs: {}; the ones read here are \
          RALPH_TABLE__KEY",
-        crate::render::text::one_line(&names.join(", "), 400)
+        ralph_orchestrator_text::one_line(&names.join(", "), 400)
     ));
 }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_engine::{RecordedControl, record_control};
-use ralph_orchestrator_machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
+use ralph_orchestrator_machine::{Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_store::{
     Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
     send_control, withdraw_control,
@@ -21,10 +21,9 @@ use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::orphans::end_orphans;
-use crate::output;
-use crate::render::text::{local, one_line, timestamp};
 use crate::run_above::{find_run_above, holders};
-use crate::run_selection;
+use crate::{output, run_selection};
+use ralph_orchestrator_text::{local, one_line, timestamp};
 
 /// The name of a command in controls.
 pub(crate) const COMMAND_LINE: &str = "command line";
@@ -288,14 +287,4 @@ pub(crate) fn sender(origin: &ControlOrigin) -> String {
         Some(time) => format!("{user}, {}", local(time)),
         None => user,
     }
-}
-
-/// How far an answer or guidance has come, in a word, and in which iteration.
-pub(crate) fn progress(answer: &Answer) -> (&'static str, Option<u64>) {
-    let word = match (answer.is_seen, answer.delivered_in) {
-        (true, _) => "seen",
-        (false, Some(_)) => "delivered",
-        (false, None) => "queued",
-    };
-    (word, answer.delivered_in)
 }

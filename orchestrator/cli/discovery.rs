@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_store::state_dirs_of;
+use ralph_orchestrator_text::shell_word;
 
 use crate::error::CommandError;
-use crate::shell_word::shell_word;
 use crate::tasks;
 use crate::trust::Trust;
 use crate::user_folders;

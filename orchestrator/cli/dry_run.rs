@@ -9,12 +9,13 @@ use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
 use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, duration_text};
 use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_store::Layout;
+use ralph_orchestrator_story::words::EVIDENCE_ONLY;
+use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::git::RunPlace;
 use crate::output;
-use crate::render::text::{EVIDENCE_ONLY, count, escape, one_line};
 use crate::sandbox::SandboxPolicy;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.

@@ -13,13 +13,12 @@ use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_story::diff::DiffError;
+use ralph_orchestrator_text::{escape, fold, shell_word};
 use ralph_orchestrator_workspace::PromptError;
 use rustix::io::Errno;
 
 use crate::render::config_errors;
-use crate::render::terminal::fold;
-use crate::render::text::escape;
-use crate::shell_word::shell_word;
 
 /// Exit statuses, as documented.
 pub(crate) mod exit {
@@ -324,6 +323,17 @@ impl From<GitError> for CommandError {
             _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<DiffError> for CommandError {
+    fn from(error: DiffError) -> Self {
+        match error {
+            DiffError::Git(error) => error.into(),
+            DiffError::BeforeStart => Self::new(ErrorKind::Usage, error),
+            DiffError::NoCheckpoint => Self::new(ErrorKind::Usage, error)
+                .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"),
+        }
     }
 }
 

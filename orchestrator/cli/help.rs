@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use clap::builder::{StyledStr, Styles};
 use clap::{Command, CommandFactory as _};
+use ralph_orchestrator_text::fold;
 
 use crate::args::CommandLine;
 use crate::complete;
 use crate::help_examples::EXAMPLES;
-use crate::render::terminal::{fold, stdout_width};
+use crate::render::terminal::stdout_width;
 
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 4] = [

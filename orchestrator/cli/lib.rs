@@ -2,8 +2,8 @@
 //! Must not know how anything is decided.
 //!
 //! [`Cli`] is the whole program. It knows everything by name that a configuration can name, and is the only
-//! part that prints. `context`, `registry` and their neighbours are *assembly*, `story` has the facts of runs,
-//! `commands` a file for each command, `render` what `run` prints, `bench` the trials of benchmarks.
+//! part that prints. `context`, `registry` and their neighbours are *assembly*,
+//! `commands` has a file for each command, `render` what `run` prints, `bench` the trials of benchmarks.
 // Some of what commands share is used once only, and once more by the web page or the full-screen view.
 #![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 
@@ -34,7 +34,6 @@ mod hook;
 mod init;
 mod missing_agent_program;
 mod new_file;
-mod next_step;
 mod notices;
 mod orphans;
 mod output;
@@ -57,10 +56,8 @@ mod schema;
 mod served_agent;
 mod serving;
 mod set_args;
-mod shell_word;
 mod signals;
 mod stop_request;
-mod story;
 mod suggest;
 mod task;
 mod tasks;

@@ -17,11 +17,11 @@ use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTr
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_text::count;
+use ralph_orchestrator_text::shell_word;
 
 use crate::context::Context;
-use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 use crate::telemetry::Telemetry;
 use crate::{output, registry};
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use ralph_orchestrator_store::OrphanReport;
 use ralph_orchestrator_supervisor::OrphanCleanup;
-
-use crate::render::text::one_line;
+use ralph_orchestrator_text::one_line;
 
 /// The variable that marks the processes of a run, so that those that a killed start left are found.
 pub(crate) const RUN_ID: &str = "RALPH_RUN_ID";

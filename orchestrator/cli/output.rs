@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_text::fold;
 use serde_json::json;
 
-use crate::render::terminal::{fold, stderr_width, stdout_width};
+use crate::render::terminal::{stderr_width, stdout_width};
 use crate::writer::{Overflow, Stream, Writer};
 
 /// How long the end of the program waits for a reader that reads nothing.

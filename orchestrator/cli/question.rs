@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
+use ralph_orchestrator_text::escape;
+
 use crate::output;
-use crate::render::text::escape;
 
 /// Whether there is somebody to ask.
 pub(crate) fn is_possible() -> bool {

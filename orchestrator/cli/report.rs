@@ -14,18 +14,20 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, escape_formatter};
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_machine::{IterationSummary, RunSummary, ValidatorVerdict};
+use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_story::records::RecordFormatter;
+use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_story::status;
+use ralph_orchestrator_story::whole_state::whole_state;
+use ralph_orchestrator_story::words::{changes, cost, outcome, tokens};
+use ralph_orchestrator_text::{duration, escape, local};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::backlog::whole_state;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::render::text::{changes, cost, duration, escape, local, outcome, tokens};
-use crate::run_selection::SelectedRun;
-use crate::story::records::RecordFormatter;
-use crate::story::status;
 
 use patches::Patches;
 use pictures::Evidence;

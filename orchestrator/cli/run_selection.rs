@@ -1,17 +1,16 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
-use jiff::Timestamp;
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_machine::RunSummary;
 use ralph_orchestrator_store::{
-    Holder, JournalEntry, Layout, Lock, Owner, StoredRun, list_runs, read_current_run, read_run,
-    state_dirs_of,
+    JournalEntry, Layout, Lock, Owner, list_runs, read_current_run, read_run, state_dirs_of,
 };
+use ralph_orchestrator_story::run_summary::RunSummary;
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_text::one_line;
 
 use crate::context::{Context, NO_RUN};
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::one_line;
 
 /// Characters of an id that nearly always tell runs apart: the time of their beginning.
 const SHORT_ID: usize = 13;
@@ -73,46 +72,6 @@ fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> 
     }
 }
 
-/// A run as it was read.
-pub(crate) struct SelectedRun {
-    pub(crate) layout: Layout,
-    pub(crate) found: StoredRun,
-    /// The process that works on it.
-    pub(crate) holder: Option<Holder>,
-    /// When its runtime was last recorded.
-    measured: Option<Timestamp>,
-}
-
-impl SelectedRun {
-    /// Returns a run as it was read, with the time at which its runtime was last recorded.
-    pub(crate) const fn new(
-        layout: Layout,
-        found: StoredRun,
-        holder: Option<Holder>,
-        measured: Option<Timestamp>,
-    ) -> Self {
-        Self { layout, found, holder, measured }
-    }
-
-    /// Whether a process works on it.
-    pub(crate) const fn is_running(&self) -> bool {
-        self.holder.is_some()
-    }
-
-    /// Returns the runtime until now: that of a run that goes on grows between its records.
-    pub(crate) fn runtime_ms(&self) -> u64 {
-        let recorded = self.found.state.budget.runtime_ms;
-        let Some(holder) = &self.holder else { return recorded };
-        if self.found.state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) {
-            return recorded;
-        }
-        // Between two starts no time passes.
-        let since = self.measured.max(holder.started);
-        let passed = since.map_or(0, |since| Timestamp::now().duration_since(since).as_millis());
-        recorded.saturating_add(u64::try_from(passed).unwrap_or(0))
-    }
-}
-
 /// Reads the run of the workspace, or the earlier one whose id begins like this. `None` if there is none
 /// yet. What of an earlier one can no longer be trusted is left out, and said.
 pub(crate) fn read(
@@ -130,7 +89,7 @@ pub(crate) fn read(
         // First who holds it, then the journal: what is read is then at least as new.
         let holder = Lock::holder(&layout);
         let found = read_current_run(&layout, &mut each)?;
-        return Ok(found.map(|found| SelectedRun { layout, found, holder, measured }));
+        return Ok(found.map(|found| SelectedRun::new(layout, found, holder, measured)));
     };
     let RunLocation { layout, run } = select(context, prefix)?;
     let holder = Lock::holder(&layout);
@@ -139,7 +98,7 @@ pub(crate) fn read(
         output::info(&format!("warning: {damage}; what follows in that run is not shown"));
     }
     let holder = holder.filter(|_| stored.is_current);
-    Ok(Some(SelectedRun { layout, found: stored.found, holder, measured }))
+    Ok(Some(SelectedRun::new(layout, stored.found, holder, measured)))
 }
 
 /// The same with its story.

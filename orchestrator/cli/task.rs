@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use ralph_orchestrator_config::Flag;
+use ralph_orchestrator_text::one_line;
 use toml::Value;
 
 use crate::commands::run::RunArgs;
@@ -14,7 +15,6 @@ use crate::config_values::{flag, validator};
 use crate::error::CommandError;
 use crate::init::protect::protected_by;
 use crate::overrides::Overrides;
-use crate::render::text::one_line;
 use crate::{agent_words, output};
 
 /// The limits of a task without a file.

@@ -7,6 +7,7 @@ use ralph_orchestrator_config::{PlanFile, TaskSource};
 use ralph_orchestrator_safe_fs::{
     DirLister, FileFingerprint, open_folder, open_subfolder, real_path,
 };
+use ralph_orchestrator_text::one_line;
 use rustix::fd::AsFd as _;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -17,7 +18,6 @@ use crate::context::Context;
 use crate::discovery;
 use crate::error::CommandError;
 use crate::presets::PURE_LOOP;
-use crate::render::text::one_line;
 
 /// The folder of all tasks.
 pub(crate) const FOLDER: &str = ".ralph";

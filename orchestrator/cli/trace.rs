@@ -252,7 +252,7 @@ struct RedactedStderr(Arc<RwLock<Redactor>>);
 impl Write for RedactedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let shown = without_secrets(&self.0, line);
-        output::info_part(&crate::render::text::escape(&String::from_utf8_lossy(&shown)));
+        output::info_part(&ralph_orchestrator_text::escape(&String::from_utf8_lossy(&shown)));
         Ok(line.len())
     }
 

@@ -14,6 +14,7 @@ use ralph_orchestrator_config::{ConfigErrors, values_of};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustStore, state_dirs};
+use ralph_orchestrator_text::shell_word;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -21,7 +22,6 @@ use crate::error::CommandError;
 use crate::overrides::Overrides;
 use crate::plugins::Plugins;
 use crate::run_above::find_run_above;
-use crate::shell_word::shell_word;
 use crate::user_folders::{state_home, user_file};
 use crate::{output, question, registry};
 

@@ -1,78 +1,78 @@
-//! The runs of this user, as the web page and the full-screen view show and control them: read again and again while
-//! they go on, each time only what is new.
+//! Controls of this user's runs and their changes, as the web page and the full-screen view request them.
 
-pub(crate) mod iteration;
-pub(crate) mod listing;
-pub(crate) mod tracked;
-
+use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
-use ralph_orchestrator_store::{StateDir, list_runs};
+use ralph_orchestrator_store::RunReader;
+use ralph_orchestrator_story::diff::compare;
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_text::shell_word;
 
+use crate::block_on::block_on;
 use crate::context::invocation;
 use crate::control::{self, ControlTarget};
 use crate::error::CommandError;
-use crate::shell_word::shell_word;
+use crate::git::{blocking, open_stored_run};
 use crate::stop_request::request_stop;
-use crate::workspace_selection::{all_states, to_config_file};
+use crate::user_folders::variables;
+use crate::workspace_selection::to_config_file;
 
-/// A run of some state directory.
-#[derive(Clone, Debug)]
-pub(crate) struct LocatedRun {
-    pub(crate) state_dir: StateDir,
-    pub(crate) run: String,
-    pub(crate) is_current: bool,
+/// Bytes of a patch that are shown.
+const LONGEST_PATCH: usize = 1024 * 1024;
+
+/// Fails unless it is the run that its workspace has now: controls are for no other.
+pub(crate) fn require_current(run: &LocatedRun) -> Result<(), CommandError> {
+    if run.is_current {
+        return Ok(());
+    }
+    Err(CommandError::user(format!("run {} is an earlier one of its workspace", run.run)))
 }
 
-impl LocatedRun {
-    /// Finds a run by its whole id.
-    pub(crate) fn find(run: &str) -> Option<Self> {
-        let mut states = all_states();
-        let current = states.iter().position(|state| state.run().is_some_and(|own| own == run));
-        let is_current = current.is_some();
-        let has = |state: &StateDir| {
-            list_runs(&state.layout).is_ok_and(|runs| runs.iter().any(|own| own == run))
-        };
-        let at = current.or_else(|| states.iter().position(has))?;
-        Some(Self { state_dir: states.swap_remove(at), run: run.to_owned(), is_current })
+/// Sends a control, and returns what to say of it.
+///
+/// # Errors
+/// It cannot take effect.
+pub(crate) fn send(
+    run: &LocatedRun,
+    origin: ControlOrigin,
+    control: &Control,
+) -> Result<String, CommandError> {
+    require_current(run)?;
+    let layout = &run.state_dir.layout;
+    if *control == Control::Stop {
+        // It needs more than the run's own attention.
+        return request_stop(layout, origin);
     }
+    let program = to_config_file(&run.state_dir).map_or_else(
+        |_| {
+            let workspace = run.state_dir.owner.workspace().unwrap_or_default();
+            format!("ralph-orchestrator -w {}", shell_word(workspace))
+        },
+        |file| invocation(&file),
+    );
+    let target = ControlTarget::of_layout(layout.clone(), program);
+    Ok(control::deliver(&target, origin, control)?.message)
+}
 
-    /// Returns a run of a state directory.
-    pub(crate) fn from_state_dir(state_dir: &StateDir, run: &str) -> Self {
-        let is_current = state_dir.run().is_some_and(|own| own == run);
-        Self { state_dir: state_dir.clone(), run: run.to_owned(), is_current }
-    }
-
-    /// Fails unless it is the run that its workspace has now: controls are for no other.
-    pub(crate) fn require_current(&self) -> Result<(), CommandError> {
-        if self.is_current {
-            return Ok(());
-        }
-        Err(CommandError::user(format!("run {} is an earlier one of its workspace", self.run)))
-    }
-
-    /// Sends a control, and returns what to say of it.
-    ///
-    /// # Errors
-    /// It cannot take effect.
-    pub(crate) fn send(
-        &self,
-        origin: ControlOrigin,
-        control: &Control,
-    ) -> Result<String, CommandError> {
-        self.require_current()?;
-        let layout = &self.state_dir.layout;
-        if *control == Control::Stop {
-            // It needs more than the run's own attention.
-            return request_stop(layout, origin);
-        }
-        let program = to_config_file(&self.state_dir).map_or_else(
-            |_| {
-                let workspace = self.state_dir.owner.workspace().unwrap_or_default();
-                format!("ralph-orchestrator -w {}", shell_word(workspace))
-            },
-            |file| invocation(&file),
-        );
-        let target = ControlTarget::of_layout(layout.clone(), program);
-        Ok(control::deliver(&target, origin, control)?.message)
-    }
+/// Returns what an iteration changed, or without a number the last one that has a checkpoint: from which to which
+/// iteration, and how they differ. Blocks.
+///
+/// # Errors
+/// There are no such checkpoints, or git cannot compare them.
+pub(crate) fn diff(
+    run: &LocatedRun,
+    number: Option<u64>,
+) -> Result<(u64, u64, Diff), CommandError> {
+    let layout = &run.state_dir.layout;
+    let mut reader = RunReader::of_run(layout, &run.run);
+    drop(reader.read(|_| {}));
+    let found = reader.stored_run();
+    let found = found.ok_or_else(|| CommandError::internal("the run cannot be read"))?;
+    let workspace = run.state_dir.owner.workspace().unwrap_or_default();
+    let numbers: Vec<u64> = number.into_iter().collect();
+    block_on(async {
+        let vars = variables();
+        let stored = open_stored_run(layout, found, workspace, Vec::new(), &vars);
+        let stored = stored.await?;
+        Ok(blocking(move || compare(&stored, &numbers, LONGEST_PATCH)).await??)
+    })
 }

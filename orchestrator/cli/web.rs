@@ -10,15 +10,17 @@ mod shown_run;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ralph_orchestrator_story::listing::Listing;
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_story::tracked_run::TrackedRun;
 use ralph_orchestrator_web::{
     Connection, IterationPart, RecordStream, RunSource, SourceError, StartAt,
 };
 use serde_json::Value;
 
 use crate::error::{CommandError, exit};
-use crate::user_runs::LocatedRun;
-use crate::user_runs::listing::Listing;
-use crate::user_runs::tracked::TrackedRun;
+use crate::workspace_selection::all_states;
+
 use records::Records;
 
 /// Runs whose state is kept between requests.
@@ -33,13 +35,14 @@ pub(crate) struct UserRuns {
 
 /// Finds a run by its whole id.
 fn find(run: &str) -> Result<LocatedRun, SourceError> {
-    LocatedRun::find(run).ok_or_else(|| SourceError::NotFound("there is no such run".to_owned()))
+    LocatedRun::find(run, all_states())
+        .ok_or_else(|| SourceError::NotFound("there is no such run".to_owned()))
 }
 
 impl UserRuns {
     /// Reads all runs, so that the first request does not wait for what they have recorded until then.
     pub(crate) fn read_ahead(&self) {
-        self.listing.lock().unwrap_or_else(PoisonError::into_inner).read();
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner).read(all_states());
     }
 
     fn tracked(&self, run: &str) -> Result<Arc<Mutex<TrackedRun>>, SourceError> {
@@ -73,7 +76,7 @@ impl UserRuns {
 impl RunSource for UserRuns {
     fn list(&self) -> Result<Value, SourceError> {
         let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(listing.read().into_iter().map(|listed| listed.object.clone()).collect())
+        Ok(listing.read(all_states()).into_iter().map(|listed| listed.object.clone()).collect())
     }
 
     fn show(&self, run: &str) -> Result<Value, SourceError> {
@@ -111,7 +114,7 @@ impl RunSource for UserRuns {
     fn metrics(&self) -> Result<String, SourceError> {
         let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
         let objects: Vec<&Value> =
-            listing.read().into_iter().map(|listed| &listed.object).collect();
+            listing.read(all_states()).into_iter().map(|listed| &listed.object).collect();
         Ok(metrics::format(&objects))
     }
 }

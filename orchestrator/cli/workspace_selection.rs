@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Lock, Owner, StateDir, identity_of, list_runs, state_dirs, state_dirs_of,
+    Lock, Owner, StateDir, identity_of, list_runs, list_worktrees, state_dirs, state_dirs_of,
 };
 
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::git::worktrees_dir;
 use crate::output;
 use crate::user_folders::{state_home, variables};
 
@@ -51,6 +53,29 @@ pub(crate) fn find(selector: &str) -> Result<ConfigFile, CommandError> {
             Err(CommandError::user(message).hinted("give more of the id"))
         }
     }
+}
+
+/// Returns the configuration of the run in whose worktree this folder is, if it is in one.
+pub(crate) fn find_by_worktree(here: &Path) -> Result<Option<ConfigFile>, CommandError> {
+    let all = real_path(&worktrees_dir(&state_home(&variables())));
+    let here = real_path(here);
+    if !here.starts_with(all) {
+        return Ok(None);
+    }
+    for state in all_states() {
+        let mut records = list_worktrees(&state.layout).into_iter();
+        let Some(record) = records.find(|record| here.starts_with(record.folder())) else {
+            continue;
+        };
+        let file = to_config_file(&state)?;
+        output::info(&format!(
+            "using {}: this is the worktree of its run {}",
+            file.path().display(),
+            record.run
+        ));
+        return Ok(Some(file));
+    }
+    Ok(None)
 }
 
 /// Returns the configuration of the run whose workspace was moved to this folder, if one was.

@@ -234,6 +234,35 @@ fn a_prompt_deleted_by_the_agent_is_restored() {
 }
 
 #[test]
+fn a_completed_prompt_stays_so_after_another_one() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out(PROMISE);
+    let first = env.read("PROMPT.md");
+    env.run().expect(0);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    env.write("PROMPT.md", "Something else.\n");
+    env.run().expect(0).says("the prompt changed since completion");
+    env.write("PROMPT.md", &first);
+    env.run().expect(0).says("already completed").says(&run);
+    assert_eq!(env.agent.calls(), 2);
+    env.write("PROMPT.md", "A third.\n");
+    env.run().expect(0).says("the prompt changed since completion");
+    assert_eq!(env.agent.calls(), 3);
+}
+
+#[test]
+fn an_unfinished_run_that_goes_on_with_another_prompt_says_so() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.run().expect(1);
+    env.write("PROMPT.md", "Something else.\n");
+    let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    ended.says("PROMPT.md asks for something else than when run").says("`run --restart`");
+    let (first, second) = (env.agent.stdin(1), env.agent.stdin(2));
+    assert!(first != second && String::from_utf8_lossy(&second).contains("Something else."));
+}
+
+#[test]
 fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     let edit = "echo more >> PROMPT.md; echo $n > x\n";
     let env = TestEnvironment::new();

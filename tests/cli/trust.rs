@@ -222,7 +222,7 @@ fn a_change_is_shown_against_the_nearest_version_and_a_mistake_before_it() {
     let first = env.read("ralph.toml");
     edit(&env, "max_iterations = 1", "max_iterations = 1\nmax_cost_usd = 10.0");
     env.ralph(&["trust"]).expect(0);
-    env.run().expect(1);
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
     env.write("ralph.toml", first.replace("delay = \"0s\"", "delay = \"1s\""));
     let refused = env.run().expect(78);
     refused.says("run.delay = \"1s\" (was \"0s\")");
@@ -618,6 +618,71 @@ fn a_copy_of_a_workspace_that_was_moved_before_is_one_of_the_run_too() {
     let (status, said) = there(&["run", "--max-iterations", "3"]);
     assert_eq!((status, env.agent.calls()), (1, 3), "{said}");
     assert!(said.contains("resumed"), "{said}");
+}
+
+#[test]
+fn a_folder_that_was_moved_and_only_looked_at_is_known_when_a_copy_takes_its_place() {
+    let env = after_work("");
+    let id = env.status()["run"].clone();
+    let (moved, kept) = (env.root().join("moved"), env.root().join("kept"));
+    fs::rename(env.workspace(), &moved).unwrap();
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap(), said)
+    };
+    assert_eq!(there(&["status"]).0, 0);
+    fs::rename(&moved, &kept).unwrap();
+    copy_folder(&kept, &moved);
+    fs::remove_dir_all(kept).unwrap();
+    let (status, shown, said) = there(&["status", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id, "{said}");
+    assert!(status == 0 && said.is_empty(), "{said}");
+    let more = &["run", "--max-iterations", "2"];
+    assert_eq!((there(more).0, env.agent.calls()), (65, 1));
+    assert_eq!(there(&["trust"]).0, 0);
+    let (status, shown, said) = there(more);
+    assert_eq!((status, env.agent.calls()), (1, 2), "{shown}{said}");
+    assert!(said.contains("resumed"), "{said}");
+}
+
+#[test]
+fn a_start_without_an_agent_is_no_work_of_agents() {
+    let env = after_work("");
+    let raise = |from: u32| {
+        edit(&env, "max_iterations", &format!("# {from}\nmax_failures = {from}\nmax_iterations"))
+    };
+    raise(9);
+    env.ralph(&["trust"]).expect(0).says("max_failures = 9");
+    // All iterations are used up already.
+    env.run().expect(1);
+    edit(&env, "max_failures = 9", "max_failures = 10");
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 1);
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    env.run().expect(1);
+    assert_eq!(env.agent.calls(), 2);
+    edit(&env, "max_failures = 10", "max_failures = 11");
+    env.run().expect(78).says("max_failures = 11 (was 10)");
+}
+
+#[test]
+fn what_is_accepted_while_an_agent_works_may_be_changed_by_it_afterwards() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    let (up, go) = (env.fifo("up"), env.fifo("go"));
+    env.agent.default_call().script(&format!(
+        "echo x > '{}'; cat '{}'; sed -i 's/max_iterations = 2/max_iterations = 99/' ralph.toml\n",
+        up.display(),
+        go.display()
+    ));
+    let mut run = env.start(&["run"]);
+    fs::read(&up).unwrap();
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    env.ralph(&["trust"]).expect(0).says("max_iterations = 2 (was 1)");
+    fs::write(&go, "x").unwrap();
+    run.wait().expect(1);
+    env.run().expect(78).says("max_iterations = 99 (was 2)");
 }
 
 #[test]

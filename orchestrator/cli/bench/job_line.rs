@@ -7,9 +7,8 @@ use ralph_orchestrator_bench::job::JobProgress;
 use ralph_orchestrator_bench::statistics::interval::estimate_mean;
 use ralph_orchestrator_bench::trial::{Column, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
-
-use crate::render::terminal::fit;
-use crate::render::text::{clock, count, one_line, short_usd};
+use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_text::{clock, count, fit, one_line};
 
 /// How often it is drawn.
 pub(crate) const REDRAW: Duration = Duration::from_millis(500);
@@ -93,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::render::terminal::columns;
+    use ralph_orchestrator_text::columns;
 
     fn record(task: &str, trial: u32, reward: Option<f64>) -> TrialRecord {
         let rewards = reward.map_or_else(|| json!({}), |reward| json!({ "reward": reward }));

@@ -17,7 +17,6 @@ mod opener;
 pub(crate) mod planning;
 mod regrading;
 mod resources;
-mod run_facts;
 mod runner;
 mod setup_layer;
 mod snapshots;

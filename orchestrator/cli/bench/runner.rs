@@ -16,13 +16,13 @@ use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Layout;
+use ralph_orchestrator_story::run_facts::{IterationUsage, RunFacts};
 use ralph_orchestrator_supervisor::Supervisor;
 
 use super::container::{ContainerSetup, JobContainers};
 use super::contention::THRESHOLD;
 use super::job_setup::JobSetup;
 use super::resources::list_ceilings;
-use super::run_facts::RunFacts;
 use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
 use super::trial_environment::{TrialEnvironment, add_logs};
@@ -303,7 +303,7 @@ impl<'a> Runner<'a> {
     fn costs(key: &TrialKey, name: &str, attempt: u32, facts: &[RunFacts]) -> Vec<LedgerEntry> {
         let mut entries = Vec::new();
         for (step, facts) in facts.iter().enumerate() {
-            let mut lines = facts.ledger(name, &key.column.agent, attempt);
+            let mut lines = to_ledger(facts, name, &key.column.agent, attempt);
             // Steps are runs of their own, and the ledger knows iterations of the attempt.
             let offset = entries.len() as u64;
             if step > 0 {
@@ -367,4 +367,19 @@ pub(super) fn millis(since: Instant) -> u64 {
 
 pub(super) fn fault(cause: Cause, kind: &str, message: String) -> Fault {
     Fault { cause, kind: kind.to_owned(), message }
+}
+
+/// Returns the lines of the ledger for a run of an attempt.
+fn to_ledger(facts: &RunFacts, trial: &str, agent: &str, attempt: u32) -> Vec<LedgerEntry> {
+    let line = |(iteration, usage): (&u64, &IterationUsage)| LedgerEntry {
+        trial: trial.to_owned(),
+        agent: agent.to_owned(),
+        attempt,
+        iteration: *iteration,
+        run: facts.run.clone(),
+        tokens: usage.tokens,
+        cost_usd: usage.cost,
+        estimated: usage.is_estimated,
+    };
+    facts.usage.iter().map(line).collect()
 }

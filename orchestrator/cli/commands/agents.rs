@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ralph_orchestrator_contract::{BuildContext, Description};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
+use ralph_orchestrator_story::words::capability_names;
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::text::capability_names;
 use crate::user_folders::variables;
 use crate::{output, registry};
 

@@ -3,6 +3,7 @@
 use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
+use ralph_orchestrator_text::columns;
 
 use crate::block_on::block_on;
 use crate::compiled_in::of_program;
@@ -10,7 +11,7 @@ use crate::context::Context;
 use crate::discovery::{ConfigFile, WITHOUT_FILE};
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::terminal::{columns, stdout_width};
+use crate::render::terminal::stdout_width;
 use crate::schema::{PluginKeys, schema};
 use crate::set_args::SetArgs;
 use crate::{backlog, git, output, registry, sandbox};

@@ -1,15 +1,15 @@
 //! `diff`
 
 use ralph_orchestrator_git::{Diff, FileStatus};
+use ralph_orchestrator_story::diff::{compare, object};
+use ralph_orchestrator_text::{count, escape, len};
 
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::git::{StoredRepository, blocking};
-use crate::render::text::{count, escape, len};
+use crate::git::{blocking, open_stored};
 use crate::set_args::SetArgs;
-use crate::story::diff::{compare, object};
 use crate::{output, values};
 
 /// The longest patch that is printed, in bytes.
@@ -39,8 +39,8 @@ pub(crate) fn diff(file: &ConfigFile, args: &DiffArgs) -> Result<u8, CommandErro
     let (iterations, is_stat) = (args.iterations.clone(), args.stat);
     let longest = if is_stat { 0 } else { LONGEST_PATCH };
     let (from, to, diff) = block_on(async {
-        let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
-        blocking(move || compare(&stored, &iterations, longest)).await?
+        let stored = open_stored(&context, args.run.as_deref()).await?;
+        Ok(blocking(move || compare(&stored, &iterations, longest)).await??)
     })?;
     if args.json {
         output::json(&object(&diff, (from, to), !is_stat));

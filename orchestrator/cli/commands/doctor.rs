@@ -17,6 +17,8 @@ use ralph_orchestrator_engine::{
 };
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Layout, Lock, read_current_run};
+use ralph_orchestrator_story::words::{EVIDENCE_ONLY, capability_names};
+use ralph_orchestrator_text::{one_line, shorten_home};
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
@@ -28,7 +30,6 @@ use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
 use crate::init::prompt;
 use crate::plugins::Plugins;
-use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
 use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};

@@ -5,17 +5,18 @@ use std::time::Duration;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{Control, Limit, LimitChanges, LimitValue, State};
+use ralph_orchestrator_story::limits::{LIMITS, is_unreported, used};
+use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_story::words::limit_value;
+use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::text::{limit_value, timestamp};
-use crate::run_selection;
 use crate::set_args::SetArgs;
-use crate::story::limits::{LIMITS, is_unreported, used};
-use crate::{next_step, output, values};
+use crate::{output, run_selection, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {

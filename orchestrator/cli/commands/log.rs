@@ -4,22 +4,23 @@ mod determinism;
 mod diff;
 mod follow;
 mod iteration;
+mod transcript;
 
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
-use ralph_orchestrator_engine::trajectory::build_trajectory;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout, read_run};
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_story::trajectory::build_trajectory;
 
 use crate::backlog::{item_name, usage_text};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::run_selection::{self, SelectedRun};
 use crate::set_args::SetArgs;
-use crate::story::transcript::TranscriptFormat;
-use crate::{output, values};
+use crate::{output, run_selection, values};
 
 use iteration::IterationPrinter;
+use transcript::TranscriptFormat;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {

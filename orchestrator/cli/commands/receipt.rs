@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_text::shorten_home;
+
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
 use crate::receipts::{self, KeyFiles};
-use crate::render::text::shorten_home;
 use crate::run_selection;
 use crate::set_args::SetArgs;
 use crate::{help, output};

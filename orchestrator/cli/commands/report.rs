@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_text::{bytes, len};
+
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::write_whole;
-use crate::render::text::{bytes, len};
 use crate::report::{RunReport, render_page};
 use crate::run_selection;
 use crate::set_args::SetArgs;

@@ -2,12 +2,12 @@
 
 use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
 use ralph_orchestrator_store::{self, self as store, Disk, Layout};
+use ralph_orchestrator_text::{count, len, shorten_home};
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
-use crate::render::text::{count, len, shorten_home};
 use crate::run_selection::{layouts, list_all};
 use crate::set_args::SetArgs;
 use crate::{output, question};

@@ -8,15 +8,17 @@ use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
 };
 use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
+use ralph_orchestrator_story::diff::StoredRepository;
+use ralph_orchestrator_story::words::short_object_id;
+use ralph_orchestrator_text::{count, len, local, one_line};
 use serde_json::json;
 
 use crate::block_on::block_on;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::git::{self, StoredRepository, blocking};
+use crate::git::{self, blocking, open_stored};
 use crate::output;
-use crate::render::text::{count, len, local, one_line, short_object_id};
 use crate::set_args::SetArgs;
 
 /// Files that are named.
@@ -58,7 +60,7 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
     let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     let Some(to) = args.to else {
         let checkpoints = block_on(async {
-            let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
+            let stored = open_stored(&context, args.run.as_deref()).await?;
             blocking(move || stored.repository.list_checkpoints(&stored.run)).await
         })?;
         print_list(&checkpoints?, args.json);
@@ -117,7 +119,7 @@ fn restore(
     let kept = bookkeeping_paths(&context.loaded.config)
         .map_err(|error| CommandError::config(format!("run.bookkeeping: {error}")))?;
     let outcome = block_on(async {
-        let stored = StoredRepository::open(context, run).await?;
+        let stored = open_stored(context, run).await?;
         let (disk, layout) = (disk.clone(), layout.clone());
         blocking(move || {
             let is_kept = |path: &RepoPath| kept.contains(path.as_path());

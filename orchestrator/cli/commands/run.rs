@@ -11,7 +11,10 @@ use ralph_orchestrator_engine::{
 };
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun};
+use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::{count, escape, shorten_home};
 use ralph_orchestrator_workspace::own_outputs;
 use tokio::runtime::Handle;
 
@@ -28,15 +31,13 @@ use crate::notices::{self, Notices};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
-use crate::registry;
-use crate::render::text::{EVIDENCE_ONLY, count, escape, shorten_home};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;
 use crate::signals::Signals;
 use crate::trace::RunLog;
 use crate::{
-    detach, dry_run, next_step, output, question, receipts, signals, task, tasks, trust, values,
+    detach, dry_run, output, question, receipts, registry, signals, task, tasks, trust, values,
 };
 
 #[derive(Debug, clap::Args)]

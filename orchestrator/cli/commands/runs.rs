@@ -13,12 +13,13 @@ use crate::backlog::item_name;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::terminal::{columns, fit, stdout_width};
-use crate::render::text::{cost, local_minute, one_line, short_number};
+use crate::render::terminal::stdout_width;
 use crate::run_selection::{RunLocation, layouts, list_all, short_id};
 use crate::set_args::SetArgs;
-use crate::story::status::phase;
 use crate::{help, output, tasks};
+use ralph_orchestrator_story::status::phase;
+use ralph_orchestrator_story::words::cost;
+use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

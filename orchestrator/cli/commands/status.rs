@@ -1,27 +1,29 @@
 //! `status`
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, RunSummary, SaveState, State};
+use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, SaveState, State};
 use ralph_orchestrator_store::StoredRun;
+use ralph_orchestrator_story::run_summary::RunSummary;
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_story::status::{headline, no_run, object, progress};
+use ralph_orchestrator_story::whole_state::whole_state;
+use ralph_orchestrator_story::words::{
+    EVIDENCE_ONLY, changed_files, changes, context_usage, saved, tokens,
+};
+use ralph_orchestrator_text::{count, duration, fold, local, one_line, shorten_home, timestamp};
 
 use super::rollback;
-use crate::backlog::{BacklogView, whole_state};
+use crate::backlog::BacklogView;
 use crate::block_on::block_on;
 use crate::context::Context;
-use crate::control::{progress, sender};
+use crate::control::sender;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
-use crate::output;
 use crate::render::summary::unlisted_changes;
-use crate::render::terminal::{fold, stdout_width};
-use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
-    shorten_home, timestamp, tokens,
-};
-use crate::run_selection::{self, SelectedRun};
+use crate::render::terminal::stdout_width;
 use crate::set_args::SetArgs;
-use crate::story::status::{headline, no_run, object};
+use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {

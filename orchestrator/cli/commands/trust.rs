@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_text::escape;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -10,7 +11,6 @@ use crate::error::{CommandError, exit};
 use crate::git::{accept_repository, enter_existing};
 use crate::output;
 use crate::overrides::Overrides;
-use crate::render::text::escape;
 use crate::trust::{self, FileVersion, JudgedFiles, Judgement, Trust};
 use crate::user_folders;
 

@@ -8,14 +8,15 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
+use ralph_orchestrator_text::{duration, one_line};
 
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::git;
 use crate::output;
 use crate::plugins::Plugins;
-use crate::render::text::{duration, one_line};
 use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;
 use crate::trust;
@@ -51,7 +52,10 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, CommandError> {
     match &args.receipt {
         Some(receipt) => receipt::verify(file, args, receipt),
-        None => run_checks(&trust::load_to_start(file, args.sets.sets.clone())?, args.json),
+        None => {
+            let context = trust::load_to_start(file, args.sets.sets.clone())?;
+            run_checks(&git::enter_here(context)?, args.json)
+        }
     }
 }
 
@@ -133,7 +137,7 @@ fn show(named: &ValidatorVerdict) {
         Verdict::Rejected { reasons } => {
             output::result(&format!("FAIL  {name} ({time}{optional})"));
             for reason in reasons {
-                for line in crate::render::text::escape(reason).lines() {
+                for line in ralph_orchestrator_text::escape(reason).lines() {
                     output::result(&format!("      {line}"));
                 }
             }

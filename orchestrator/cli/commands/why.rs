@@ -2,22 +2,22 @@
 
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
-use ralph_orchestrator_machine::{
-    IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
-};
+use ralph_orchestrator_machine::{IterationOutcome, ResumeBlocker, State};
 use ralph_orchestrator_store::Lock;
+use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_story::words::{changes, outcome, tokens};
+use ralph_orchestrator_text::{duration, fold, one_line, wrap};
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::next_step;
-use crate::output;
-use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
-use crate::render::text::{changes, duration, one_line, outcome, tokens, wrap};
-use crate::run_selection::{self, SelectedRun};
+use crate::render::terminal::{USUAL_WIDTH, stdout_width};
 use crate::set_args::SetArgs;
+use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {

@@ -2,10 +2,10 @@
 
 use ralph_orchestrator_engine::RecordedControl;
 use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_text::one_line;
 
 use super::Delivery;
 use crate::error::CommandError;
-use crate::render::text::one_line;
 
 /// The message of a control that the run has not taken yet.
 const QUEUED: &str =

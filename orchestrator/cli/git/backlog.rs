@@ -14,13 +14,13 @@ use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_git::{CommitPolicy, RepoPath, Repository};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{Confinement, SupervisedGit, environment};
 use crate::context::Context;
 use crate::orphans::RUN_ID;
-use crate::render::text::one_line;
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 

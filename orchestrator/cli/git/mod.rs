@@ -28,8 +28,11 @@ pub(crate) use create::create_repository;
 pub(crate) use process::{Confinement, SupervisedGit};
 pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use saving::GitRepositories;
-pub(crate) use stored::StoredRepository;
-pub(crate) use worktree::{WorktreeView, enter_existing, enter_recorded, report_worktree};
+pub(crate) use stored::{open_stored, open_stored_run};
+pub(crate) use worktree::{
+    WorktreeView, enter_existing, enter_here, enter_recorded, report_worktree,
+};
+pub(crate) use worktree_maker::worktrees_dir;
 
 /// Fails if the configuration asks for git and it cannot be used in the workspace.
 pub(crate) async fn check(context: &Context) -> Result<(), CommandError> {

@@ -12,12 +12,12 @@ use ralph_orchestrator_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit}
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, Spec, Supervisor, find_program, path_outside,
 };
+use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::context::Context;
 use crate::orphans::RUN_ID;
-use crate::render::text::one_line;
 use crate::sandbox::SandboxPolicy;
 
 /// How many of the processes that git was running when it was ended are named, and how much of each.

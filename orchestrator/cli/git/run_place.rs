@@ -10,6 +10,8 @@ use ralph_orchestrator_store::{
     read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::count;
+use ralph_orchestrator_text::shell_word;
 use serde_json::{Value, json};
 
 use super::blocking;
@@ -19,8 +21,6 @@ use crate::commands::run::RunArgs;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::plugins::Plugins;
-use crate::render::text::count;
-use crate::shell_word::shell_word;
 use crate::{backlog, output, registry};
 
 /// Longer than the file by which a worktree names its repository.

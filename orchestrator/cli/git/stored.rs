@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ralph_orchestrator_engine::{Redactor, redactor_of_run};
-use ralph_orchestrator_git::{CheckpointName, RepoPath, Repository, RunRef};
+use ralph_orchestrator_engine::redactor_of_run;
+use ralph_orchestrator_git::{CheckpointName, Repository, RunRef};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Disk, Layout, Rollbacks, StoredRun};
+use ralph_orchestrator_story::diff::StoredRepository;
+use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
@@ -15,83 +17,66 @@ use super::{SupervisedGit, blocking, environment};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::short_object_id;
 use crate::run_selection::{self, no_run_error};
 
-/// A stored run and the repository that has its checkpoints: those that its journal and the record of rollbacks name,
-/// whatever the refs say.
-pub(crate) struct StoredRepository {
-    pub(crate) repository: Repository,
-    pub(crate) run: RunRef,
-    /// Removes the run's secrets from what is shown of the checkpoints, which have them where the work has.
-    pub(crate) redactor: Redactor,
+/// Opens the repository that has the checkpoints of the workspace's run: those that its journal and the record of
+/// rollbacks name, whatever the refs say; or of the earlier one whose id begins like this.
+pub(crate) async fn open_stored(
+    context: &Context,
+    prefix: Option<&str>,
+) -> Result<StoredRepository, CommandError> {
+    let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
+    let configured = context.loaded.config.run.workspace.clone();
+    let (layout, places) = (&selected.layout, context.agent_places());
+    let stored = open_stored_run(layout, selected.found, configured, places, &context.vars).await?;
+    let moved = {
+        let (repository, run) = (stored.repository.clone(), stored.run.clone());
+        blocking(move || repository.list_moved_refs(&run)).await??
+    };
+    for (name, now) in moved {
+        let now = now.map_or_else(
+            || "is gone".to_owned(),
+            |now| format!("was set to {}", short_object_id(now.as_str())),
+        );
+        output::info(&format!(
+            "warning: {name} {now} from outside; the checkpoint that the run recorded is used"
+        ));
+    }
+    Ok(stored)
 }
 
-impl StoredRepository {
-    /// Opens the repository of the workspace's run, or of the earlier one whose id begins like this.
-    pub(crate) async fn open(
-        context: &Context,
-        prefix: Option<&str>,
-    ) -> Result<Self, CommandError> {
-        let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
-        let configured = context.loaded.config.run.workspace.clone();
-        let (layout, places) = (&selected.layout, context.agent_places());
-        let stored =
-            Self::of_run(layout, selected.found, configured, places, &context.vars).await?;
-        let moved = {
-            let (repository, run) = (stored.repository.clone(), stored.run.clone());
-            blocking(move || repository.list_moved_refs(&run)).await??
-        };
-        for (name, now) in moved {
-            let now = now.map_or_else(
-                || "is gone".to_owned(),
-                |now| format!("was set to {}", short_object_id(now.as_str())),
-            );
-            output::info(&format!(
-                "warning: {name} {now} from outside; the checkpoint that the run recorded is used"
-            ));
-        }
-        Ok(stored)
+/// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
+/// agents can write beside it.
+pub(crate) async fn open_stored_run(
+    layout: &Layout,
+    found: StoredRun,
+    configured: PathBuf,
+    mut places: Vec<PathBuf>,
+    vars: &BTreeMap<String, String>,
+) -> Result<StoredRepository, CommandError> {
+    let folder = layout.git(&found.run);
+    if !folder.exists() {
+        return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
+            .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
     }
-
-    /// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
-    /// agents can write beside it.
-    pub(crate) async fn of_run(
-        layout: &Layout,
-        found: StoredRun,
-        configured: PathBuf,
-        mut places: Vec<PathBuf>,
-        vars: &BTreeMap<String, String>,
-    ) -> Result<Self, CommandError> {
-        let folder = layout.git(&found.run);
-        if !folder.exists() {
-            return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
-                .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
-        }
-        let rollbacks = Rollbacks::read(&Disk::default(), layout)?.saved_of(&found.run);
-        let rollbacks = rollbacks
-            .into_iter()
-            .map(|(number, commit)| (CheckpointName::BeforeRollback(number), commit));
-        let iterations = found.state.saves.checkpoints.into_iter();
-        let checkpoints: Vec<_> = iterations
-            .map(|(number, commit)| (CheckpointName::Iteration(number), commit))
-            .chain(rollbacks)
-            .collect();
-        let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
-        let workspace = recorded.filter(|recorded| recorded.exists()).unwrap_or(configured);
-        let redactor = redactor_of_run(layout, &found.run, vars);
-        let runtime = Handle::current();
-        places.push(real_path(&workspace));
-        let git = SupervisedGit::find(Supervisor::this_binary(), vars, &places, runtime)
-            .map_err(CommandError::unavailable)?;
-        let (vars, run) = (environment(vars), RunRef::new(found.run)?);
-        let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
-        let repository = blocking(open).await??.with_recorded_checkpoints(checkpoints);
-        Ok(Self { repository, run, redactor })
-    }
-
-    /// Returns a path as it is shown: a file's name can be made of a secret.
-    pub(crate) fn mask_path(&self, path: &RepoPath) -> RepoPath {
-        RepoPath::from_bytes(self.redactor.bytes(path.as_bytes()))
-    }
+    let rollbacks = Rollbacks::read(&Disk::default(), layout)?.saved_of(&found.run);
+    let rollbacks = rollbacks
+        .into_iter()
+        .map(|(number, commit)| (CheckpointName::BeforeRollback(number), commit));
+    let iterations = found.state.saves.checkpoints.into_iter();
+    let checkpoints: Vec<_> = iterations
+        .map(|(number, commit)| (CheckpointName::Iteration(number), commit))
+        .chain(rollbacks)
+        .collect();
+    let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
+    let workspace = recorded.filter(|recorded| recorded.exists()).unwrap_or(configured);
+    let redactor = redactor_of_run(layout, &found.run, vars);
+    let runtime = Handle::current();
+    places.push(real_path(&workspace));
+    let git = SupervisedGit::find(Supervisor::this_binary(), vars, &places, runtime)
+        .map_err(CommandError::unavailable)?;
+    let (vars, run) = (environment(vars), RunRef::new(found.run)?);
+    let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
+    let repository = blocking(open).await??.with_recorded_checkpoints(checkpoints);
+    Ok(StoredRepository { repository, run, redactor })
 }

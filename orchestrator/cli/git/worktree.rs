@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_git::{Repository, WorktreeWork};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::count;
+use ralph_orchestrator_text::shell_word;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -16,9 +19,7 @@ use super::{Confinement, SupervisedGit, blocking, environment};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::count;
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
@@ -40,6 +41,14 @@ pub(super) fn find_of<'a>(
 /// Returns the configuration as the run of the workspace has it: in its worktree, if it has one that is there.
 pub(crate) fn enter_existing(context: Context) -> Result<Context, CommandError> {
     let record = find_current(&context)?.filter(|record| record.folder().exists());
+    Ok(enter(context, record))
+}
+
+/// Returns the configuration as it is in the worktree of a run in which this command was started, if it was in one.
+pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
+    let here = std::env::current_dir().map(|here| real_path(&here))?;
+    let records = context.layout().map(|layout| list_worktrees(&layout)).unwrap_or_default();
+    let record = records.into_iter().find(|record| here.starts_with(record.folder()));
     Ok(enter(context, record))
 }
 

@@ -13,6 +13,8 @@ use ralph_orchestrator_store::{
     lock_workspace,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_text::shell_word;
+use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
@@ -23,13 +25,11 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::orphans::RUN_ID;
 use crate::output;
-use crate::render::text::{count, escape};
 use crate::sandbox::SandboxPolicy;
-use crate::shell_word::shell_word;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";
-/// The folder of all worktrees, beside the one of all states, which no agent may reach.
+/// The folder of all worktrees.
 const FOLDER: &str = "ralph-orchestrator-worktrees";
 /// Characters of a run's id that tell runs apart: when it began, and twelve bits of chance for those that begin in the
 /// same millisecond.
@@ -48,6 +48,11 @@ pub(super) struct WorktreeMaker {
     pub(super) lock: Option<WorktreeLock>,
     /// What the command line protects.
     pub(super) protect: Vec<String>,
+}
+
+/// Returns the folder of all worktrees, beside the one of all states, which no agent may reach.
+pub(crate) fn worktrees_dir(state_home: &Path) -> PathBuf {
+    state_home.join(FOLDER)
 }
 
 impl WorktreeMaker {
@@ -130,7 +135,7 @@ impl WorktreeMaker {
 
     /// Returns where the worktrees of this repository lie, as the beginning of their names.
     pub(super) fn folder(&self, start: &WorktreeStart) -> Result<PathBuf, CommandError> {
-        let all = self.context.state_home().join(FOLDER);
+        let all = worktrees_dir(&self.context.state_home());
         let real = all.ancestors().find_map(|folder| folder.canonicalize().ok());
         if real.is_some_and(|real| real.starts_with(&start.top_level)) {
             let problem = format!(

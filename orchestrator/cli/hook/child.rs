@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
+use ralph_orchestrator_text::duration;
 
 use super::check::{CheckOutcome, CheckRequest};
 use crate::block_on::block_on;
 use crate::error::CommandError;
-use crate::render::text::duration;
 use crate::user_folders;
 
 /// Returns the outcome of a check, or why there is none.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::ancestors;
+use ralph_orchestrator_text::{count, one_line};
 
 use super::agent::SessionWork;
 use super::check::{CheckOutcome, CheckRequest};
@@ -18,7 +19,6 @@ use crate::context;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::overrides::Overrides;
-use crate::render::text::{count, one_line};
 use crate::user_folders;
 
 /// The longest text of a person or an agent that is stored or passed on, in bytes.

@@ -7,13 +7,13 @@ use std::time::Duration;
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_text::shell_word;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::message::HookEvent;
 use crate::error::CommandError;
 use crate::output_place::{find_file, find_place};
-use crate::shell_word::shell_word;
 use crate::user_folders::{home_of, state_home, variables};
 
 /// Longer than any settings.

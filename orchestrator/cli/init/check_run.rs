@@ -8,6 +8,7 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::registry::LaunchContext;
 use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
 use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_text::one_line;
 
 use crate::block_on::block_on;
 use crate::context::Context;
@@ -16,7 +17,6 @@ use crate::error::CommandError;
 use crate::output;
 use crate::overrides::Overrides;
 use crate::plugins::Plugins;
-use crate::render::text::one_line;
 use crate::trust;
 use crate::validation_setup::CheckProcesses;
 

@@ -2,9 +2,9 @@
 
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_text::{count, one_line};
 
 use super::json::print_event;
-use super::text::{count, one_line};
 use crate::backlog::usage_text;
 use crate::output;
 

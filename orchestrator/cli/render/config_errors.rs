@@ -2,8 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, SourceLocation};
-
-use super::terminal::fold;
+use ralph_orchestrator_text::fold;
 
 /// Columns of `error: `, after which a title stands.
 const TITLE: usize = 7;

@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, NearMiss, Verdict};
 use ralph_orchestrator_engine::{RunEvent, RunObserver};
-use ralph_orchestrator_machine::{StopReason, ValidatorVerdict, is_unchecked, near_miss_reason};
+use ralph_orchestrator_machine::{StopReason, ValidatorVerdict, is_unchecked};
 use ralph_orchestrator_store::Layout;
+use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_story::run_summary::near_miss_reason;
+use ralph_orchestrator_story::words::{EVIDENCE_ONLY, cost};
+use ralph_orchestrator_text::{count, duration, escape, fold, one_line};
 
 use super::live::{LiveActivity, LiveLine};
 use super::summary;
-use super::terminal::{fold, has_cursor, stderr_width};
-use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
+use super::terminal::{has_cursor, stderr_width};
 use crate::activity::Activity;
-use crate::{next_step, output};
+use crate::output;
 
 use iteration::stagnation;
 

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_machine::LimitChanges;
-
-use super::terminal::{columns, fit};
-use super::text::{clock, one_line, short_duration, short_tokens, short_usd};
+use ralph_orchestrator_story::words::{short_tokens, short_usd};
+use ralph_orchestrator_text::{clock, columns, fit, one_line, short_duration};
 
 /// Columns reserved for the activity, by level of detail.
 const ROOM: [usize; 5] = [30, 30, 24, 16, 8];

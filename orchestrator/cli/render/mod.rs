@@ -8,7 +8,6 @@ mod live;
 mod quiet;
 pub(crate) mod summary;
 pub(crate) mod terminal;
-pub(crate) mod text;
 
 pub(crate) use backlog::{HumanBacklogReporter, JsonBacklogReporter};
 pub(crate) use human::HumanReporter;

@@ -2,10 +2,10 @@
 
 use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_text::one_line;
 
 use crate::activity::Activity;
 use crate::output;
-use crate::render::text::one_line;
 
 /// Prints how the run ended, and nothing else.
 pub(crate) struct QuietReporter;

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use ralph_orchestrator_contract::{Usd, Verdict};
-use ralph_orchestrator_machine::{
-    IterationOutcome, IterationSummary, RunSummary, ValidatorVerdict,
-};
+use ralph_orchestrator_machine::{IterationOutcome, ValidatorVerdict};
 use ralph_orchestrator_store::{Layout, StoredRun, read_run};
-
-use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
-use super::text::{
-    changed_files, changes, cost, count, duration, len, local, one_line, shorten_home,
+use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
+use ralph_orchestrator_story::words::{changed_files, changes, cost};
+use ralph_orchestrator_text::{
+    NO_BREAK, columns, count, duration, fold, len, local, one_line, shorten_home,
 };
+
+use super::terminal::{USUAL_WIDTH, stderr_width};
 use crate::output;
 
 /// Where values begin.

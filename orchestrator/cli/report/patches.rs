@@ -1,14 +1,14 @@
 //! What the run and its iterations changed.
 
-use ralph_orchestrator_machine::IterationSummary;
+use ralph_orchestrator_story::diff;
+use ralph_orchestrator_story::run_summary::IterationSummary;
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_text::{count, len};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{StoredRepository, blocking};
-use crate::render::text::{count, len};
-use crate::run_selection::SelectedRun;
-use crate::story::diff;
+use crate::git::{blocking, open_stored_run};
 
 /// Bytes of the patch of the whole run, and of an iteration.
 const LONGEST_WHOLE: usize = 256 * 1024;
@@ -62,7 +62,7 @@ impl Patches {
         context: &Context,
     ) -> Result<Vec<Patch>, CommandError> {
         let found = selected.found.clone();
-        let stored = StoredRepository::of_run(
+        let stored = open_stored_run(
             &selected.layout,
             found,
             context.loaded.config.run.workspace.clone(),

@@ -3,10 +3,9 @@
 use data_encoding::BASE64;
 use ralph_orchestrator_machine::State;
 use ralph_orchestrator_safe_fs::read_if_exists;
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_text::bytes;
 use serde::Serialize;
-
-use crate::render::text::bytes;
-use crate::run_selection::SelectedRun;
 
 /// The largest picture that is shown, and how much all of them may take, in bytes.
 const LARGEST_PICTURE: usize = 2 * 1024 * 1024;

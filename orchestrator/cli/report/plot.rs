@@ -1,7 +1,7 @@
 //! What the iterations cost, as bars.
 
 use ralph_orchestrator_bench::report::html::axis::{Axis, BOTTOM, LEFT, RIGHT, TOP, Tick, round};
-use ralph_orchestrator_machine::IterationSummary;
+use ralph_orchestrator_story::run_summary::IterationSummary;
 use serde::Serialize;
 
 use super::verdict_word;
@@ -124,7 +124,7 @@ fn to_float(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use ralph_orchestrator_machine::RunSummary;
+    use ralph_orchestrator_story::run_summary::RunSummary;
 
     use super::*;
 

@@ -8,9 +8,9 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_store::AcceptedVersion;
+use ralph_orchestrator_text::one_line;
 
 use super::UnacceptedFile;
-use crate::render::text::one_line;
 use crate::{compiled_in, registry, schema};
 
 /// Characters of a value that are shown.
@@ -190,7 +190,10 @@ mod tests {
             (and(check), None),
             (and("[git]\ncommit = \"off\"\n[run]\nworkspace = \".\"\n"), Some("")),
             (
-                before.replace("name", "required = true\ntimeout = \"10m\"\nexpect_exit = 0\nname"),
+                before.replace(
+                    "name",
+                    "required = true\ntimeout = \"10m\"\nexpect_exit = 0\ncwd = \".\"\nname",
+                ),
                 Some(""),
             ),
         ] {

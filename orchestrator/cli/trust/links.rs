@@ -4,12 +4,12 @@ use std::path::Path;
 
 use ralph_orchestrator_engine::follow_to_folder;
 use ralph_orchestrator_safe_fs::StoppingLink;
+use ralph_orchestrator_text::escape;
+use ralph_orchestrator_text::shell_word;
 
 use super::Trust;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::render::text::escape;
-use crate::shell_word::shell_word;
 use crate::{output, question};
 
 impl Trust {

@@ -4,8 +4,15 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::{
-    IterationOutcome, IterationSummary, Latch, Limit, LimitValue, RunSummary, State, StopReason,
-    ValidatorVerdict,
+    IterationOutcome, Latch, Limit, LimitValue, State, StopReason, ValidatorVerdict,
+};
+use ralph_orchestrator_story::limits::{LIMITS, is_unreported, used};
+use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
+use ralph_orchestrator_story::selected_run::SelectedRun;
+use ralph_orchestrator_story::status::{headline, phase};
+use ralph_orchestrator_story::words::{context_usage, short_tokens, short_usd};
+use ralph_orchestrator_text::{
+    clock, escape, local, one_line, short_duration, short_number, timestamp,
 };
 use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
@@ -13,13 +20,6 @@ use ralph_orchestrator_watch::{
 
 use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
-use crate::render::text::{
-    clock, context_usage, escape, local, one_line, short_duration, short_number, short_tokens,
-    short_usd, timestamp,
-};
-use crate::run_selection::SelectedRun;
-use crate::story::limits::{LIMITS, is_unreported, used};
-use crate::story::status::{headline, phase};
 
 /// Iterations that are shown, the newest.
 const MOST_ITERATIONS: usize = 1000;

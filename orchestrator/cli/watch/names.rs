@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::render::text::one_line;
-use crate::user_runs::listing::ListedRun;
+use ralph_orchestrator_story::listing::ListedRun;
+use ralph_orchestrator_text::one_line;
 
 /// Characters of a name.
 const LONGEST: usize = 200;

@@ -1,15 +1,15 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
 use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_text::{count, escape, len};
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
 use crate::commands::limits::LimitsArgs;
 use crate::control::own_origin;
 use crate::error::CommandError;
-use crate::render::text::{count, escape, len};
 use crate::set_args::SetArgs;
-use crate::user_runs::LocatedRun;
-use crate::values;
+use crate::{user_runs, values};
 
 /// The name of the view in controls.
 const PROGRAM: &str = "watch";
@@ -49,7 +49,8 @@ fn to_control(control: RequestedControl) -> Result<Control, CommandError> {
 
 /// Sends a control, and returns what became of it. Blocks until the run has recorded it, or for some seconds.
 pub(super) fn send(run: &LocatedRun, control: RequestedControl) -> Update {
-    let sent = to_control(control).and_then(|control| run.send(own_origin(PROGRAM), &control));
+    let sent =
+        to_control(control).and_then(|control| user_runs::send(run, own_origin(PROGRAM), &control));
     Update::Outcome(match sent {
         Ok(message) => Ok(escape(&message)),
         Err(error) => Err(error.summary()),
@@ -58,7 +59,7 @@ pub(super) fn send(run: &LocatedRun, control: RequestedControl) -> Update {
 
 /// Returns what an iteration changed, or without a number the last one.
 pub(super) fn diff(run: &LocatedRun, iteration: Option<u64>) -> Update {
-    let (from, to, diff) = match run.diff(iteration) {
+    let (from, to, diff) = match user_runs::diff(run, iteration) {
         Ok(compared) => compared,
         Err(error) => {
             let hint = "`[git] commit = \"checkpoint\"` stores what each iteration changed";

@@ -6,11 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_story::records::RecordFormatter;
+use ralph_orchestrator_text::{escape, local_clock};
 use ralph_orchestrator_watch::{StoryLine, Tone};
-
-use crate::render::text::{escape, local_clock};
-use crate::story::records::RecordFormatter;
-use crate::user_runs::LocatedRun;
 
 /// Lines of the past that are shown.
 pub(super) const MOST_LINES: usize = 10_000;

@@ -7,15 +7,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_store::StateDir;
+use ralph_orchestrator_story::listing::Listing;
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_story::tracked_run::{TrackedRun, TrackedState};
 use ralph_orchestrator_watch::{Request, RunFacts, RunListItem, Update};
 
 use super::facts::{facts, phase_of, unreadable};
 use super::names::short_names;
 use super::requests;
 use super::story::{LastWords, StoryWriter};
-use crate::user_runs::LocatedRun;
-use crate::user_runs::listing::Listing;
-use crate::user_runs::tracked::{TrackedRun, TrackedState};
+use crate::workspace_selection::all_states;
 
 /// How often the runs are read.
 const EVERY: Duration = Duration::from_millis(400);
@@ -104,7 +105,7 @@ impl Supply {
 
     /// Reads the list of runs, and sends it if it is another one.
     fn read_list(&mut self, is_first: bool) -> Result<(), Ended> {
-        let runs = self.listing.read();
+        let runs = self.listing.read(all_states());
         let names = short_names(&runs);
         let key = |state: &StateDir| state.layout.root().to_string_lossy().into_owned();
         self.states = runs.iter().map(|run| (key(&run.state_dir), run.state_dir.clone())).collect();

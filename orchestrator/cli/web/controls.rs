@@ -2,6 +2,7 @@
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{Control, LimitChanges};
+use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_web::{Connection, SourceError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::refused;
 use crate::control::{KeyedOrigin, refuse_client_below};
-use crate::user_runs::LocatedRun;
+use crate::user_runs;
 
 /// The name of the page in controls.
 const PROGRAM: &str = "web page";
@@ -62,7 +63,7 @@ pub(super) fn send(
     connection: Connection,
 ) -> Result<String, SourceError> {
     let control = parse(control, arguments)?;
-    located.require_current().map_err(|error| refused(&error))?;
+    user_runs::require_current(located).map_err(|error| refused(&error))?;
     if control != Control::Stop {
         let Connection { client, server } = connection;
         refuse_client_below(&located.state_dir.layout, client, server)
@@ -73,7 +74,7 @@ pub(super) fn send(
     if control == Control::Stop && keyed.is_recorded {
         return Ok("stop requested".to_owned());
     }
-    located.send(keyed.origin, &control).map_err(|error| refused(&error))
+    user_runs::send(located, keyed.origin, &control).map_err(|error| refused(&error))
 }
 
 fn parse(control: &str, arguments: &Value) -> Result<Control, SourceError> {

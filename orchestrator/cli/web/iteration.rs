@@ -4,13 +4,14 @@ use std::io;
 
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::RunReader;
+use ralph_orchestrator_story::diff;
+use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_web::SourceError;
 use serde_json::{Value, json};
 
 use super::records::object;
 use super::refused;
-use crate::story::diff;
-use crate::user_runs::LocatedRun;
+use crate::user_runs;
 
 /// Returns what the agent said and did, as `log N` prints it.
 pub(super) fn transcript(located: &LocatedRun, number: u64) -> Result<Value, SourceError> {
@@ -25,7 +26,8 @@ pub(super) fn transcript(located: &LocatedRun, number: u64) -> Result<Value, Sou
 
 /// Returns what it changed, as `diff N --json` prints it.
 pub(super) fn diff(located: &LocatedRun, number: u64) -> Result<Value, SourceError> {
-    let (from, to, changes) = located.diff(Some(number)).map_err(|error| refused(&error))?;
+    let (from, to, changes) =
+        user_runs::diff(located, Some(number)).map_err(|error| refused(&error))?;
     Ok(diff::object(&changes, (from, to), true))
 }
 

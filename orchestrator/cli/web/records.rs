@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use ralph_orchestrator_store::{JournalEntry, RunReader};
+use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_story::records::RecordFormatter;
 use ralph_orchestrator_web::{RecordEvent, RecordStream, SourceError, StartAt};
 use serde_json::{Value, json};
-
-use crate::story::records::RecordFormatter;
-use crate::user_runs::LocatedRun;
 
 pub(super) struct Records {
     reader: RunReader,

@@ -1,11 +1,10 @@
 //! A run as the interface shows it.
 
-use ralph_orchestrator_machine::{IterationSummary, RunSummary};
+use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
+use ralph_orchestrator_story::status;
+use ralph_orchestrator_story::tracked_run::{MOST_KEPT, TrackedRun, TrackedState};
 use ralph_orchestrator_web::SourceError;
 use serde_json::{Value, json};
-
-use crate::story::status;
-use crate::user_runs::tracked::{MOST_KEPT, TrackedRun, TrackedState};
 
 /// Iterations in one answer.
 const MOST_ITERATIONS: usize = MOST_KEPT / 2;

@@ -111,6 +111,9 @@ impl RunSetup<'_> {
             } else {
                 OTHER_TASK.to_owned()
             };
+            if let Some(earlier) = self.find_completed_before(&found.run).await {
+                return ExistingRun::Complete(Box::new(earlier));
+            }
             return self.other_task(found, note);
         }
         if self.is_session_of_a_person(&found) {
@@ -198,6 +201,20 @@ impl RunSetup<'_> {
         let runs = list_runs(self.layout).ok()?;
         let run = runs.into_iter().filter(|run| run != current).find(has_task)?;
         self.read_sound(&run)
+    }
+
+    /// Returns the newest earlier run that has completed what the prompt file asks for now, as after a change of branches
+    /// and back.
+    async fn find_completed_before(self, current: &str) -> Option<StoredRun> {
+        for run in list_runs(self.layout).ok()?.into_iter().filter(|run| run != current) {
+            let Some(found) = self.read_sound(&run) else { continue };
+            let completion = found.state.completion();
+            let has_task = completion.is_some_and(|completion| !completion.task.is_empty());
+            if has_task && !found.state.process.attached && self.is_same_task(&found).await {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Returns the configuration that was stored when the run began, in the workspace as it is called now.

@@ -72,7 +72,6 @@ mod stored_runs;
 mod survivors;
 mod token_bucket;
 mod trace;
-pub mod trajectory;
 mod transcript;
 mod validate;
 mod validation_policy;
@@ -88,7 +87,9 @@ pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
 pub use location::follow_to_folder;
 pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
-pub use paths::{is_of_other_folder, layout_of_new_run, state_layout, states_dir, verify_owner};
+pub use paths::{
+    is_of_other_folder, layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
+};
 pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
 pub use processes::{NoProcesses, Processes};
 pub use record_control::{RecordedControl, record_control};

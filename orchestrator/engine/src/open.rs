@@ -35,7 +35,7 @@ use super::session_builder::SessionBuilder;
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
 use super::version_control::VersionControl;
-use super::work_places::record_work;
+use super::work_places::WorkPlaces;
 use crate::registry::{LaunchContext, Registry};
 use crate::workspace_setup::WorkspaceSetup;
 
@@ -221,7 +221,10 @@ impl BuiltRun {
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         let places = (&location, paths);
         notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
-        notes.extend(run.and_then(|run| run.other_prompt(&location.prompt, workspace)));
+        if let Some(run) = run {
+            notes.extend(run.other_prompt(&location.prompt, workspace));
+            notes.extend(run.other_task(&location.prompt).await);
+        }
         let guard = store.agents_guard(&location.occupied)?;
         let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),
@@ -240,6 +243,11 @@ impl BuiltRun {
         let unavailable = agents.check_availability(&redactor).await?;
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
+        }
+        let mut work_places = request.work_places(location.workspace.path());
+        if let Some(places) = work_places.as_mut().filter(|_| request.attached) {
+            // The agent is a person's, and works already.
+            places.record()?;
         }
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
@@ -265,6 +273,7 @@ impl BuiltRun {
             memory,
             setup,
             part,
+            work_places,
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
@@ -325,7 +334,6 @@ fn record_owner(
         store.set_owner(&owner)?;
         if request.is_listed {
             beginning.record();
-            record_work(request, location.workspace.path())?;
         }
     }
     Ok(notes)
@@ -364,6 +372,11 @@ impl Request<'_> {
     /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         states_dir(&self.state_home)
+    }
+
+    /// Returns where its agents can write; none for a run that is nobody's to find.
+    fn work_places(&self, workspace: &Path) -> Option<WorkPlaces> {
+        (self.is_listed && !self.dry_run).then(|| WorkPlaces::new(self, workspace))
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Layout, Owner, StateDir, StateError, TrustStore, identity_of, list_runs, read_run,
+    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, identity_of, list_runs, read_run,
     state_dirs,
 };
 use ralph_orchestrator_workspace::state_dir_name;
@@ -178,6 +178,25 @@ fn find_moved(owners: &[Owner], states: &Path) -> Option<PathBuf> {
     let mut moved = state_dirs(states).into_iter().filter(is_its);
     let found = moved.find(|state| state.layout.root().parent() == Some(states))?;
     Some(found.layout.root().to_owned())
+}
+
+/// Records where the workspace is now if it was moved since its run last began: whatever takes its place later is then
+/// told from a folder without a run. That it cannot be written keeps nobody from looking.
+pub fn record_move(loaded: &LoadedConfig, layout: &Layout, state_home: &Path) {
+    let now = state_owner(loaded, layout);
+    let Some(before) = Owner::read(layout).ok().flatten() else { return };
+    let Some(workspace) = now.workspace().filter(|_| now.is_moved_from(&before)) else { return };
+    if Lock::holder(layout).is_some() {
+        return;
+    }
+    let disk = Disk::default();
+    let files = [loaded.configuration(), loaded.typed_configuration()];
+    let files: Vec<PathBuf> = files.into_iter().flatten().collect();
+    let trust = TrustStore::new(&states_dir(state_home), disk.clone());
+    // First, since nothing leads here again once the owner is recorded.
+    if trust.record_move(&workspace, &files).is_ok() {
+        let _ = now.keep_configuration(&before).record(&disk, layout);
+    }
 }
 
 fn add_to_name(path: &Path, end: &str) -> PathBuf {

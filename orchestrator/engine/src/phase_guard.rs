@@ -13,6 +13,7 @@ use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
 use super::error::EngineError;
 use super::prompt::PromptSource;
 use super::session::Session;
+use super::work_places::WorkPlaces;
 
 /// A phase of a run in which code runs that the agent may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +174,11 @@ impl PromptSource {
 
 impl Session {
     /// Begins a phase in which code of the agent may run.
-    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> OpenPhase {
+    ///
+    /// # Errors
+    /// It cannot be recorded that the agent's code runs.
+    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> Result<OpenPhase, EngineError> {
+        self.record_work()?;
         let mut prompts = Vec::new();
         // What the agent may edit in an iteration, it edits then; the rest is put back when that is read again.
         if phase != GuardedPhase::Iteration {
@@ -184,11 +189,13 @@ impl Session {
             let warnings = guard.begin_phase(&self.run, self.state.iterations, phase);
             warnings.iter().for_each(|warning| self.warn_unrecorded(warning));
         }
-        OpenPhase { phase, prompts }
+        Ok(OpenPhase { phase, prompts })
     }
 
     /// Ends a phase: takes back what was changed in it and may not be. Returns what there is to record of that.
     pub(super) fn end_phase(&mut self, open: OpenPhase) -> Result<Vec<Input>, EngineError> {
+        // What a person accepted meanwhile, the agent may have changed since.
+        self.record_work()?;
         let OpenPhase { phase, prompts } = open;
         let mut inputs = Vec::new();
         for held in prompts {
@@ -203,6 +210,10 @@ impl Session {
             guard.end_phase().iter().for_each(|warning| self.warn_unrecorded(warning));
         }
         Ok(inputs)
+    }
+
+    fn record_work(&mut self) -> Result<(), EngineError> {
+        Ok(self.work_places.as_mut().map_or(Ok(()), WorkPlaces::record)?)
     }
 
     /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.

@@ -24,6 +24,22 @@ impl ResumedRun {
         location::other_prompt(&self.found.state.identities, prompt, before, workspace)
     }
 
+    /// Returns a note if the prompt asks for something else than when it began, as on another branch; what detectors look for
+    /// in it does not count. The run goes on with the prompt as it is now.
+    pub(super) async fn other_task(&self, prompt: &PromptSource) -> Option<String> {
+        let before = &self.found.state.started.as_ref()?.task;
+        let (frozen, path, text) = (self.frozen.as_ref()?, prompt.path()?, prompt.read_text()?);
+        let is_other = !before.is_empty() && *before != frozen.policy.task_digest(&text).await;
+        is_other.then(|| {
+            format!(
+                "{} asks for something else than when run {} began, which goes on with it as it is now; \
+                 `run --restart` begins a run of its own",
+                path.display(),
+                self.found.run
+            )
+        })
+    }
+
     /// Returns notes on limits that are others than they seem.
     pub(super) fn limit_notes(&self, loaded: &LoadedConfig) -> Vec<String> {
         [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()

@@ -109,7 +109,7 @@ impl Session {
         if self.saving.mode.commits() {
             let (repository, iteration) = (self.saving.repository()?, start.iteration);
             // A comparison runs filters.
-            let open = self.begin_phase(GuardedPhase::Git);
+            let open = self.begin_phase(GuardedPhase::Git)?;
             let begun = self.run_git(move || repository.begin_iteration(iteration)).await;
             for input in self.end_phase(open)? {
                 self.advance(input)?;

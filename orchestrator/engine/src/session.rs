@@ -42,6 +42,7 @@ use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy, ConfiguredValidator};
 use super::validation_task::Selection;
+use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
 
 /// How a run ended, or ended for now.
@@ -77,6 +78,8 @@ pub struct Session {
     pub(super) prompt: PromptSource,
     /// What it works on, if it is one of a series.
     pub(super) part: Option<RunPart>,
+    /// Where its agents can write, if it is one of the user's.
+    pub(super) work_places: Option<WorkPlaces>,
     /// What it was before the last iteration, for the next start.
     pub(super) kept_prompts: KeptPrompts,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
@@ -425,7 +428,7 @@ impl Session {
         let setup = self.setup_before(&effect);
         let phase =
             if setup.is_some() { Some(GuardedPhase::Setup) } else { GuardedPhase::of(&effect) };
-        let open = phase.map(|phase| self.begin_phase(phase));
+        let open = phase.map(|phase| self.begin_phase(phase)).transpose()?;
         let performed = match setup {
             Some(setup) => {
                 let span = info_span!("setup", iterations = self.state.iterations);

@@ -32,6 +32,7 @@ use super::secret_files::SecretFiles;
 use super::session::{ConfigFile, Session};
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
+use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
 
 /// What [`open`](super::open()) has built, locked and checked.
@@ -58,6 +59,7 @@ pub(super) struct SessionBuilder {
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
     pub(super) part: Option<RunPart>,
+    pub(super) work_places: Option<WorkPlaces>,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -151,7 +153,9 @@ impl SessionBuilder {
             config_file, processes, once, attached, store, policy, agents, redactor, ..
         } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, kept_prompts, part, saving, memory, setup, .. } = self;
+        let Self {
+            occupied, prompt, kept_prompts, part, saving, memory, setup, work_places, ..
+        } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -178,6 +182,7 @@ impl SessionBuilder {
             memory,
             setup,
             part,
+            work_places,
             kept_prompts,
             prompt_watch: None,
             inbox: ControlInbox::new(),

@@ -8,11 +8,41 @@ use ralph_orchestrator_store::{StateError, TrustStore};
 
 use super::open::Request;
 
-/// Records where agents can write from now on, before the first of them is started.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(), StateError> {
+/// The places where the agents of a start can write.
+pub(super) struct WorkPlaces {
+    trust: TrustStore,
+    places: Vec<PathBuf>,
+    /// Files from which the sandbox keeps them.
+    kept: Vec<PathBuf>,
+    /// The last event in the store when they were recorded.
+    recorded: Option<u64>,
+}
+
+impl WorkPlaces {
+    pub(super) fn new(request: &Request<'_>, workspace: &Path) -> Self {
+        let (places, kept) = find_places(request, workspace);
+        let trust = TrustStore::new(&request.states(), request.disk.clone());
+        Self { trust, places, kept, recorded: None }
+    }
+
+    /// Records that agents work there, unless that is the last event: what was accepted before counts only for what was
+    /// there before.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn record(&mut self) -> Result<(), StateError> {
+        // A count that is lower was changed by an agent: what that makes unknown stays so.
+        let last = self.trust.last_event()?;
+        if self.recorded.is_none_or(|recorded| recorded < last) {
+            self.trust.record_work(&self.places, &self.kept)?;
+            self.recorded = Some(self.trust.last_event()?);
+        }
+        Ok(())
+    }
+}
+
+/// Returns where agents can write, and the files there from which the sandbox keeps them.
+fn find_places(request: &Request<'_>, workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let loaded = &request.loaded;
     let (sandbox, own) = (&loaded.config.sandbox, loaded.configuration());
     let mut places: Vec<PathBuf> =
@@ -40,5 +70,5 @@ pub(super) fn record_work(request: &Request<'_>, workspace: &Path) -> Result<(),
     }
     places.sort();
     places.dedup_by(|inner, outer| inner.starts_with(outer));
-    TrustStore::new(&request.states(), request.disk.clone()).record_work(&places, &kept)
+    (places, kept)
 }

@@ -8,7 +8,7 @@ use super::policy::CompletionTrigger;
 use super::verdict::{ValidatorVerdict, is_unchecked};
 
 /// The most causes of rejections that are counted apart.
-pub(super) const MOST_CAUSES: usize = 100;
+pub const MOST_CAUSES: usize = 100;
 /// The longest cause, in characters.
 const LONGEST_CAUSE: usize = 120;
 /// What comes before the message of a validator that reached no verdict.
@@ -49,7 +49,8 @@ pub struct ClaimStats {
 }
 
 impl ClaimStats {
-    pub(super) const fn set_trigger(&mut self, trigger: CompletionTrigger) {
+    /// Sets what has a run validated.
+    pub const fn set_trigger(&mut self, trigger: CompletionTrigger) {
         self.trigger = trigger;
     }
 
@@ -59,16 +60,18 @@ impl ClaimStats {
         self.trigger == CompletionTrigger::Claimed
     }
 
-    pub(super) const fn count_claim(&mut self) {
+    /// Counts a claim.
+    pub const fn count_claim(&mut self) {
         self.claims = self.claims.saturating_add(1);
     }
 
-    pub(super) fn count_done_statement(&mut self, says_done: bool) {
+    /// Counts a statement of the agent that the work is done.
+    pub fn count_done_statement(&mut self, says_done: bool) {
         self.says_done = self.says_done.saturating_add(u64::from(says_done));
     }
 
     /// Counts a rejection. Returns the indices of its causes.
-    pub(super) fn count_rejection(
+    pub fn count_rejection(
         &mut self,
         verdicts: &[ValidatorVerdict],
         reasons: &[String],
@@ -201,7 +204,7 @@ impl ClaimStats {
 }
 
 /// Returns the first clause of a reason, without its details. A name in backticks before a colon is not yet one.
-pub(super) fn first_clause(reason: &str) -> String {
+pub fn first_clause(reason: &str) -> String {
     let line = reason.trim().lines().next().unwrap_or_default();
     let (mut quoted, mut end, mut before) = (false, line.len(), ' ');
     let mut rest = line.char_indices().peekable();

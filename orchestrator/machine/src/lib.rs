@@ -28,7 +28,6 @@ mod policy;
 mod progress;
 mod record;
 mod resume_blocker;
-mod run_summary;
 mod save;
 mod state;
 mod step;
@@ -40,7 +39,7 @@ mod verdict;
 mod workspace_setup;
 
 pub use changes::{ChangedFile, Changes, FileChange};
-pub use claim_stats::{ClaimStats, RejectionCause};
+pub use claim_stats::{ClaimStats, MOST_CAUSES, RejectionCause, first_clause};
 pub use control::{Control, ControlOrigin, ControlState, PauseState, ReceivedControl};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use initializer::InitializerState;
@@ -55,7 +54,6 @@ pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
 pub use record::{LaunchDigests, Record, RunStarted, Trigger};
 pub use resume_blocker::ResumeBlocker;
-pub use run_summary::{IterationSummary, RunSummary, TreeChange, near_miss_reason};
 pub use save::{SaveMode, SaveOrder, SaveResult, SaveState};
 pub use state::{
     AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, LastError,

@@ -175,6 +175,15 @@ impl Owner {
 
     /// Writes it, unless it is there already, and keeps it as it is.
     pub(super) fn keep(&self, disk: &Disk, layout: &Layout) -> Result<GuardedFile, StateError> {
+        let text = self.record(disk, layout)?;
+        GuardedFile::new(disk, layout.owner(), &text)
+    }
+
+    /// Writes it, unless it is there already. Returns its text.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn record(&self, disk: &Disk, layout: &Layout) -> Result<Vec<u8>, StateError> {
         let mut text = serde_json::to_vec(self).unwrap_or_default();
         text.push(b'\n');
         let path = layout.owner();
@@ -182,7 +191,7 @@ impl Owner {
             disk.clear(&path, fs::Metadata::is_file)?;
             disk.write_private(&path, &text)?;
         }
-        GuardedFile::new(disk, path, &text)
+        Ok(text)
     }
 
     /// Describes the owner for messages.

@@ -284,7 +284,7 @@ impl TrustStore {
         let kept: Vec<String> = kept.iter().map(|file| escape(file)).collect();
         let is_newest = |place: &PathBuf| -> Result<bool, StateError> {
             let Some(key) = self.key()? else { return Ok(false) };
-            let order = self.order()?;
+            let order = self.last_event()?;
             let mut names = folder_names(place).into_iter();
             names.try_fold(true, |all, name| {
                 let found = self.read::<FolderRecord>(&key, &self.folder.join(name))?;
@@ -328,6 +328,30 @@ impl TrustStore {
         self.write_named(key, &names, &FolderRecord { path: escape(place), order, since_ms, kept })
     }
 
+    /// Records what is known of a folder that was moved, and of files in it, under the paths that they have now.
+    ///
+    /// # Errors
+    /// A record is damaged, or cannot be written.
+    pub fn record_move(&self, folder: &Path, files: &[PathBuf]) -> Result<(), StateError> {
+        let names = folder_names(folder);
+        self.change(|store, key, _| {
+            for file in files {
+                if let Some((_, known)) = store.file_record(key, file)? {
+                    let record = FileRecord { path: escape(file), ..known };
+                    store.write_named(key, &file_names(file), &record)?;
+                }
+            }
+            for name in &names {
+                let found = store.read::<FolderRecord>(key, &store.folder.join(name))?;
+                if let Some(known) = found {
+                    let record = FolderRecord { path: escape(folder), ..known };
+                    return store.write_named(key, &names, &record);
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Writes a record under the first of its names; the others are links to that.
     fn write_named<T: Serialize>(
         &self,
@@ -365,7 +389,11 @@ impl TrustStore {
         Key::read(&self.disk, &self.folder.join(KEY))
     }
 
-    fn order(&self) -> Result<u64, StateError> {
+    /// Returns how many events were recorded.
+    ///
+    /// # Errors
+    /// The count cannot be read.
+    pub fn last_event(&self) -> Result<u64, StateError> {
         let path = self.folder.join("order");
         let bytes = self.disk.read_if_exists(&path, HASH_DIGITS)?.unwrap_or_default();
         Ok(std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default())
@@ -384,7 +412,7 @@ impl TrustStore {
             Some(key) => key,
             None => Key::create(&self.disk, &self.folder.join(KEY))?,
         };
-        let order = self.order()? + 1;
+        let order = self.last_event()? + 1;
         // First, so that what is recorded is never newer than the count.
         self.disk.write_private(&self.folder.join("order"), order.to_string().as_bytes())?;
         work(self, &key, order)
@@ -509,9 +537,9 @@ mod tests {
         assert!(!store.accepted(&file).unwrap().unwrap().is_after(&last));
         assert_eq!(store.last_work(&work.with_file_name("beside")).unwrap(), None);
         // Where nothing was accepted in between, nothing has to be written.
-        let order = store.order().unwrap();
+        let order = store.last_event().unwrap();
         store.record_work(std::slice::from_ref(&work), &[]).unwrap();
-        assert_eq!(store.order().unwrap(), order);
+        assert_eq!(store.last_event().unwrap(), order);
         store.accept(&file, "a", "").unwrap();
         assert!(store.accepted(&file).unwrap().unwrap().is_after(&last));
         store.record_work(&[work], &[]).unwrap();

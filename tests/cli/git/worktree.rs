@@ -96,6 +96,20 @@ fn the_agent_and_the_checks_work_in_the_worktree_and_the_checkout_is_unchanged()
         (&status["worktree"]["commits"], &status["worktree"]["uncommitted"]),
         (&1.into(), &0.into())
     );
+    // In the folder that was named, it is the same run.
+    let there = |args: &[&str]| env.command(args).current_dir(&trees[0]).output().unwrap();
+    let status = String::from_utf8(there(&["status"]).stdout).unwrap();
+    assert!(status.contains(&merge), "{status}");
+    let again = there(&["run"]);
+    let said = String::from_utf8([again.stdout, again.stderr].concat()).unwrap();
+    assert!(
+        said.contains("already completed") && said.contains("is the worktree of its run"),
+        "{said}"
+    );
+    assert_eq!((worktrees(&env).len(), env.agent.calls()), (1, 1));
+    // Only there it is done.
+    assert_eq!(there(&["verify"]).status.code(), Some(0));
+    assert_ne!(env.ralph(&["verify"]).code, Some(0));
     // What was said works.
     git(&env, &["merge", "-q", &made[0]]);
     git(&env, &["worktree", "remove", trees[0].to_str().unwrap()]);

@@ -1,6 +1,6 @@
 //! The validator's own keys.
 
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
@@ -33,8 +33,8 @@ pub struct Config {
     #[serde(default)]
     pub(crate) read_only: bool,
     /// Where it runs, relative to the workspace.
-    #[serde(default)]
-    pub(crate) cwd: Option<PathBuf>,
+    #[serde(default = "workspace")]
+    pub(crate) cwd: PathBuf,
 }
 
 /// One regular expression, or a list of them.
@@ -75,6 +75,10 @@ const fn one() -> u32 {
     1
 }
 
+fn workspace() -> PathBuf {
+    PathBuf::from(".")
+}
+
 impl Config {
     pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
         let config: Self = parse_config(table)?;
@@ -98,14 +102,16 @@ impl Config {
             let message = "expected how many times in a row it has to pass, at least 1";
             return Err(BuildError::at("passes_required", message));
         }
-        match &config.cwd {
-            Some(cwd) if !stays_inside(cwd) => {
-                let message =
-                    "expected a folder inside the workspace, relative to it, without `..`";
-                Err(BuildError::at("cwd", message))
-            }
-            _ => Ok(config),
+        if !stays_inside(&config.cwd) {
+            let message = "expected a folder inside the workspace, relative to it, without `..`";
+            return Err(BuildError::at("cwd", message));
         }
+        Ok(config)
+    }
+
+    /// Returns where it runs, relative to the workspace; empty if in the workspace itself.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.cwd.components().filter(|part| matches!(part, Component::Normal(_))).collect()
     }
 }
 
@@ -113,7 +119,7 @@ fn at_part(index: usize, message: &str) -> BuildError {
     BuildError::at_element(&["program"], index, message)
 }
 
-fn stays_inside(cwd: &std::path::Path) -> bool {
+fn stays_inside(cwd: &Path) -> bool {
     cwd.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
@@ -126,7 +132,7 @@ mod tests {
     fn defaults() {
         let config = Config::parse(json!({"program": ["cargo", "test"]})).unwrap();
         assert_eq!((config.expect_exit, config.passes_required, config.read_only), (0, 1, false));
-        assert!(config.must_match.as_slice().is_empty() && config.cwd.is_none());
+        assert!(config.must_match.as_slice().is_empty() && config.folder() == Path::new(""));
     }
 
     #[test]
@@ -154,7 +160,8 @@ mod tests {
         for cwd in ["/etc", "..", "a/../..", "a/../b"] {
             assert_eq!(key(json!({"program": ["a"], "cwd": cwd})), "cwd", "{cwd}");
         }
-        assert!(Config::parse(json!({"program": ["a"], "cwd": "./sub/dir"})).is_ok());
+        let inside = Config::parse(json!({"program": ["a"], "cwd": "./sub/dir"})).unwrap();
+        assert_eq!(inside.folder(), Path::new("sub/dir"));
         let unknown = Config::parse(json!({"program": ["a"], "must_macth": "x"})).unwrap_err();
         assert_eq!(unknown.unknown_key.as_deref(), Some("must_macth"));
     }

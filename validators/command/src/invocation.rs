@@ -34,10 +34,9 @@ pub(crate) struct Invocations {
 impl Invocations {
     /// Returns what the command of a validator runs.
     pub(crate) fn from_config(config: &Config, workspace: &Path) -> Self {
-        let folder = config.cwd.as_deref().unwrap_or(Path::new(""));
         let words = config.program.iter().map(|text| Word { text: text.clone(), is_plain: true });
         let mut found = Self::default();
-        found.add(&words.collect::<Vec<_>>(), &Place::new(workspace, folder), 0);
+        found.add(&words.collect::<Vec<_>>(), &Place::new(workspace, &config.folder()), 0);
         found
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct CommandPaths {
 impl CommandPaths {
     /// Finds the paths of the command of a validator.
     pub(crate) fn new(config: &Config, workspace: &Path) -> Self {
-        let cwd = workspace.join(config.cwd.as_deref().unwrap_or(Path::new("")));
+        let cwd = workspace.join(config.folder());
         let reach = Reach::new(config, workspace);
         let mut paths = Self::default();
         paths.add(&cwd, &config.program, workspace);

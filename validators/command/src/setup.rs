@@ -85,7 +85,7 @@ impl Command<'_> {
         let index = script::find(&self.config.program)?;
         // Before the workspace is made, nothing can be said of it.
         let workspace = self.setup.workspace.canonicalize().ok()?;
-        let cwd = self.config.cwd.as_ref().map_or(workspace.clone(), |cwd| workspace.join(cwd));
+        let cwd = workspace.join(self.config.folder());
         let path = cwd.join(self.config.program.get(index)?);
         if path.exists() {
             return self.unprotected(index, &path);

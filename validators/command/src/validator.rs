@@ -90,8 +90,11 @@ impl CommandValidator {
 
     /// Returns where it runs; a folder that is not there, or not inside the workspace, is the agent's to mend.
     fn cwd(&self, workspace: &Path) -> Result<PathBuf, String> {
-        let Some(cwd) = &self.config.cwd else { return Ok(workspace.to_owned()) };
-        let wanted = workspace.join(cwd);
+        let cwd = self.config.folder();
+        if cwd.as_os_str().is_empty() {
+            return Ok(workspace.to_owned());
+        }
+        let wanted = workspace.join(&cwd);
         match wanted.canonicalize() {
             Ok(real) if !real.starts_with(workspace) => Err(format!(
                 "`{}` cannot be run in {}: it leads out of the workspace. Make it a folder inside",

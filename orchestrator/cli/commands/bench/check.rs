@@ -13,6 +13,7 @@ use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
 };
+use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::MatrixArgs;
@@ -26,7 +27,6 @@ use crate::block_on::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{count, one_line};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {

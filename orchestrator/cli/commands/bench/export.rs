@@ -9,8 +9,8 @@ use ralph_orchestrator_bench::report::harbor::{
 };
 use ralph_orchestrator_bench::task::sha256_of;
 use ralph_orchestrator_bench::trial::TrialRecord;
-use ralph_orchestrator_engine::trajectory::write_trajectories;
 use ralph_orchestrator_store::{Layout, read_current_run};
+use ralph_orchestrator_story::trajectory::write_trajectories;
 
 use super::report::summary;
 use super::run::{explain, setup_of};

@@ -11,6 +11,7 @@ use ralph_orchestrator_engine::is_as_recorded;
 use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
+use ralph_orchestrator_story::diff::StoredRepository;
 use serde_json::json;
 
 use super::check;
@@ -27,12 +28,11 @@ use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::git::{self, StoredRepository, blocking};
+use crate::git::{self, blocking, open_stored};
 use crate::output_place::create_folder;
 use crate::plugins::Plugins;
-use crate::run_selection;
 use crate::set_args::SetArgs;
-use crate::{output, registry, signals};
+use crate::{output, registry, run_selection, signals};
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;
@@ -141,7 +141,7 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
             run.run
         )));
     };
-    let repository = StoredRepository::open(context, prefix).await?;
+    let repository = open_stored(context, prefix).await?;
     let last = completion.iteration;
     let (repository, found) = blocking(move || {
         let find = |number| {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::job::{JobContents, JobStore};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::report;
@@ -12,7 +13,6 @@ use crate::bench::planning::load_tasks;
 use crate::bench::{Runner, absolute};
 use crate::block_on::block_on;
 use crate::error::{CommandError, exit};
-use crate::render::text::{count, one_line};
 use crate::{output, signals};
 
 /// The most characters of a trial's name and of a reason.

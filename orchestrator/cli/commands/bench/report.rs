@@ -8,6 +8,7 @@ use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::report::html::TrialLinks;
 use ralph_orchestrator_bench::summary::{JobSummary, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_text::one_line;
 
 use super::run::explain;
 use crate::bench::absolute;
@@ -17,7 +18,6 @@ use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::write_whole;
 use crate::render::terminal::stdout_width;
-use crate::render::text::one_line;
 
 /// The page that each job gets.
 pub(super) const PAGE: &str = "report.html";

@@ -11,6 +11,8 @@ use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::{Column, TrialRecord};
 use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_text::count;
 
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
@@ -25,7 +27,6 @@ use crate::block_on::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output_place::find_file;
-use crate::render::text::{count, short_usd};
 use crate::{output, signals};
 
 /// Jobs that a message names.

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
 use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
 use super::run::explain;
 use crate::bench::absolute;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::one_line;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_text::shorten_home;
+
 use crate::context::Context;
 use crate::init::ignore::is_in_repository;
-use crate::render::text::shorten_home;
 
 /// Less free space than this is a warning.
 const LOW: u64 = 1024 * 1024 * 1024;

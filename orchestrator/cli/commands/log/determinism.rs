@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_machine::{Record, RunSummary, TreeChange};
+use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_story::run_summary::{RunSummary, TreeChange};
+use ralph_orchestrator_text::{count, len, one_line};
 use serde::Serialize;
 
 use crate::output;
-use crate::render::text::{count, len, one_line};
 
 /// What is the same for every agent that was started.
 const CREATION: [&str; 6] = ["program", "argv", "env", "config", "inputs", "workspace"];

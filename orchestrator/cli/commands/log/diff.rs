@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout};
+use ralph_orchestrator_text::one_line;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::CommandError;
 use crate::output;
-use crate::render::text::one_line;
 
 /// So many lines of a prompt are shown on each side.
 const MOST_LINES: usize = 12;

@@ -8,16 +8,16 @@ use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{
     JournalEntry, Layout, Lock, RunReader, SeriesLock, StoredRun, read_current_run, read_run,
 };
+use ralph_orchestrator_story::records::RecordFormatter;
 
 use super::iteration::{IterationPrinter, is_over};
+use super::transcript::{TranscriptFormat, TranscriptPrinter};
 use crate::commands::log::LogArgs;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
 use crate::run_selection::no_run_error;
-use crate::story::records::RecordFormatter;
-use crate::story::transcript::{TranscriptFormat, TranscriptReader};
 
 /// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);
@@ -132,7 +132,7 @@ pub(super) struct RecordPrinter {
     run: String,
     formatter: RecordFormatter,
     verbose: bool,
-    transcript: Option<TranscriptReader>,
+    transcript: Option<TranscriptPrinter>,
 }
 
 impl RecordPrinter {
@@ -160,7 +160,7 @@ impl RecordPrinter {
             && self.transcript.as_ref().is_none_or(|reader| reader.iteration != iteration)
         {
             let reader =
-                TranscriptReader::new(&self.layout, &self.run, iteration, TranscriptFormat::Text);
+                TranscriptPrinter::new(&self.layout, &self.run, iteration, TranscriptFormat::Text);
             self.transcript = Some(reader);
         }
         Ok(())
@@ -168,7 +168,7 @@ impl RecordPrinter {
 
     /// Prints what the agent has said meanwhile.
     fn print_transcript(&mut self) -> Result<(), CommandError> {
-        Ok(self.transcript.as_mut().map_or(Ok(()), TranscriptReader::print_new)?)
+        Ok(self.transcript.as_mut().map_or(Ok(()), TranscriptPrinter::print_new)?)
     }
 }
 
@@ -204,10 +204,10 @@ pub(super) fn iteration(
 }
 
 /// Waits until the journal or the transcript has grown, or no process holds the run.
-fn wait_for_change(layout: &Layout, run: &str, transcript: Option<&TranscriptReader>) {
+fn wait_for_change(layout: &Layout, run: &str, transcript: Option<&TranscriptPrinter>) {
     let len = || {
         let journal = std::fs::metadata(layout.journal(run)).map(|meta| meta.len()).ok();
-        (journal, transcript.map(TranscriptReader::len))
+        (journal, transcript.map(TranscriptPrinter::file_len))
     };
     let before = len();
     loop {

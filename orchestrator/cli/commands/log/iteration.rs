@@ -2,14 +2,14 @@
 
 use ralph_orchestrator_machine::{Latch, LaunchDigests, Record, State};
 use ralph_orchestrator_store::{JournalEntry, Layout};
+use ralph_orchestrator_story::records::RecordFormatter;
+use ralph_orchestrator_text::escape;
 use serde_json::json;
 
+use super::transcript::{TranscriptFormat, TranscriptPrinter};
 use crate::error::CommandError;
 use crate::output;
 use crate::render::terminal::stdout_width;
-use crate::render::text::escape;
-use crate::story::records::RecordFormatter;
-use crate::story::transcript::{TranscriptFormat, TranscriptReader};
 
 /// The line between feedback and prompt.
 const END_OF_FEEDBACK: &str = "---";
@@ -20,7 +20,7 @@ pub(super) struct IterationPrinter {
     run: String,
     format: TranscriptFormat,
     formatter: RecordFormatter,
-    pub(super) transcript: TranscriptReader,
+    pub(super) transcript: TranscriptPrinter,
     /// The last record that was printed, or left out.
     seq: u64,
     /// The iteration that was the last to start before it.
@@ -34,7 +34,7 @@ impl IterationPrinter {
             run: run.to_owned(),
             format,
             formatter: RecordFormatter::new(stdout_width()).with_whole_reasons(),
-            transcript: TranscriptReader::new(layout, run, number, format),
+            transcript: TranscriptPrinter::new(layout, run, number, format),
             seq: 0,
             started: 0,
         }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{PluginConfig, parse_duration};
 use ralph_orchestrator_plugin_host::{PrivateCopy, check};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_text::count;
 
 use self::config::ConformanceConfig;
 use self::items::TestedPlugin;
@@ -20,7 +21,6 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
-use crate::render::text;
 use crate::user_folders::{plugin_cache, variables};
 use crate::{output, trust};
 
@@ -106,7 +106,7 @@ fn finish(report: &TestReport, args: &TestPluginArgs) -> Result<u8, CommandError
             let kept = report.folder().map(|folder| {
                 format!("; the transcripts in {} are yours to delete", folder.display())
             });
-            format!("{} failed{}", text::count(failed, "check"), kept.unwrap_or_default())
+            format!("{} failed{}", count(failed, "check"), kept.unwrap_or_default())
         }
     };
     if !args.json {

@@ -13,6 +13,7 @@ use ralph_orchestrator_driver::{
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::{Disk, Layout};
+use ralph_orchestrator_story::next_step;
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{advice, guard_rules, pass_over, require};
@@ -29,7 +30,7 @@ use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, missing_agent_program, next_step, output, registry};
+use crate::{detach, dry_run, missing_agent_program, output, registry};
 
 /// What opens the runs of a backlog.
 struct BacklogRuns<'a> {

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
+use ralph_orchestrator_story::current_run::CurrentRun;
+use ralph_orchestrator_text::{columns, fit_end, fold};
 use serde_json::Value;
 
 use crate::error::exit;
 use crate::output;
-use crate::render::terminal::{columns, fit_end, fold, stdout_width};
-use crate::story::current_run::CurrentRun;
+use crate::render::terminal::stdout_width;
 use crate::workspace_selection::all_states;
 
 /// Columns of what a run waits for that every table has room for.

@@ -7,13 +7,13 @@ use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_store::{
     Disk, EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
 };
+use ralph_orchestrator_text::{bytes, count, local_minute, shorten_home};
 use serde_json::{Value, json};
 
 use super::find_workspace;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{bytes, count, local_minute, shorten_home};
 use crate::run_selection::layouts;
 use crate::set_args::SetArgs;
 use crate::workspace_selection::all_states;

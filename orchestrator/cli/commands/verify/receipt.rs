@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
+use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use super::VerifyArgs;
@@ -11,10 +12,10 @@ use crate::block_on::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::git;
 use crate::output;
 use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
-use crate::render::text::{count, escape, one_line};
 use crate::sandbox::SandboxPolicy;
 use crate::user_folders;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
@@ -40,7 +41,7 @@ pub(super) fn verify(
         Err(error) => return Ok(refuse(receipt, &[error.to_string()], args.json)),
     };
     if args.rerun {
-        let context = Context::with(file, &args.sets)?;
+        let context = git::enter_here(Context::with(file, &args.sets)?)?;
         let problems = compare(&context, &statement)?;
         if !problems.is_empty() {
             return Ok(refuse(receipt, &problems, args.json));

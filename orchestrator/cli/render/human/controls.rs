@@ -2,10 +2,11 @@
 
 use ralph_orchestrator_engine::RunEvent;
 use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_story::words::{control, describe_guidance};
+use ralph_orchestrator_text::one_line;
 
 use super::{HumanReporter, ReporterState, YELLOW};
 use crate::render::live::LiveActivity;
-use crate::render::text::{control, describe_guidance, one_line};
 
 impl HumanReporter {
     pub(super) fn control(&self, state: &mut ReporterState, notice: &RunEvent) {

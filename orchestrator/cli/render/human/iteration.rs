@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_contract::{Event, Usage, Usd};
 use ralph_orchestrator_engine::RunEvent;
 use ralph_orchestrator_machine::{Changes, IterationOutcome};
+use ralph_orchestrator_story::words::{
+    changed_files, changes, context_usage, cost, outcome, saved, tool_line, trigger,
+};
+use ralph_orchestrator_text::{duration, escape, one_line};
 
 use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
 use crate::output;
 use crate::render::live::LiveActivity;
-use crate::render::text::{
-    changed_files, changes, context_usage, cost, duration, escape, one_line, outcome, saved,
-    tool_line, trigger,
-};
 
 /// Files that are named at the end of an iteration.
 const MOST_FILES: usize = 3;

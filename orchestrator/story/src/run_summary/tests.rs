@@ -1,11 +1,10 @@
-use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_contract::{Claim, ClaimSource, Usage};
+use ralph_orchestrator_contract::{Claim, ClaimSource, Usage, Verdict};
+use ralph_orchestrator_machine::{
+    BaselineMode, ChangedFile, FileChange, FrozenPolicy, MOST_CAUSES, RunStarted, SaveMode,
+    Trigger, first_clause,
+};
 
 use super::*;
-use crate::claim_stats::{MOST_CAUSES, first_clause};
-use crate::policy::BaselineMode;
-use crate::save::SaveMode;
-use crate::{ChangedFile, FileChange, FrozenPolicy, RunStarted, Trigger};
 
 fn started() -> Record {
     Record::RunStarted(RunStarted {
@@ -14,7 +13,7 @@ fn started() -> Record {
         fallback: Vec::new(),
         workspace: "/w".into(),
         policy: FrozenPolicy::default(),
-        limits: crate::RunLimits {
+        limits: ralph_orchestrator_machine::RunLimits {
             max_iterations: None,
             max_runtime_ms: None,
             max_cost_usd: None,
@@ -33,7 +32,7 @@ fn started() -> Record {
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         saves: SaveMode::Off,
-        identities: crate::PathIdentities::default(),
+        identities: ralph_orchestrator_machine::PathIdentities::default(),
         task: String::new(),
         once: false,
         attached: false,

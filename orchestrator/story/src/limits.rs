@@ -4,11 +4,10 @@ use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{Limit, LimitValue, State};
 
 /// The limits on what a run may use, in the order of the documentation.
-pub(crate) const LIMITS: [Limit; 4] =
-    [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
+pub const LIMITS: [Limit; 4] = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
 
 /// Returns what is used of a limit.
-pub(crate) fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
+pub fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
     match limit {
         Limit::Runtime => LimitValue::Duration(runtime_ms),
         Limit::Cost => LimitValue::Money(state.cost()),
@@ -18,7 +17,7 @@ pub(crate) fn used(state: &State, runtime_ms: u64, limit: Limit) -> LimitValue {
 }
 
 /// Whether the agent has not said how much of a limit it has used.
-pub(crate) fn is_unreported(state: &State, limit: Limit) -> bool {
+pub fn is_unreported(state: &State, limit: Limit) -> bool {
     let nothing = match limit {
         Limit::Cost => state.cost() == Usd::ZERO,
         Limit::Tokens => state.tokens().total() == 0,

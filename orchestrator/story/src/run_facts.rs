@@ -1,8 +1,7 @@
-//! What the engine's journal says of the run of a trial: what it cost, and how it went.
+//! What the runs of a state directory used, by iteration, for what measures them.
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_bench::job::LedgerEntry;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_machine::{IterationOutcome, Record, State};
 use ralph_orchestrator_store::{
@@ -11,30 +10,34 @@ use ralph_orchestrator_store::{
 
 /// What a journal says of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RunFacts {
+pub struct RunFacts {
     /// The run's id.
-    pub(crate) run: String,
-    /// The model and the version that the agent reports.
-    pub(crate) model: Option<String>,
-    pub(crate) version: Option<String>,
+    pub run: String,
+    /// The model that the agent reports.
+    pub model: Option<String>,
+    /// The version that the agent reports.
+    pub version: Option<String>,
     /// Claims of completion.
-    pub(crate) claims: u64,
+    pub claims: u64,
     /// Iterations that began.
-    pub(crate) iterations: u64,
+    pub iterations: u64,
     /// What each iteration used, by its number.
-    pub(crate) usage: BTreeMap<u64, IterationUsage>,
+    pub usage: BTreeMap<u64, IterationUsage>,
     /// The state that the journal leads to.
-    pub(crate) state: Option<State>,
+    pub state: Option<State>,
 }
 
 /// What an iteration used, all its attempts together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IterationUsage {
-    pub(crate) tokens: Option<Tokens>,
-    pub(crate) cost: Option<Usd>,
-    pub(crate) is_estimated: bool,
+pub struct IterationUsage {
+    /// Its tokens, as far as they are known.
+    pub tokens: Option<Tokens>,
+    /// Its cost, as far as that is known.
+    pub cost: Option<Usd>,
+    /// Some of it is estimated.
+    pub is_estimated: bool,
     /// Runtime of the run at its end, in milliseconds.
-    pub(crate) ended_ms: u64,
+    pub ended_ms: u64,
 }
 
 impl RunFacts {
@@ -52,7 +55,7 @@ impl RunFacts {
 
     /// Reads all runs of a state directory, the first one first: several if they are those of a backlog. What keeps the
     /// rest from being read is returned, too.
-    pub(crate) fn read_all(layout: &Layout) -> (Vec<Self>, Option<StateError>) {
+    pub fn read_all(layout: &Layout) -> (Vec<Self>, Option<StateError>) {
         let mut all = Vec::new();
         let runs = match list_runs(layout) {
             Ok(runs) => runs,
@@ -120,7 +123,7 @@ impl RunFacts {
     }
 
     /// Returns what the run used, all iterations together. The cost is that of the iterations whose cost is known.
-    pub(crate) fn total(&self) -> Usage {
+    pub fn total(&self) -> Usage {
         let mut total = Usage::default();
         for usage in self.usage.values() {
             total.tokens = sum(total.tokens, usage.tokens);
@@ -132,21 +135,6 @@ impl RunFacts {
             total.cost = None;
         }
         total
-    }
-
-    /// Returns the lines of the ledger.
-    pub(crate) fn ledger(&self, trial: &str, agent: &str, attempt: u32) -> Vec<LedgerEntry> {
-        let line = |(iteration, usage): (&u64, &IterationUsage)| LedgerEntry {
-            trial: trial.to_owned(),
-            agent: agent.to_owned(),
-            attempt,
-            iteration: *iteration,
-            run: self.run.clone(),
-            tokens: usage.tokens,
-            cost_usd: usage.cost,
-            estimated: usage.is_estimated,
-        };
-        self.usage.iter().map(line).collect()
     }
 }
 

@@ -3,14 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_contract::{ClaimKind, ErrorClass, NearMiss, Tokens, Usd};
+use ralph_orchestrator_machine::{
+    Changes, ClaimStats, IterationOutcome, Record, StopReason, ValidatorVerdict, is_unchecked,
+};
 use serde::Serialize;
-
-use super::changes::Changes;
-use super::claim_stats::ClaimStats;
-use super::outcome::IterationOutcome;
-use super::record::Record;
-use super::stop::StopReason;
-use super::verdict::{ValidatorVerdict, is_unchecked};
 
 /// How an iteration changed the workspace tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

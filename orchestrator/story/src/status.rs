@@ -1,17 +1,16 @@
 //! How a run stands, as a phase, a line and an object.
 
-use ralph_orchestrator_machine::{FrozenPolicy, Latch, State, StopReason};
+use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, State, StopReason};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
+use ralph_orchestrator_text::{one_line, timestamp};
 use serde_json::{Value, json};
 
-use crate::backlog::whole_state;
-use crate::control::progress;
 use crate::next_step;
-use crate::render::text::{one_line, timestamp};
-use crate::run_selection::SelectedRun;
+use crate::selected_run::SelectedRun;
+use crate::whole_state::whole_state;
 
 /// One word for how the run stands. The same fold decides about it as about everything else.
-pub(crate) fn phase(state: &State, held: bool) -> &'static str {
+pub fn phase(state: &State, held: bool) -> &'static str {
     if state.completion().is_some() {
         return "completed";
     }
@@ -26,7 +25,8 @@ pub(crate) fn phase(state: &State, held: bool) -> &'static str {
     }
 }
 
-pub(crate) fn no_run(layout: &Layout) -> Value {
+/// Returns what `status --json` prints where there is no run.
+pub fn no_run(layout: &Layout) -> Value {
     json!({
         "run": null,
         "phase": if Lock::holder(layout).is_some() { "running" } else { "none" },
@@ -36,7 +36,7 @@ pub(crate) fn no_run(layout: &Layout) -> Value {
 }
 
 /// Returns a run as `status --json` prints it.
-pub(crate) fn object(stored: &SelectedRun) -> Value {
+pub fn object(stored: &SelectedRun) -> Value {
     let StoredRun { run, state, started, .. } = &stored.found;
     let holder = stored.holder.as_ref();
     let whole = whole_state(&stored.layout, &stored.found);
@@ -128,7 +128,7 @@ fn seconds(ms: u64) -> f64 {
 }
 
 /// How the run stands, and why, each said once.
-pub(crate) fn headline(state: &State, holder: Option<&Holder>) -> String {
+pub fn headline(state: &State, holder: Option<&Holder>) -> String {
     let phase = phase(state, holder.is_some());
     let words = phase.replace('_', " ");
     if let Some(holder) = holder {
@@ -183,4 +183,14 @@ fn guidance(state: &State) -> Vec<Value> {
         })
     });
     each.collect()
+}
+
+/// How far an answer or guidance has come, in a word, and in which iteration.
+pub fn progress(answer: &Answer) -> (&'static str, Option<u64>) {
+    let word = match (answer.is_seen, answer.delivered_in) {
+        (true, _) => "seen",
+        (false, Some(_)) => "delivered",
+        (false, None) => "queued",
+    };
+    (word, answer.delivered_in)
 }

@@ -1,16 +1,18 @@
 //! A run whose journal is read once: later only what was appended.
 
 use jiff::Timestamp;
-use ralph_orchestrator_machine::{Record, RunSummary};
+use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Lock, RunReader};
 
-use super::LocatedRun;
-use crate::run_selection::SelectedRun;
+use crate::located_run::LocatedRun;
+use crate::run_summary::RunSummary;
+use crate::selected_run::SelectedRun;
 
 /// Iterations whose summaries are in memory. A run may have any number of them.
-pub(crate) const MOST_KEPT: usize = 400;
+pub const MOST_KEPT: usize = 400;
 
-pub(crate) struct TrackedRun {
+/// A run that is read again and again, each time only what is new.
+pub struct TrackedRun {
     located: LocatedRun,
     reader: RunReader,
     /// Without the iterations that are kept no more.
@@ -21,30 +23,32 @@ pub(crate) struct TrackedRun {
 }
 
 /// A run as it was read last.
-pub(crate) struct TrackedState {
-    pub(crate) selected: SelectedRun,
+pub struct TrackedState {
+    /// The run.
+    pub selected: SelectedRun,
     /// Why it cannot be read any further.
-    pub(crate) damage: Option<String>,
+    pub damage: Option<String>,
 }
 
 impl TrackedRun {
-    pub(crate) fn new(located: LocatedRun) -> Self {
+    /// Returns a run of which nothing was read yet.
+    pub fn new(located: LocatedRun) -> Self {
         let reader = RunReader::of_run(&located.state_dir.layout, &located.run);
         Self { located, reader, story: RunSummary::default(), is_cut: false, measured: None }
     }
 
-    pub(crate) const fn located(&self) -> &LocatedRun {
+    /// Returns where it lies.
+    pub const fn located(&self) -> &LocatedRun {
         &self.located
     }
 
     /// Returns the summary of what was read.
-    pub(crate) const fn story(&self) -> &RunSummary {
+    pub const fn story(&self) -> &RunSummary {
         &self.story
     }
 
     /// Whether the summary lacks the oldest iterations.
-    #[cfg(feature = "web")]
-    pub(crate) const fn is_cut(&self) -> bool {
+    pub const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
@@ -52,10 +56,7 @@ impl TrackedRun {
     ///
     /// # Errors
     /// It has not begun, or nothing of it can be read.
-    pub(crate) fn read(
-        &mut self,
-        mut each: impl FnMut(&JournalEntry),
-    ) -> Result<TrackedState, String> {
+    pub fn read(&mut self, mut each: impl FnMut(&JournalEntry)) -> Result<TrackedState, String> {
         let state_dir = &self.located.state_dir;
         let is_current = state_dir.run().is_some_and(|run| run == self.located.run);
         self.located.is_current = is_current;
@@ -77,8 +78,7 @@ impl TrackedRun {
     }
 
     /// Reads the run from the start, up to an iteration that is kept no more.
-    #[cfg(feature = "web")]
-    pub(crate) fn read_until(&self, before: u64) -> RunSummary {
+    pub fn read_until(&self, before: u64) -> RunSummary {
         let mut story = RunSummary::default();
         let mut is_over = false;
         let mut reader = RunReader::of_run(&self.located.state_dir.layout, &self.located.run);

@@ -10,12 +10,11 @@ use jiff::Timestamp;
 use ralph_orchestrator_store::{Holder, Lock, StateDir};
 use serde_json::Value;
 
-use crate::story::current_run::{CurrentRun, CurrentRunReader};
-use crate::workspace_selection::all_states;
+use crate::current_run::{CurrentRun, CurrentRunReader};
 
 /// The runs as they were read last, by their state directories.
 #[derive(Default)]
-pub(crate) struct Listing {
+pub struct Listing {
     known: HashMap<PathBuf, Known>,
 }
 
@@ -28,20 +27,23 @@ struct Known {
 }
 
 /// A run of the list.
-pub(crate) struct ListedRun {
-    pub(crate) state_dir: StateDir,
-    pub(crate) run: String,
+pub struct ListedRun {
+    /// The state directory.
+    pub state_dir: StateDir,
+    /// The run's id.
+    pub run: String,
     /// Its workspace, and its task or configuration.
-    pub(crate) name: String,
+    pub name: String,
     /// The same with the last part of the path only.
-    pub(crate) short_name: String,
+    pub short_name: String,
     /// The word that `status` has for its phase.
-    pub(crate) phase: &'static str,
-    pub(crate) iterations: Option<u64>,
+    pub phase: &'static str,
+    /// Its iterations; `None` if it cannot be read.
+    pub iterations: Option<u64>,
     /// Its provider lets nothing through for a while.
-    pub(crate) is_deferred: bool,
+    pub is_deferred: bool,
     /// As `runs --all --json` prints it.
-    pub(crate) object: Value,
+    pub object: Value,
 }
 
 /// What changes whenever a run does.
@@ -90,10 +92,10 @@ impl ListedRun {
 }
 
 impl Listing {
-    /// Returns the runs as `runs --all` lists them: the active ones first, then the newest.
-    pub(crate) fn read(&mut self) -> Vec<&ListedRun> {
+    /// Returns the runs of these state directories as `runs --all` lists them: the active ones first, then the newest.
+    pub fn read(&mut self, states: Vec<StateDir>) -> Vec<&ListedRun> {
         let mut before = std::mem::take(&mut self.known);
-        for state in all_states() {
+        for state in states {
             let root = state.layout.root().to_owned();
             let version = Version::read(&state);
             let known = match before.remove(&root) {

@@ -6,22 +6,19 @@ use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
 };
+use ralph_orchestrator_text::one_line;
 
-use crate::render::text::{limit_value, one_line};
-use crate::story::limits::used;
+use crate::limits::used;
+use crate::words::limit_value;
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
 /// this program for the run's configuration.
-pub(crate) fn after(state: &State, program: &str) -> Option<String> {
+pub fn after(state: &State, program: &str) -> Option<String> {
     after_with(state, program, None)
 }
 
 /// The same where it is known which limits the next `run` has that names none.
-pub(crate) fn after_with(
-    state: &State,
-    program: &str,
-    plain: Option<&LoadedConfig>,
-) -> Option<String> {
+pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) -> Option<String> {
     if state.process.attached && state.completion().is_none() {
         return Some(format!(
             "go on in the session; `{program} hook status` shows whether it is still checked"
@@ -84,7 +81,7 @@ pub(crate) fn after_with(
 }
 
 /// Returns what resumes a run: with a pause that still holds, `run` alone would wait for its end.
-pub(crate) fn resumes(state: &State, program: &str) -> String {
+pub fn resumes(state: &State, program: &str) -> String {
     if state.is_pause_requested() {
         format!("`{program} resume` ends the pause, then `{program} run` resumes")
     } else {
@@ -93,21 +90,21 @@ pub(crate) fn resumes(state: &State, program: &str) -> String {
 }
 
 /// Returns what begins a new run once this one is complete: in short where nothing has to be added to it.
-pub(crate) fn restart(program: &str) -> String {
+pub fn restart(program: &str) -> String {
     let own = if program.contains(' ') { program } else { "" };
     let command = format!("{own} run --restart");
     format!("`{}` begins a new run", command.trim_start())
 }
 
 /// Whether the run stopped at a question that was answered since.
-pub(crate) fn is_answered(state: &State) -> bool {
+pub fn is_answered(state: &State) -> bool {
     state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)
         && matches!(state.resume_blocker(), Some(ResumeBlocker::Nothing))
         && state.open_answers().any(|answer| answer.question.is_some())
 }
 
 /// Returns the limit of a configuration; `None` if it is off, or none on what a run may use.
-pub(crate) fn configured(limits: &Limits, limit: Limit) -> Option<LimitValue> {
+pub fn configured(limits: &Limits, limit: Limit) -> Option<LimitValue> {
     match limit {
         Limit::Iterations => limits.max_iterations.map(LimitValue::Count),
         Limit::Runtime => limits

@@ -6,11 +6,13 @@ use ralph_orchestrator_machine::{
     is_unchecked,
 };
 use ralph_orchestrator_store::JournalEntry;
+use ralph_orchestrator_text::{
+    count, duration, escape, fold, len, local, local_clock, one_line, timestamp,
+};
 
-use crate::render::terminal::fold;
-use crate::render::text::{
-    cancel_reason, changed_files, changes, control, cost, count, describe_guidance, duration,
-    escape, len, local, local_clock, one_line, outcome, saved, timestamp, trigger,
+use crate::words::{
+    cancel_reason, changed_files, changes, control, cost, describe_guidance, outcome, saved,
+    trigger,
 };
 
 /// Changed files that are named.
@@ -20,7 +22,7 @@ const FULL_TIME: usize = 60;
 const TIME_INDENT: usize = 10;
 
 /// Formats the records of a run, one after the other.
-pub(crate) struct RecordFormatter {
+pub struct RecordFormatter {
     /// Columns to fold lines at.
     width: Option<usize>,
     agent: String,
@@ -36,7 +38,8 @@ pub(crate) struct RecordFormatter {
 }
 
 impl RecordFormatter {
-    pub(crate) fn new(width: Option<usize>) -> Self {
+    /// Returns the formatter of a run's records, whose lines fit this width.
+    pub fn new(width: Option<usize>) -> Self {
         Self {
             width,
             agent: String::new(),
@@ -49,13 +52,13 @@ impl RecordFormatter {
     }
 
     /// Formats the reasons of rejections whole, as the next iteration is given them.
-    pub(crate) const fn with_whole_reasons(mut self) -> Self {
+    pub const fn with_whole_reasons(mut self) -> Self {
         self.has_whole_reasons = true;
         self
     }
 
     /// The lines for the next record; none if people do not care about it.
-    pub(crate) fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
+    pub fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
         let Some(text) = self.text(entry) else { return Vec::new() };
         let time = match self.width {
             Some(width) if width < FULL_TIME => local_clock(entry.time),
@@ -70,13 +73,13 @@ impl RecordFormatter {
     }
 
     /// The text of the next record, without its time; `None` if people do not care about it.
-    pub(crate) fn text(&mut self, entry: &JournalEntry) -> Option<String> {
+    pub fn text(&mut self, entry: &JournalEntry) -> Option<String> {
         self.add(&entry.record);
         self.describe(&entry.record)
     }
 
     /// Passes over the next record: the lines of later ones are as if it had been formatted.
-    pub(crate) fn skip(&mut self, record: &Record) {
+    pub fn skip(&mut self, record: &Record) {
         self.add(record);
         if let Record::IterationStarted { given, .. } = record {
             self.is_instructed |= given.contains_key(LaunchDigests::INSTRUCTIONS);

@@ -3,14 +3,15 @@
 use jiff::Timestamp;
 use ralph_orchestrator_machine::{Record, State, StopReason};
 use ralph_orchestrator_store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
+use ralph_orchestrator_text::{local_minute, one_line, shorten_home, timestamp};
 use serde_json::{Value, json};
 
-use crate::backlog::whole_state;
-use crate::render::text::{cost, local_minute, one_line, shorten_home, timestamp};
-use crate::story::status::phase;
+use crate::status::phase;
+use crate::whole_state::whole_state;
+use crate::words::cost;
 
 /// The current run of a state directory.
-pub(crate) struct CurrentRun {
+pub struct CurrentRun {
     state_dir: StateDir,
     run: String,
     phase: &'static str,
@@ -24,7 +25,7 @@ pub(crate) struct CurrentRun {
 }
 
 /// Reads the current run of a state directory again and again, each time only what was appended.
-pub(crate) struct CurrentRunReader {
+pub struct CurrentRunReader {
     reader: RunReader,
     /// The run that was read last.
     run: String,
@@ -33,12 +34,13 @@ pub(crate) struct CurrentRunReader {
 }
 
 impl CurrentRunReader {
-    pub(crate) fn new(state_dir: &StateDir) -> Self {
+    /// Returns a reader that has read nothing yet.
+    pub fn new(state_dir: &StateDir) -> Self {
         Self { reader: RunReader::new(&state_dir.layout), run: String::new(), paused: None }
     }
 
     /// Returns the row; `None` if there is no run yet.
-    pub(crate) fn read(&mut self, state_dir: &StateDir) -> Option<CurrentRun> {
+    pub fn read(&mut self, state_dir: &StateDir) -> Option<CurrentRun> {
         let holder = Lock::holder(&state_dir.layout);
         let mut paused = None;
         let read = self.reader.read(|entry| {
@@ -59,7 +61,8 @@ impl CurrentRunReader {
 }
 
 impl CurrentRun {
-    pub(crate) fn read(state_dir: &StateDir) -> Option<Self> {
+    /// Reads it once; `None` if there is no run yet.
+    pub fn read(state_dir: &StateDir) -> Option<Self> {
         CurrentRunReader::new(state_dir).read(state_dir)
     }
 
@@ -101,35 +104,38 @@ impl CurrentRun {
         }
     }
 
-    pub(crate) const fn state_dir(&self) -> &StateDir {
+    /// Returns the state directory.
+    pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }
 
-    pub(crate) fn run(&self) -> &str {
+    /// Returns the run's id.
+    pub fn run(&self) -> &str {
         &self.run
     }
 
-    pub(crate) const fn phase(&self) -> &'static str {
+    /// Returns the word that `status` has for its phase.
+    pub const fn phase(&self) -> &'static str {
         self.phase
     }
 
     /// Returns the state; `None` if it cannot be read.
-    pub(crate) const fn state(&self) -> Option<&State> {
+    pub const fn state(&self) -> Option<&State> {
         self.state.as_ref()
     }
 
     /// Whether it cannot be read.
-    pub(crate) const fn is_damaged(&self) -> bool {
+    pub const fn is_damaged(&self) -> bool {
         self.damage.is_some()
     }
 
     /// Its place among others: active ones come last, then the newest.
-    pub(crate) const fn order(&self) -> (bool, Option<Timestamp>) {
+    pub const fn order(&self) -> (bool, Option<Timestamp>) {
         (self.holder.is_some(), self.since)
     }
 
     /// Returns it as `runs --all --json` prints it.
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         let (state, owner) = (self.state.as_ref(), &self.state_dir.owner);
         json!({
             "workspace": owner.workspace(),
@@ -175,12 +181,12 @@ impl CurrentRun {
     }
 
     /// Returns the workspace, and where that does not tell runs apart the task or the configuration.
-    pub(crate) fn workspace(&self) -> String {
+    pub fn workspace(&self) -> String {
         self.named(&shorten_home(&self.state_dir.owner.workspace().unwrap_or_default()))
     }
 
     /// Returns the same with the last part of the workspace's path only.
-    pub(crate) fn short_workspace(&self) -> String {
+    pub fn short_workspace(&self) -> String {
         let workspace = self.state_dir.owner.workspace().unwrap_or_default();
         self.named(&workspace.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -199,7 +205,7 @@ impl CurrentRun {
     }
 
     /// Returns the cells of its row in a table.
-    pub(crate) fn cells(&self) -> [String; 6] {
+    pub fn cells(&self) -> [String; 6] {
         let state = self.state.as_ref();
         let dash = || "-".to_owned();
         let spent = state.map(|state| {
