@@ -12,6 +12,7 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_engine::{
     layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
 
