@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::args::{Command, CommandLine};
 use crate::{
-    commands, complete, detach, help, output, question, suggest, trace, workspace_selection,
+    commands, complete, detach, help, output, question, suggest, trace, trust, workspace_selection,
 };
 
 /// The command line of ralph-orchestrator: every command of the program.
@@ -264,6 +264,16 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         _ => false,
     };
     config.notices(asks).iter().for_each(|notice| output::info(notice));
+    match &command {
+        Command::Control(_) | Command::Add(_) | Command::Rollback(_) => {
+            trust::refuse_passed_over(&config)?;
+            trust::refuse_replaced(&config)?;
+        }
+        // It asks about another folder.
+        Command::Reset(_) => trust::refuse_passed_over(&config)?,
+        Command::Runs(runs) if runs.command.is_some() => trust::refuse_passed_over(&config)?,
+        _ => {}
+    }
     let log = install_log(&command);
     // However it ends.
     let _last = log.flush_on_drop();

@@ -15,7 +15,7 @@ use ralph_orchestrator_assembly::trust::{
 };
 use ralph_orchestrator_assembly::user_folders::{state_home, user_file};
 use ralph_orchestrator_config::ConfigErrors;
-use ralph_orchestrator_engine::follow_to_folder;
+use ralph_orchestrator_engine::{EngineError, follow_to_folder};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
@@ -57,6 +57,30 @@ pub(crate) fn load_for_run(
     let context = Context::load(file, overrides)?;
     verify_place(file, planted, &context)?;
     settle(context, &sets)
+}
+
+/// Refuses a command that changes the run of another folder, because the file of the folder in which a person is was
+/// passed over.
+///
+/// # Errors
+/// It was.
+pub(crate) fn refuse_passed_over(file: &ConfigFile) -> Result<(), CommandError> {
+    match (file.passed_over(), Context::load_run_paths(file, Overrides::default())) {
+        (Some(planted), Some(context)) => verify_place(file, planted, &context),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a command that changes a run in another folder than that of the run, which has taken its place.
+///
+/// # Errors
+/// It is another folder, and no person has accepted it.
+pub(crate) fn refuse_replaced(file: &ConfigFile) -> Result<(), CommandError> {
+    let Some(context) = Context::load_run_paths(file, Overrides::default()) else { return Ok(()) };
+    match find_replaced(&context)? {
+        Some(replaced) => Err(EngineError::from(replaced.error()).into()),
+        None => Ok(()),
+    }
 }
 
 /// Refuses to work elsewhere because the file of the folder in which a person is was passed over.
@@ -163,8 +187,13 @@ fn ask(context: Context, trust: &Trust) -> Result<Context, CommandError> {
     unaccepted.iter().for_each(show);
     match confirm(trust, unaccepted)? {
         true => Ok(context.settled()),
-        false => Err(CommandError::config("not accepted: nothing was started")),
+        false => Err(not_accepted()),
     }
+}
+
+fn not_accepted() -> CommandError {
+    CommandError::config("not accepted: nothing was started")
+        .hinted("put it back as it was, or accept it later by `ralph-orchestrator trust`")
 }
 
 /// Refuses what a configuration cannot name before anybody is asked to accept it. Nothing is started: what plugins have is
@@ -206,10 +235,10 @@ fn settle_links(context: &Context, trust: &Trust) -> Result<(), CommandError> {
         if !question::is_possible() {
             return Err(refuse_link(stopping));
         }
-        output::info(&format!("{}, which an agent could have made", describe_link(stopping)));
+        output::report(&format!("{}, which an agent could have made", describe_link(stopping)));
         trust.refuse_from_below()?;
         if !question::confirmed("accept this? [y/N] ")? {
-            return Err(CommandError::config("not accepted: nothing was started"));
+            return Err(not_accepted());
         }
         trust.accept_link(stopping)?;
     }
@@ -232,5 +261,5 @@ fn confirm(trust: &Trust, files: &[UnacceptedFile]) -> Result<bool, CommandError
 
 /// Shows what would be accepted.
 pub(crate) fn show(file: &UnacceptedFile) {
-    describe_file(file).iter().for_each(|line| output::info(line));
+    describe_file(file).iter().for_each(|line| output::report(line));
 }

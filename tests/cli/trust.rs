@@ -647,6 +647,86 @@ fn a_folder_that_was_moved_and_only_looked_at_is_known_when_a_copy_takes_its_pla
 }
 
 #[test]
+fn a_new_folder_that_gets_the_inode_of_a_deleted_one_is_another_folder() {
+    let env = asking();
+    env.agent.default_call().script("touch done\n").out(DONE);
+    let kept = env.root().join("kept");
+    copy_folder(&env.workspace(), &kept);
+    env.run().expect(0);
+    fs::remove_dir_all(env.workspace()).unwrap();
+    // The file system of the tests may give the next folder the same inode, or not.
+    copy_folder(&kept, &env.workspace());
+    env.run().expect(65).says("another folder");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_folder_that_is_moved_while_an_agent_works_goes_on_where_it_is() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 3\n");
+    let (up, go) = (env.fifo("up"), env.fifo("go"));
+    env.agent.call(1).script(&format!("echo x > '{}'; cat '{}'\n", up.display(), go.display()));
+    env.agent.call(2).script("touch done\n").out(DONE);
+    let mut run = env.start(&["run"]);
+    fs::read(&up).unwrap();
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    fs::write(&go, "x").unwrap();
+    let ended = run.wait();
+    assert_ne!(ended.code, Some(0));
+    ended.says("was moved to").says(&moved.display().to_string());
+    assert!(!env.workspace().exists(), "nothing is made in its old place");
+    let output = env.command(&["run"]).current_dir(&moved).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), env.agent.calls()), (Some(0), 2), "{said}");
+    assert!(said.contains("resumed"), "{said}");
+}
+
+#[test]
+fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
+    let env = after_work("");
+    fs::copy(env.path("ralph.toml"), env.path("other.toml")).unwrap();
+    env.ralph(&["trust", "other.toml"]).expect(0);
+    env.ralph(&["-c", "other.toml", "run"]).expect(1);
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let args = ["-c", "other.toml", "run", "--max-iterations", "2"];
+    let output = env.command(&args).current_dir(&moved).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), env.agent.calls()), (Some(1), 3), "{said}");
+    assert!(said.contains("resumed"), "{said}");
+}
+
+#[test]
+fn what_changes_a_run_is_refused_in_another_folder() {
+    let env = after_work("");
+    fs::create_dir(env.path("sub")).unwrap();
+    fs::copy(env.path("ralph.toml"), env.path("sub/ralph.toml")).unwrap();
+    let changes =
+        [&["reset", "--yes"][..], &["limits", "--max-iterations", "7"], &["stop"], &["steer", "x"]];
+    for args in changes {
+        let output = env.command(args).current_dir(env.path("sub")).output().unwrap();
+        assert_eq!(output.status.code(), Some(78), "{args:?}");
+    }
+    assert!(!env.status()["run"].is_null());
+    replace_by_copy(&env);
+    for args in &changes[1..] {
+        env.ralph(args).expect(65).says("another folder");
+    }
+}
+
+#[test]
+fn a_quiet_question_shows_what_it_is_about() {
+    let env = after_work("");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    let mut screen = Screen::start(&env, &["-q", "run"], 100, "xterm");
+    screen.shows("limits.max_iterations = 2 (was 1)");
+    screen.shows("accept this?");
+    screen.press(b"n\n");
+    assert_eq!(screen.wait(), Some(78));
+}
+
+#[test]
 fn a_start_without_an_agent_is_no_work_of_agents() {
     let env = after_work("");
     edit(&env, "max_iterations", "max_failures = 9\nmax_iterations");

@@ -27,7 +27,7 @@ pub(crate) fn ask_about_workspace(context: &Context) -> Result<(), CommandError>
     }
     let Some(replaced) = find_replaced(context)? else { return Ok(()) };
     Trust::in_state(&context.state_home(), false).refuse_from_below()?;
-    output::info(&format!(
+    output::report(&format!(
         "{} is another folder than the one in which run {} began",
         replaced.path.display(),
         replaced.run

@@ -7,7 +7,7 @@ use ralph_orchestrator_machine::{FileIdentity, PathIdentities, PromptIdentity};
 use ralph_orchestrator_safe_fs::{
     SymlinkPolicy, escape, normalize_lexically, read_file, real_path, unescape,
 };
-use ralph_orchestrator_store::{Disk, TrustStore, identity_of, state_dirs_of};
+use ralph_orchestrator_store::{Disk, TrustStore, identity_from, identity_of, state_dirs_of};
 use ralph_orchestrator_workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
@@ -24,7 +24,7 @@ const LONGEST_PATH: usize = 64 * 1024;
 /// Returns what is recorded of the workspace and the prompt.
 pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {
     PathIdentities {
-        workspace: Some(file_pin(workspace.id())),
+        workspace: Some(folder_pin(workspace)),
         prompt: prompt.place().map(prompt_pin),
         role_prompts: prompt.role_places().map(prompt_pin).collect(),
         boot: boot(),
@@ -40,8 +40,13 @@ fn prompt_pin(place: &PromptPlace) -> PromptIdentity {
     }
 }
 
-pub(super) const fn file_pin(id: FileId) -> FileIdentity {
-    FileIdentity { device: id.device, inode: id.inode }
+const fn file_pin(id: FileId) -> FileIdentity {
+    FileIdentity { device: id.device, inode: id.inode, made_ns: None }
+}
+
+/// Returns what tells an open folder from others.
+pub(super) fn folder_pin(held: &WorkspaceHandle) -> FileIdentity {
+    held.folder().metadata().map_or_else(|_| file_pin(held.id()), |found| identity_from(&found))
 }
 
 /// Refuses a folder that is not the one in which the run began.
@@ -51,7 +56,7 @@ pub(super) fn compare(
 ) -> Result<(), WorkspaceError> {
     let Some(pin) = pins.workspace else { return Ok(()) };
     let is_elsewhere = !pins.machine.is_empty() && pins.machine != machine();
-    if is_elsewhere || is_same_folder(pins, pin, file_pin(workspace.id())) {
+    if is_elsewhere || is_same_folder(pins, pin, folder_pin(workspace)) {
         return Ok(());
     }
     Err(WorkspaceError::Other { path: workspace.path().to_owned() })
@@ -65,7 +70,8 @@ pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
 
 fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {
     // Devices are numbered anew when the machine starts.
-    pin.inode == now.inode && (pin.device == now.device || pins.boot != boot())
+    let device = if pins.boot == boot() { pin.device } else { now.device };
+    FileIdentity { device, ..pin }.is_same(now)
 }
 
 /// Returns the recorded place of the prompt, unless the configuration names another one now.

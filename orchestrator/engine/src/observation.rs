@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::controls::RunControls;
 use super::error::EngineError;
-use super::location::file_pin;
+use super::location::folder_pin;
 use super::observe::{named, observe_evidence, read_config, scan};
 use super::prompt::PromptSource;
 use super::run_context::RunContext;
@@ -178,7 +178,7 @@ impl WorkspaceObserver {
                 drop(std::mem::replace(&mut self.occupied, occupied));
                 let path = self.context.workspace.display();
                 Ok(vec![
-                    Input::WorkspaceMade(file_pin(self.held.id())),
+                    Input::WorkspaceMade(folder_pin(&self.held)),
                     Input::Warning(format!("{path} was deleted; it was made again, empty")),
                 ])
             }

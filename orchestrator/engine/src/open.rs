@@ -178,6 +178,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
                 Some(ResumedRun { found, frozen })
             }
             ExistingRun::OtherTask { found, note } => {
+                request.refuse_replaced(&layout, &workspace, &found)?;
                 notes.extend(note);
                 artefacts = replace_run(&found, &workspace, request.dry_run);
                 None
@@ -311,7 +312,7 @@ fn record_owner(
         owner = owner.keep_configuration(&before);
     }
     // That of the configured workspace, wherever the run works.
-    let folder = owner.folder().unwrap_or(location::file_pin(location.workspace.id()));
+    let folder = owner.folder().unwrap_or(location::folder_pin(&location.workspace));
     let owner = owner.with_folder(folder);
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
@@ -348,12 +349,20 @@ impl Request<'_> {
         found: Box<StoredRun>,
         held: Option<&Store>,
     ) -> Result<OpenOutcome, EngineError> {
-        if workspace.is_dir() {
-            let folder = WorkspaceHandle::open(workspace)?;
-            ReplacedWorkspace::refuse(&folder, &found, &self.states())?;
-        }
+        self.refuse_replaced(&layout, workspace, &found)?;
         self.settle_memory(&layout, workspace, &found, held);
         Ok(OpenOutcome::Complete { found, layout })
+    }
+
+    /// Refuses another folder than that of the run that was found, if it is there.
+    fn refuse_replaced(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        found: &StoredRun,
+    ) -> Result<(), EngineError> {
+        let held = workspace.is_dir().then(|| WorkspaceHandle::open(workspace)).transpose()?;
+        ReplacedWorkspace::refuse(&self.loaded, layout, held.as_ref(), found, &self.states())
     }
 
     /// Returns the folder of all states whose place no configuration names.
@@ -547,8 +556,10 @@ fn take_location(
     let recorded = pins.map(|pins| PromptSource::recorded(config, pins, locate));
     let hold = |resumed: Option<&ResumedRun>| {
         let held = WorkspaceHandle::open(workspace)?;
+        let states = request.states();
         resumed.map_or(Ok(()), |run| {
-            ReplacedWorkspace::refuse(&held, &run.found, &request.states())
+            let loaded = &request.loaded;
+            ReplacedWorkspace::refuse(loaded, layout, Some(&held), &run.found, &states)
         })?;
         Ok::<_, EngineError>(held)
     };

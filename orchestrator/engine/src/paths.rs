@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
+use ralph_orchestrator_machine::FileIdentity;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, identity_of, list_runs, read_run,
-    state_dirs,
+    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, WorktreeRecord, identity_of,
+    list_runs, list_worktrees, read_run, state_dirs,
 };
 use ralph_orchestrator_workspace::state_dir_name;
 
@@ -95,7 +96,7 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     let of_folder = owners.iter().find_map(|owner| {
         let is_its = |dir: &PathBuf| {
             let known = read(dir).filter(|known| owner.is_same(known));
-            known.is_some_and(|known| known.folder() == owner.folder())
+            known.is_some_and(|known| known.has_same_folder(owner))
         };
         owner.folder()?;
         places(&states, &workspace, owner).into_iter().find(is_its)
@@ -130,7 +131,10 @@ pub fn is_of_other_folder(loaded: &LoadedConfig, layout: &Layout) -> bool {
     let known = Owner::read(layout).ok().flatten().filter(|known| owner.is_same(known));
     let (before, now) = (known.and_then(|known| known.folder()), owner.folder());
     // Devices are numbered anew when the machine starts.
-    before.zip(now).is_some_and(|(before, now)| before.inode != now.inode)
+    let on_any_device = |before: FileIdentity, now: FileIdentity| {
+        FileIdentity { device: now.device, ..before }.is_same(now)
+    };
+    before.zip(now).is_some_and(|(before, now)| !on_any_device(before, now))
 }
 
 /// Returns where the state of a new run is that does not care for the one before: what belongs to a folder that was moved
@@ -155,11 +159,16 @@ pub fn layout_of_new_run(loaded: &LoadedConfig, state_home: &Path) -> Result<Lay
 pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathBuf> {
     let owner = Owner::read(layout).ok()??;
     let there = owner.workspace().filter(|there| there != workspace)?;
-    let is_there = owner.folder().is_some() && identity_of(&there) == owner.folder();
+    let is_there = owner.has_same_folder(&owner.clone().with_folder(identity_of(&there)?));
+    let worktrees: Vec<PathBuf> =
+        list_worktrees(layout).iter().map(WorktreeRecord::workspace).collect();
     let began_here = |run: &String| {
         let found = read_run(layout, run, |_| {}).ok().map(|stored| stored.found);
         let started = found.and_then(|found| found.state.started);
-        started.is_some_and(|started| Path::new(&started.workspace) == workspace)
+        started.is_some_and(|started| {
+            let began = Path::new(&started.workspace);
+            began == workspace || worktrees.iter().any(|worktree| worktree == began)
+        })
     };
     // The state of another workspace that was put there had its runs elsewhere.
     (is_there && list_runs(layout).ok()?.iter().any(began_here)).then_some(there)

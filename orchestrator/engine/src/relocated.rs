@@ -95,7 +95,7 @@ impl Beginning<'_> {
 
     fn note_of_other_folder(&self, state: &StateDir) -> Option<String> {
         let before = state.owner.folder().filter(|_| state.owner.is_same(self.owner))?;
-        let run = state.run().filter(|_| before.inode != self.folder.inode)?;
+        let run = state.run().filter(|_| !before.is_same(self.folder))?;
         Some(format!(
             "run {run} belongs to another folder that had this path, and stays with that; this is a run of its own"
         ))
@@ -129,7 +129,7 @@ impl Beginning<'_> {
                 configuration.display()
             ));
         }
-        (state.owner.folder() == Some(self.folder) && !workspace.exists())
+        (state.owner.has_same_folder(self.owner) && !workspace.exists())
             .then(|| format!("from when this workspace was {}", workspace.display()))
     }
 }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::error::EngineError;
-use super::location::{file_pin, follow_to_folder};
+use super::location::{folder_pin, follow_to_folder};
 
 /// How many names are tried for the old workspace.
 const NAMES: usize = 100;
@@ -47,7 +47,7 @@ impl Renewal<'_> {
     fn is_recorded(&self) -> bool {
         let Ok(held) = WorkspaceHandle::open(self.workspace) else { return true };
         TemplateOrigin::read(self.layout)
-            .is_some_and(|origin| origin.is_of(self.workspace, &held.folder(), file_pin(held.id())))
+            .is_some_and(|origin| origin.is_of(self.workspace, &held.folder(), folder_pin(&held)))
     }
 
     /// Returns whether the workspace is to be recreated. Prints why not, if the configuration has a template.
@@ -151,7 +151,7 @@ pub(super) fn record_origin(
     layout: &Layout,
 ) -> Result<(), EngineError> {
     let folder: &File = &held.folder();
-    let origin = TemplateOrigin::new(template, held.path(), folder, file_pin(held.id()));
+    let origin = TemplateOrigin::new(template, held.path(), folder, folder_pin(held));
     let origin = origin.map_err(|error| {
         EngineError::Workspace(format!("workspace {}: {error}", held.path().display()))
     })?;

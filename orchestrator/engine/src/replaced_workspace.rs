@@ -6,13 +6,13 @@ use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::FileIdentity;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Owner, StateError, StoredRun, TrustStore, identity_of, read_current_run,
+    Disk, Layout, StateError, StoredRun, TrustStore, identity_of, read_current_run,
 };
 use ralph_orchestrator_workspace::{WorkspaceError, WorkspaceHandle};
 
 use super::error::EngineError;
 use super::location;
-use super::paths::{state_layout, states_dir};
+use super::paths::{is_of_other_folder, state_layout, states_dir};
 
 /// The folder at the path of a run's workspace, which is not the one in which the run began: a copy of it, such
 /// as from a backup or a new clone, or what was put there instead.
@@ -33,21 +33,19 @@ impl ReplacedWorkspace {
     pub fn find(loaded: &LoadedConfig, state_home: &Path) -> Result<Option<Self>, EngineError> {
         let layout = state_layout(loaded, state_home)?;
         let path = real_path(&loaded.config.run.workspace);
-        let Some(folder) = identity_of(&path) else { return Ok(None) };
-        let owner = Owner::read(&layout).ok().flatten();
-        if owner.is_none_or(|owner| owner.folder() == Some(folder)) {
+        let is_own = path == real_path(loaded.configured_workspace());
+        if is_own && !is_of_other_folder(loaded, &layout) {
             // As it was at the last start: the journal does not have to be read.
             return Ok(None);
         }
         let Some(found) = read_current_run(&layout, |_| {}).ok().flatten() else { return Ok(None) };
-        let Ok(held) = WorkspaceHandle::open(&path) else { return Ok(None) };
-        let is_same = location::compare(&found.state.identities, &held).is_ok();
-        if is_same {
-            return Ok(None);
-        }
-        let replaced = Self { path, run: found.run, folder };
+        let held = WorkspaceHandle::open(&path).ok();
+        let replaced = Self::compare(loaded, &layout, held.as_ref(), &found);
         let store = TrustStore::new(&states_dir(state_home), Disk::default());
-        Ok((!replaced.is_accepted(&store)?).then_some(replaced))
+        match replaced {
+            Some(replaced) if !replaced.is_accepted(&store)? => Ok(Some(replaced)),
+            _ => Ok(None),
+        }
     }
 
     /// Refuses another folder than the one in which a run began, unless a person has accepted it.
@@ -55,22 +53,39 @@ impl ReplacedWorkspace {
     /// # Errors
     /// It is another one; what was accepted is damaged.
     pub(super) fn refuse(
-        held: &WorkspaceHandle,
+        loaded: &LoadedConfig,
+        layout: &Layout,
+        held: Option<&WorkspaceHandle>,
         found: &StoredRun,
         states: &Path,
     ) -> Result<(), EngineError> {
-        let Err(other) = location::compare(&found.state.identities, held) else { return Ok(()) };
-        let store = TrustStore::new(states, Disk::default());
-        match Self::held(held, &found.run).is_accepted(&store)? {
+        let Some(replaced) = Self::compare(loaded, layout, held, found) else { return Ok(()) };
+        match replaced.is_accepted(&TrustStore::new(states, Disk::default()))? {
             true => Ok(()),
-            false => Err(other.into()),
+            false => Err(replaced.error().into()),
         }
     }
 
-    /// Returns the folder that a start has opened, in which this run is to go on.
-    fn held(held: &WorkspaceHandle, run: &str) -> Self {
-        let (path, folder) = (held.path().to_owned(), location::file_pin(held.id()));
-        Self { path, run: run.to_owned(), folder }
+    /// Returns the folder that is not the one in which the run began: that in which it works, or, where that is a worktree,
+    /// that of which it is one.
+    fn compare(
+        loaded: &LoadedConfig,
+        layout: &Layout,
+        held: Option<&WorkspaceHandle>,
+        found: &StoredRun,
+    ) -> Option<Self> {
+        let path = real_path(loaded.configured_workspace());
+        let is_worktree = path != real_path(&loaded.config.run.workspace);
+        if is_worktree && is_of_other_folder(loaded, layout) {
+            let folder = identity_of(&path)?;
+            return Some(Self { path, run: found.run.clone(), folder });
+        }
+        let held = held?;
+        location::compare(&found.state.identities, held).is_err().then(|| Self {
+            path: held.path().to_owned(),
+            run: found.run.clone(),
+            folder: location::folder_pin(held),
+        })
     }
 
     /// Returns the error of what needs the folder in which the run began.
@@ -95,7 +110,8 @@ impl ReplacedWorkspace {
     }
 
     fn digest(&self) -> String {
-        let FileIdentity { device, inode } = self.folder;
-        format!("{} in {device}:{inode}", self.run)
+        let FileIdentity { device, inode, made_ns } = self.folder;
+        let made = made_ns.unwrap_or_default();
+        format!("{} in {device}:{inode} of {made}", self.run)
     }
 }

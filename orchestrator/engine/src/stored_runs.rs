@@ -30,10 +30,9 @@ pub async fn find_completed(
         RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached: false };
     let found = setup.find_completed(None).await?;
     let workspace = real_path(&loaded.config.run.workspace);
-    if workspace.is_dir() {
-        let held = WorkspaceHandle::open(&workspace).ok()?;
-        ReplacedWorkspace::refuse(&held, &found, &states_dir(state_home)).ok()?;
-    }
+    let held = workspace.is_dir().then(|| WorkspaceHandle::open(&workspace)).transpose().ok()?;
+    let states = states_dir(state_home);
+    ReplacedWorkspace::refuse(loaded, &layout, held.as_ref(), &found, &states).ok()?;
     Some((found, layout))
 }
 

@@ -31,6 +31,22 @@ pub struct FileIdentity {
     pub device: u64,
     /// The inode on it.
     pub inode: u64,
+    /// When it was made, in nanoseconds since 1970, where the file system knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_ns: Option<u64>,
+}
+
+impl FileIdentity {
+    /// Whether both are the same file. The inode of a deleted file is given to another, and a device can get another
+    /// number: when both were made decides, where it is known.
+    #[must_use]
+    pub fn is_same(self, other: Self) -> bool {
+        self.inode == other.inode
+            && match (self.made_ns, other.made_ns) {
+                (Some(one), Some(other)) => one == other,
+                _ => self.device == other.device,
+            }
+    }
 }
 
 /// The prompt file. Bytes of a path that are not UTF-8 are `\xNN`, a backslash is doubled.

@@ -74,7 +74,9 @@ pub use layout::Layout;
 pub use lock::Lock;
 pub use memory_files::MemoryFiles;
 pub use orphans::OrphanReport;
-pub use owner::{Owner, StateDir, identity_of, record_elsewhere, state_dirs, state_dirs_of};
+pub use owner::{
+    Owner, StateDir, identity_from, identity_of, record_elsewhere, state_dirs, state_dirs_of,
+};
 pub use prune::{EndedRun, ended_runs, remove_ended_runs};
 pub use rollbacks::{PendingRollback, Rollbacks};
 pub use run_config::read_run_config;

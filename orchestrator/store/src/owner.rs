@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use ralph_orchestrator_config::FILE_NAME;
 use ralph_orchestrator_machine::{FileIdentity, Latch};
@@ -124,12 +125,29 @@ impl Owner {
     /// Whether this is the run of the other, whose workspace was moved since.
     #[must_use]
     pub fn is_moved_from(&self, before: &Self) -> bool {
-        let is_usual = |owner: &Self| owner.distinct_configuration().is_none();
-        self.folder.is_some()
-            && (self.folder, &self.task) == (before.folder, &before.task)
-            && is_usual(self)
-            && is_usual(before)
-            && before.workspace().is_some_and(|workspace| identity_of(&workspace) != before.folder)
+        let is_there = || {
+            before
+                .workspace()
+                .and_then(|there| identity_of(&there))
+                .is_some_and(|there| before.folder.is_some_and(|folder| folder.is_same(there)))
+        };
+        self.has_same_folder(before)
+            && self.task == before.task
+            && self.configuration_inside() == before.configuration_inside()
+            && !is_there()
+    }
+
+    /// Whether both are known to be of the same folder.
+    #[must_use]
+    pub fn has_same_folder(&self, other: &Self) -> bool {
+        self.folder.zip(other.folder).is_some_and(|(one, other)| one.is_same(other))
+    }
+
+    /// Returns the configuration that tells the runs of the workspace apart, relative to that if it lies inside.
+    fn configuration_inside(&self) -> Option<PathBuf> {
+        let file = self.distinct_configuration()?;
+        let inside = self.workspace().and_then(|all| Some(file.strip_prefix(all).ok()?.to_owned()));
+        Some(inside.unwrap_or(file))
     }
 
     /// Refuses a state directory that belongs to another workspace or configuration.
@@ -208,8 +226,15 @@ impl Owner {
 /// Returns what tells a folder from others, wherever it is moved.
 #[must_use]
 pub fn identity_of(folder: &Path) -> Option<FileIdentity> {
-    let found = fs::metadata(folder).ok()?;
-    Some(FileIdentity { device: found.dev(), inode: found.ino() })
+    Some(identity_from(&fs::metadata(folder).ok()?))
+}
+
+/// Returns the identity of the file that this was read of.
+#[must_use]
+pub fn identity_from(found: &fs::Metadata) -> FileIdentity {
+    let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made_ns = made.and_then(|made| u64::try_from(made.as_nanos()).ok());
+    FileIdentity { device: found.dev(), inode: found.ino(), made_ns }
 }
 
 /// Where a state directory is that the configuration put elsewhere.
@@ -318,7 +343,8 @@ mod tests {
         let states = temp.path();
         let odd = Path::new(OsStr::from_bytes(b"/w/\xff\\"));
         let one = Owner::new(odd, Some(Path::new("/w/ralph.toml")));
-        let two = Owner::new(odd, None).with_folder(FileIdentity { device: 1, inode: 2 });
+        let two =
+            Owner::new(odd, None).with_folder(FileIdentity { device: 1, inode: 2, made_ns: None });
         let other = Owner::new(Path::new("/v"), None);
         layout(states, "b", &one);
         layout(states, "a", &two);
@@ -379,7 +405,10 @@ mod tests {
         let own = Owner::new(Path::new("/w"), Some(configuration));
         let layout = layout(temp.path(), "state", &own);
         // The folder is no part of the identity.
-        own.clone().with_folder(FileIdentity { device: 1, inode: 2 }).verify(&layout).unwrap();
+        own.clone()
+            .with_folder(FileIdentity { device: 1, inode: 2, made_ns: None })
+            .verify(&layout)
+            .unwrap();
         for other in [
             Owner::new(Path::new("/w"), None),
             Owner::new(Path::new("/w"), Some(Path::new("/w/b.toml"))),

@@ -53,7 +53,7 @@ impl TemplateOrigin {
     #[must_use]
     pub fn is_of(&self, workspace: &Path, folder: &fs::File, pin: FileIdentity) -> bool {
         let made = folder.metadata().ok().and_then(|meta| made_ns(&meta));
-        self.workspace == escape(workspace) && self.folder == pin && self.made_ns == made
+        self.workspace == escape(workspace) && self.folder.is_same(pin) && self.made_ns == made
     }
 
     /// Returns the record of a state directory; `None` if there is none that can be read: then nobody

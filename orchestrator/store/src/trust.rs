@@ -452,8 +452,16 @@ fn folder_names(folder: &Path) -> Vec<String> {
     std::iter::once(by_path).chain(by_identity).collect()
 }
 
-fn name_of_identity(FileIdentity { device, inode }: FileIdentity) -> String {
-    format!("folder-{device}-{inode}")
+fn name_of_identity(identity: FileIdentity) -> String {
+    format!("folder-{}", identity_text(identity))
+}
+
+/// Returns what tells a file from others, also from one that gets its inode.
+fn identity_text(FileIdentity { device, inode, made_ns }: FileIdentity) -> String {
+    match made_ns {
+        Some(made_ns) => format!("{inode}-{made_ns}"),
+        None => format!("{device}-{inode}"),
+    }
 }
 
 /// Returns the names under which a file is recorded: that of its path, and that of its name in its folder, wherever that is
@@ -461,8 +469,8 @@ fn name_of_identity(FileIdentity { device, inode }: FileIdentity) -> String {
 fn file_names(file: &Path) -> Vec<String> {
     let by_path = format!("file-{}", short_hash(path_bytes(file)));
     let folder = file.parent().and_then(identity_of);
-    let by_folder = folder.zip(file.file_name()).map(|(FileIdentity { device, inode }, name)| {
-        format!("file-{device}-{inode}-{}", short_hash(name.as_encoded_bytes()))
+    let by_folder = folder.zip(file.file_name()).map(|(folder, name)| {
+        format!("file-{}-{}", identity_text(folder), short_hash(name.as_encoded_bytes()))
     });
     std::iter::once(by_path).chain(by_folder).collect()
 }

@@ -1,6 +1,8 @@
 //! The workspace's folder, held open: what has its path must be this very folder.
 
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +20,16 @@ pub enum WorkspaceError {
     Gone {
         /// Its path.
         path: PathBuf,
+    },
+    /// It was moved.
+    #[error(
+        "workspace {from}: was moved to {to} while the run worked in it; `run` there goes on with it"
+    )]
+    Moved {
+        /// Its path when the run began.
+        from: PathBuf,
+        /// Its path now.
+        to: PathBuf,
     },
     /// Something else has its path.
     #[error(
@@ -121,11 +133,29 @@ impl WorkspaceHandle {
     pub fn verify(&self) -> Result<(), WorkspaceError> {
         let there = safe_fs::open_no_symlinks(&self.path, safe_fs::path_flags())
             .and_then(FileFingerprint::from_fd)
-            .map_err(|error| unexpected_error(&self.path, error))?;
+            .map_err(|error| self.explain_missing(unexpected_error(&self.path, error)))?;
         if FileId::from_fingerprint(&there) == self.id {
             return Ok(());
         }
         Err(self.replaced())
+    }
+
+    /// Returns where the folder is now, if it was moved and not deleted.
+    fn moved_to(&self) -> Option<PathBuf> {
+        let is_there = self.folder.metadata().is_ok_and(|found| found.nlink() > 0);
+        let link = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
+        let path = std::fs::read_link(link).ok().filter(|path| is_there && *path != self.path)?;
+        // The kernel names a deleted folder by what is no path.
+        FileId::from_file(&File::open(&path).ok()?).ok().filter(|id| *id == self.id).map(|_| path)
+    }
+
+    /// Tells a folder that was moved from one that was deleted.
+    fn explain_missing(&self, error: WorkspaceError) -> WorkspaceError {
+        let is_gone = matches!(error, WorkspaceError::Gone { .. });
+        match self.moved_to().filter(|_| is_gone) {
+            Some(to) => WorkspaceError::Moved { from: self.path.clone(), to },
+            None => error,
+        }
     }
 
     fn replaced(&self) -> WorkspaceError {
@@ -172,7 +202,9 @@ mod tests {
         };
         held.verify().unwrap();
         fs::rename(&ws, root.join("away")).unwrap();
-        assert!(matches!(held.verify(), Err(WorkspaceError::Gone { .. })));
+        assert!(
+            matches!(held.verify(), Err(WorkspaceError::Moved { to, .. }) if to == root.join("away"))
+        );
         symlink(&other, &ws).unwrap();
         let error = held.verify().unwrap_err().to_string();
         assert!(error.contains("a link to") && error.contains("--restart"), "{error}");

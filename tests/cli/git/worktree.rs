@@ -5,7 +5,7 @@ mod refused;
 mod resumed;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{git, init, try_git, write_hook};
 use crate::environment::TestEnvironment;
@@ -116,6 +116,26 @@ fn the_agent_and_the_checks_work_in_the_worktree_and_the_checkout_is_unchanged()
     assert!(env.path("done").exists());
     env.ralph(&["status"]).expect(0).says("does not exist any more");
     env.run().expect(0).says("already completed");
+}
+
+#[test]
+fn a_clone_in_the_place_of_a_checkout_that_was_moved_has_nothing_of_its_run() {
+    let mut env = repository("iteration");
+    env.unset("RALPH_TRUST");
+    done_at_once(&env);
+    env.run().expect(0);
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let mut clone = env.program(Path::new("git"));
+    let clone = clone.args(["clone", "-q"]).args([&moved, &env.workspace()]);
+    assert!(clone.current_dir(env.root()).status().unwrap().success());
+    env.run().expect(65).says("another folder");
+    let there = |args: &[&str]| env.command(args).current_dir(&moved).output().unwrap();
+    assert_eq!(there(&["run"]).status.code(), Some(0));
+    env.ralph(&["run", "--restart"]).expect(0);
+    assert_eq!(env.agent.calls(), 2);
+    let shown = String::from_utf8(there(&["status"]).stdout).unwrap();
+    assert!(shown.contains("completed"), "{shown}");
 }
 
 #[test]
