@@ -11,15 +11,13 @@ use ralph_orchestrator_assembly::trust::refusal;
 use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_driver::{
-    BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger, read_proved,
-};
+use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger, read_proved};
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_machine::{Limit, StopReason};
+use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
-use ralph_orchestrator_story::words::tokens;
+use ralph_orchestrator_story::words::{limit_json, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::block_on::block_on;
 
@@ -238,7 +236,10 @@ impl BacklogView {
             Ok(NextItem::Blocked { waiting }) => waiting,
             _ => Vec::new(),
         };
-        let limits = &self.limits;
+        let limits: Map<String, Value> = Limit::budgets()
+            .map(|(limit, _)| (limit.json_name(), limit.configured(&self.limits)))
+            .map(|(name, most)| (name, most.map_or(Value::Null, limit_json)))
+            .collect();
         json!({
             "path": self.path,
             "items": found.map(BacklogSnapshot::counts).ok(),
@@ -252,24 +253,17 @@ impl BacklogView {
             "message": self.ledger.stop.as_ref().map(|(_, message)| message),
             "waiting": waiting,
             "usage": self.usage(run),
-            "limits": {
-                "max_iterations": limits.max_iterations,
-                "max_runtime_s": limits.max_runtime.map(|most| most.as_secs_f64()),
-                "max_cost_usd": limits.max_cost_usd,
-                "max_tokens": limits.max_tokens,
-            },
+            "limits": limits,
         })
     }
 }
 
 /// Returns what helps while a backlog is not complete that ended for this reason last.
 pub(crate) fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<String> {
-    let shared = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
-    let is_limit = |limit: &&Limit| Some(limit.stop_reason()) == reason;
     if reason == Some(StopReason::Completed) {
         return None;
     }
-    Some(match shared.iter().find(is_limit) {
+    Some(match reason.and_then(StopReason::budget) {
         Some(limit) => format!(
             "raise {}, which all items use up together: `{program} run --set {}=N` does for one start, and continues \
              with the next one",

@@ -21,11 +21,7 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
         | StopReason::Thrashing
         | StopReason::Initialized => return None,
         // Without its last iteration, the agent did not have all that it may have.
-        StopReason::MaxIterations => {
-            from_outcome(state).unwrap_or((Cause::Budget, "MaxIterationsError"))
-        }
-        StopReason::MaxCost => (Cause::Budget, "MaxCostError"),
-        StopReason::MaxTokens => (Cause::Budget, "MaxTokensError"),
+        StopReason::MaxIterations if from_outcome(state).is_some() => from_outcome(state)?,
         StopReason::MaxRuntime => (Cause::Agent, "AgentTimeoutError"),
         StopReason::Baseline => (Cause::Infrastructure, "BaselineError"),
         StopReason::InitFailed => (Cause::Agent, "InitializerError"),
@@ -35,9 +31,22 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
         StopReason::AgentUnavailable => {
             from_outcome(state).unwrap_or((Cause::Infrastructure, AGENT_NOT_AVAILABLE))
         }
+        // The limits on what the run may use.
+        _ => return Some(fault(Cause::Budget, &budget_error(reason), message, state)),
     };
+    Some(fault(cause, kind, message, state))
+}
+
+fn fault(cause: Cause, kind: &str, message: &str, state: Option<&State>) -> Fault {
     let message = failure(state).unwrap_or(message);
-    Some(Fault { cause, kind: kind.to_owned(), message: message.to_owned() })
+    Fault { cause, kind: kind.to_owned(), message: message.to_owned() }
+}
+
+/// Returns the name of the error that a limit is used up, such as `MaxTokensError`.
+fn budget_error(reason: StopReason) -> String {
+    let words = reason.word().split('_').filter_map(|word| word.split_at_checked(1));
+    let name: String = words.map(|(first, rest)| first.to_ascii_uppercase() + rest).collect();
+    format!("{name}Error")
 }
 
 /// Returns what the last iteration says of its failure, if it failed.

@@ -1,13 +1,5 @@
 //! A job from its plan to its end, with trials that are only said to be performed.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::string_slice
-)]
-
 mod crash;
 mod scripted;
 

@@ -1,11 +1,4 @@
 //! The JSON Schema says what loading says.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
 
 use std::collections::BTreeSet;
 
@@ -40,7 +33,7 @@ fn loaded(text: &str) -> Option<LoadedConfig> {
 
 #[test]
 fn good_files_are_good_for_both() {
-    let complete = include_str!("config/complete.toml");
+    let complete = include_str!("complete.toml");
     for text in [
         complete,
         "",
@@ -58,7 +51,7 @@ fn good_files_are_good_for_both() {
 
 #[test]
 fn what_was_resolved_is_good_too() {
-    let text = loaded(include_str!("config/complete.toml")).unwrap().resolved_toml();
+    let text = loaded(include_str!("complete.toml")).unwrap().resolved_toml();
     assert!(validator().is_valid(&json_of(&text)), "{text}");
 }
 
@@ -151,7 +144,7 @@ fn tables_are_closed_and_keys_explained() {
 #[test]
 fn the_complete_file_has_every_key() {
     let schema = schema();
-    let complete = json_of(include_str!("config/complete.toml"));
+    let complete = json_of(include_str!("complete.toml"));
     let table_of = |name: &str| match name {
         "Completion" => complete["completion"].clone(),
         "AgentConfig" => complete["agent"].clone(),

@@ -1,5 +1,4 @@
 //! Recorded streams of real agents, and what can be done to them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod context;
 mod endings;

@@ -1,14 +1,5 @@
 //! Tasks as their users write them, and as an enemy would.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::string_slice,
-    reason = "tests"
-)]
-
 mod dockerfile;
 mod forms;
 mod harbor;

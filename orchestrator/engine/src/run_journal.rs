@@ -1,21 +1,73 @@
-//! Run events: everything that observers see of a run is made here.
+//! The journal of a run while it is under way: feeds the machine, writes its records, and makes the run events that
+//! observers see of them.
+
+use std::sync::Arc;
 
 use ralph_orchestrator_contract::{Event, NearMiss, Usage, Usd};
 use ralph_orchestrator_machine::{
-    Changes, Control, IterationOutcome, Latch, PauseState, Record, RunStarted, StopReason,
+    Changes, Control, Effect, Input, IterationOutcome, Latch, Now, PauseState, Record, RunStarted,
+    State, StopReason, Timer, step,
 };
+use ralph_orchestrator_store::Store;
 
-use super::run_event::RunEvent;
-use super::session::Session;
+use super::clock::{self, Clock};
+use super::error::EngineError;
+use super::run_context::RunContext;
+use super::run_event::{RunEvent, RunObserver};
+use super::trace;
 
-impl Session {
+/// The state of a run, the store of its records, and who sees them.
+pub(super) struct RunJournal {
+    pub(super) context: Arc<RunContext>,
+    pub(super) state: State,
+    pub(super) store: Store,
+    pub(super) clock: Arc<Clock>,
+    pub(super) observer: Arc<dyn RunObserver>,
+    /// Runtime when the agent was last started, in milliseconds.
+    pub(super) began_ms: u64,
+}
+
+impl RunJournal {
+    /// Feeds one input to the machine and writes its records. Returns the other effects.
+    pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
+        let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
+        let state = std::mem::take(&mut self.state);
+        let input = self.context.redactor.input(input);
+        trace::input(&input);
+        let (state, effects) = step(state, input, now);
+        self.state = state;
+        let mut rest = Vec::new();
+        for effect in effects {
+            trace::effect(&effect);
+            match effect {
+                Effect::Append(record) => {
+                    if self.store.append(&record)? {
+                        let message =
+                            "the state directory was changed from outside; it was written again";
+                        self.warn_unrecorded(message);
+                    }
+                    trace::record(&record);
+                    self.announce(&record);
+                }
+                Effect::Latch => self.store.latch(&self.state.latch)?,
+                other => rest.push(other),
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Records the runtime, so that a crash does not lose it.
+    pub(super) fn tick(&mut self) -> Result<(), EngineError> {
+        self.advance(Input::Timer(Timer::Clock)).map(drop)
+    }
+
     pub(super) fn emit(&self, event: &RunEvent) {
-        self.observer.on_event(&self.run, event);
+        self.observer.on_event(&self.context.run, event);
     }
 
     /// Warns without a record.
     pub(super) fn warn_unrecorded(&self, message: &str) {
-        let message = self.redactor.text(message).into_owned();
+        let message = self.context.redactor.text(message).into_owned();
         self.emit(&RunEvent::Warning { iteration: self.state.iterations, message });
     }
 
@@ -45,7 +97,7 @@ impl Session {
             agent_changed: state.agent.last_change.clone(),
             ended_well: matches!(state.last_outcome, Some(IterationOutcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
-            evidence_only: self.recorded_policy.is_evidence_only(),
+            evidence_only: self.context.recorded_policy.is_evidence_only(),
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.budget.cost_estimated,
@@ -58,8 +110,8 @@ impl Session {
     fn run_started(&self, started: RunStarted) -> RunEvent {
         RunEvent::RunStarted {
             agent: started.agent,
-            workspace: self.workspace.clone(),
-            state_dir: self.layout().root().to_owned(),
+            workspace: self.context.workspace.clone(),
+            state_dir: self.store.layout().root().to_owned(),
             validation_required: started.policy.validates(),
             evidence_only: started.policy.is_evidence_only(),
             max_runtime_ms: started.limits.max_runtime_ms,
@@ -89,8 +141,8 @@ impl Session {
     fn run_resumed(&self, agent: String) -> RunEvent {
         RunEvent::RunResumed {
             agent,
-            workspace: self.workspace.clone(),
-            state_dir: self.layout().root().to_owned(),
+            workspace: self.context.workspace.clone(),
+            state_dir: self.store.layout().root().to_owned(),
             iterations: self.state.iterations,
             cost_usd: self.state.cost(),
             cost_reported: self.state.budget.cost_reported,
@@ -157,7 +209,7 @@ impl Session {
     fn announce_setup(&self, record: &Record) {
         match record {
             Record::SetupStarted { iteration } => {
-                let Some(setup) = &self.setup else { return };
+                let Some(setup) = &self.context.setup else { return };
                 let command = setup.command();
                 self.emit(&RunEvent::SetupStarted { iteration: *iteration, command });
             }
@@ -171,7 +223,7 @@ impl Session {
     /// Announces a record that was written, and what it means.
     pub(super) fn announce(&self, record: &Record) {
         if let Some((seq, time)) = self.store.last_record() {
-            self.observer.on_record(&self.run, seq, time, record);
+            self.observer.on_record(&self.context.run, seq, time, record);
         }
         self.announce_event(record);
     }
@@ -238,9 +290,7 @@ impl Session {
         };
         self.emit(&notice);
     }
-}
 
-impl Session {
     fn announce_control(&self, record: &Record) {
         if let Some(event) = self.control_event(record) {
             self.emit(&event);
