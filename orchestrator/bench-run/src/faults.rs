@@ -32,14 +32,12 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
             from_outcome(state).unwrap_or((Cause::Infrastructure, AGENT_NOT_AVAILABLE))
         }
         // The limits on what the run may use.
-        _ => return Some(fault(Cause::Budget, &budget_error(reason), message, state)),
+        _ => {
+            let message = failure(state).unwrap_or(message).to_owned();
+            return Some(fault(Cause::Budget, &budget_error(reason), message));
+        }
     };
-    Some(fault(cause, kind, message, state))
-}
-
-fn fault(cause: Cause, kind: &str, message: &str, state: Option<&State>) -> Fault {
-    let message = failure(state).unwrap_or(message);
-    Fault { cause, kind: kind.to_owned(), message: message.to_owned() }
+    Some(fault(cause, kind, failure(state).unwrap_or(message).to_owned()))
 }
 
 /// Returns the name of the error that a limit is used up, such as `MaxTokensError`.
