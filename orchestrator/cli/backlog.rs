@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::compiled_in::CompiledIn;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::{CommandError, explain};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::trust::refusal;
 use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
@@ -20,11 +26,6 @@ use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;
-use crate::compiled_in::CompiledIn;
-use crate::context::Context;
-use crate::error::{CommandError, explain};
-use crate::plugins::Plugins;
-use crate::{registry, trust};
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
 /// makes formats known that are not built in.
@@ -153,7 +154,7 @@ impl BacklogView {
         let limits = context.loaded.config.limits.clone();
         let is_of_plugin = !registry::backlogs(&context.compiled_in).contains(&config.kind);
         if is_of_plugin && !context.judged.unaccepted.is_empty() {
-            let found = Err(trust::refusal(&context.judged.unaccepted).summary());
+            let found = Err(refusal(&context.judged.unaccepted).summary());
             return Ok(Some(Self {
                 path: config.path.display().to_string(),
                 found,

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::{Notify, NotifyKind, SandboxMode};
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
@@ -20,10 +23,8 @@ use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_text::count;
 
-use crate::context::Context;
-use crate::sandbox::SandboxPolicy;
+use crate::output;
 use crate::telemetry::Telemetry;
-use crate::{output, registry};
 
 use progress::ProgressWebhook;
 

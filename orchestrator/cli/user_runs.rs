@@ -1,5 +1,11 @@
 //! Controls of this user's runs and their changes, as the web page and the full-screen view request them.
 
+use ralph_orchestrator_assembly::context::invocation;
+use ralph_orchestrator_assembly::control;
+use ralph_orchestrator_assembly::control::ControlTarget;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
 use ralph_orchestrator_shell_text::quote_word;
@@ -8,12 +14,8 @@ use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
 
 use crate::block_on::block_on;
-use crate::context::invocation;
-use crate::control::{self, ControlTarget};
-use crate::error::CommandError;
-use crate::git::{blocking, open_stored_run};
+use crate::git::open_stored_run;
 use crate::stop_request::request_stop;
-use crate::user_folders::variables;
 use crate::workspace_selection::to_config_file;
 
 /// Bytes of a patch that are shown.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobPlan};
 use ralph_orchestrator_bench::task::{Task, TaskForm};
 use ralph_orchestrator_bench::trial::TrialRecord;
 
-use crate::error::CommandError;
+use crate::error::job_error;
 
 /// What comes before the instruction of the task.
 const REQUEST: &str = "\
@@ -66,7 +67,7 @@ pub(crate) fn find_cheatable(
 ) -> Result<Vec<String>, CommandError> {
     let mut found = Vec::new();
     for folder in folders {
-        let contents = JobContents::read(folder)?;
+        let contents = JobContents::read(folder).map_err(job_error)?;
         if contents.plan.goal.is_solve() {
             let message = format!("{} is no job of `bench cheat`", folder.display());
             return Err(CommandError::user(message)

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_config::{Limits, LoadedConfig};
@@ -19,8 +21,6 @@ use super::faults;
 use super::opener::TrialOpener;
 use super::runner::{Runner, fault};
 use crate::backlog;
-use crate::bench::agent_names::is_reserved;
-use crate::error::CommandError;
 
 /// How the work of an agent ended.
 pub(super) struct AgentEnd {

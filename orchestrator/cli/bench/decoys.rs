@@ -1,10 +1,9 @@
 //! Notices an agent that looks for the tests or the solution of its task, which are not there while it works.
 
-use std::fs;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_orchestrator_bench::trial::{CheatFinding, CheatKind};
 use ralph_orchestrator_supervisor::{Mount, MountAccess};

@@ -1,14 +1,12 @@
 //! The files of a task that is made of a run: its configuration and its solution.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_config::{Env, SHORTEST_SECRET};
 use ralph_orchestrator_git::{FileChange, FileStatus, RepoPath};
 use toml::{Table, Value};
-
-use crate::error::CommandError;
 
 /// The folder of the workspace in the folder of the task.
 pub(crate) const WORKSPACE: &str = "work";

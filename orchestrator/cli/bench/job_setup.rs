@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_config::{LoadedConfig, Sources};
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
 use super::trial_config::brought_by_task;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
-use crate::overrides::Overrides;
-use crate::plugins::Plugins;
 use crate::trust;
 
 /// The configuration of a job.
@@ -36,12 +36,14 @@ impl JobSetup {
 
     /// Returns the folder of what RUN lines of tasks have made.
     pub(crate) fn layers(&self) -> PathBuf {
-        crate::user_folders::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
+        ralph_orchestrator_assembly::user_folders::cache_home(&self.vars)
+            .join("ralph-orchestrator/bench-setup")
     }
 
     /// Returns the folder of the locks of who builds images of tasks.
     pub(crate) fn image_locks(&self) -> PathBuf {
-        crate::user_folders::cache_home(&self.vars).join("ralph-orchestrator/bench-images")
+        ralph_orchestrator_assembly::user_folders::cache_home(&self.vars)
+            .join("ralph-orchestrator/bench-images")
     }
 
     /// Returns what trials see of this machine, as `[sandbox]` has it.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench::job::{Host, JobLock};
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
@@ -12,7 +13,6 @@ use ralph_orchestrator_config::{self as config, Role};
 use super::job_setup::JobSetup;
 use super::planning::columns;
 use super::trial_config::{agent_key, brought_by_task, build_agent, column_sources};
-use crate::error::CommandError;
 
 /// Tables and keys that say nothing of a trial, or are replaced in it.
 const NOT_OF_TRIALS: [&str; 10] = [

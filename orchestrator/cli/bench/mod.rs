@@ -1,7 +1,6 @@
 //! Jobs of trials: what `bench` needs beside the commands.
 
 pub(crate) mod adversary;
-pub(crate) mod agent_names;
 mod agent_run;
 pub(crate) mod container;
 mod contention;
@@ -34,7 +33,7 @@ pub(crate) use workers::Workers;
 
 use std::path::{Path, PathBuf};
 
-use crate::error::CommandError;
+use ralph_orchestrator_assembly::error::CommandError;
 
 /// Returns the path from the root, whether it exists or not.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {

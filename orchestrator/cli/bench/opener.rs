@@ -4,6 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::missing_agent_program::explain;
+use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
+use ralph_orchestrator_assembly::processes::SupervisedProcesses;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::trust::JudgedFiles;
 use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_driver::{RunOpener, RunOrder};
@@ -16,15 +25,6 @@ use super::snapshots::Snapshots;
 use super::trial_config::agent_key;
 use super::trial_environment::TrialEnvironment;
 use crate::bench::isolation::IsolationRow;
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::missing_agent_program::explain;
-use crate::orphans::end_orphans;
-use crate::own_locks::wait_for_own_locks;
-use crate::processes::SupervisedProcesses;
-use crate::registry;
-use crate::sandbox::SandboxPolicy;
-use crate::trust::JudgedFiles;
 
 /// Opens the run of a trial or of a step of it, or with a backlog that of each item.
 pub(super) struct TrialOpener<'a> {

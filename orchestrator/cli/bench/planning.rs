@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use ralph_orchestrator_assembly::agent_names::MAIN_AGENT;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench::job::{
     Budgets, FORMAT, Goal, Host, JobLock, JobPlan, PlannedTask, RunOptions,
 };
@@ -14,8 +16,6 @@ use ralph_orchestrator_config::{Bench, ConfigErrors};
 use super::job_setup::JobSetup;
 use super::lock;
 use super::trial_config::known_agents;
-use crate::bench::agent_names::MAIN_AGENT;
-use crate::error::CommandError;
 
 /// Returns the columns of a job: each agent with the configuration as it is, and with each variant.
 ///

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
@@ -27,8 +29,6 @@ use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::{Rewards, VerifierContainers};
-use crate::bench::agent_names::is_reserved;
-use crate::registry;
 use crate::signals::Signals;
 
 /// The folder of an attempt with the states of its runs.

@@ -1,9 +1,8 @@
 //! The files of a task whose Dockerfile has RUN lines that have to be run: made once, and copied for each trial.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use ralph_orchestrator_bench::job::TASK_SETUP_ERROR;
 use ralph_orchestrator_bench::task::{

@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, TrialOrder};
 use ralph_orchestrator_bench::task::{
     LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env, reward,
@@ -26,8 +28,6 @@ use super::snapshots::Snapshots;
 use super::trial_config::{self, TrialSettings};
 use super::trial_environment::{SOLUTION, TrialEnvironment};
 use super::verification::{Rewards, UNUSABLE_WORK, Verifier, unusable_work};
-use crate::bench::agent_names::{ORACLE, is_reserved};
-use crate::error::{CommandError, exit};
 
 /// Performs a command, and claims that all is done if it succeeds.
 const CLAIM_AFTER: &str =

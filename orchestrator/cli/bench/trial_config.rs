@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::agent_names::{MAIN_AGENT, NOP, ORACLE, is_reserved};
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::missing_agent_program::check_program;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::{discovery, registry};
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
@@ -13,12 +18,7 @@ use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
-use super::agent_names::{MAIN_AGENT, NOP, ORACLE, is_reserved};
 use super::job_setup::JobSetup;
-use crate::error::CommandError;
-use crate::missing_agent_program::check_program;
-use crate::plugins::Plugins;
-use crate::{discovery, registry};
 
 /// Where the flags of a trial come from, in messages.
 const ORIGIN: &str = "bench";

@@ -1,5 +1,9 @@
 //! `why`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{context, run_selection};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_machine::{IterationOutcome, ResumeBlocker, State};
@@ -12,12 +16,9 @@ use ralph_orchestrator_text::{columns, duration, fold, one_line};
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;
-use crate::context::{self, Context};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
+use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, stdout_width};
 use crate::set_args::SetArgs;
-use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {

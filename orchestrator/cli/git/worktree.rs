@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
@@ -15,11 +19,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::find_copies;
-use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;

@@ -5,6 +5,13 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{
+    Confinement, SupervisedGit, blocking, environment, kept_folder,
+};
+use ralph_orchestrator_assembly::orphans::RUN_ID;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_engine::{new_run_id, states_dir};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
@@ -18,14 +25,8 @@ use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
-use super::process::kept_folder;
 use super::worktree::short;
-use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::orphans::RUN_ID;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";

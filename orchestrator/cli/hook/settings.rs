@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::user_folders::{home_of, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
 use ralph_orchestrator_shell_text::quote_word;
@@ -12,9 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::message::HookEvent;
-use crate::error::CommandError;
 use crate::output_place::{find_file, find_place};
-use crate::user_folders::{home_of, state_home, variables};
 
 /// Longer than any settings.
 const LONGEST: usize = 4 << 20;

@@ -1,13 +1,13 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
+use ralph_orchestrator_assembly::control::own_origin;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Control;
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_text::{count, escape, len};
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
 use crate::commands::limits::LimitsArgs;
-use crate::control::own_origin;
-use crate::error::CommandError;
 use crate::set_args::SetArgs;
 use crate::{user_runs, values};
 

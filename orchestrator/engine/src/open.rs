@@ -219,20 +219,15 @@ impl BuiltRun {
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
-        let places = (&location, paths);
-        notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
-        if let Some(run) = run {
-            notes.extend(run.other_prompt(&location.prompt, workspace));
-            notes.extend(run.other_task(&location.prompt).await);
-        }
+        notes.extend(record_owner(&mut store, &request, (&location, paths), run.is_none())?);
+        notes.extend(ResumedRun::prompt_notes(run, &location.prompt, workspace).await);
         let guard = store.agents_guard(&location.occupied)?;
         let launch = LaunchContext {
             guard: Some(Arc::clone(&guard)),
-            protects: protected_globs(&policy, resumed.as_ref()),
+            protects: protected_globs(&policy, run),
             orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
         };
         agents.set_launch_context(request.registry, launch, location.workspace.path());
-
         let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
         let report = policy.check_setup(loaded, &agents.first.env).await;
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
@@ -244,14 +239,9 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
-        let mut work_places = request.work_places(location.workspace.path());
-        if let Some(places) = work_places.as_mut().filter(|_| request.attached) {
-            // The agent is a person's, and works already.
-            places.record()?;
-        }
-        let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
-        memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
+        let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
+        let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
@@ -275,10 +265,10 @@ impl BuiltRun {
             part,
             work_places,
         };
-        match resumed {
-            Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline, new_run, request.dry_run),
-        }
+        let Some(ResumedRun { found, frozen }) = resumed else {
+            return builder.begin(loaded, baseline, new_run, request.dry_run);
+        };
+        builder.resume(loaded, found, frozen, &vars)
     }
 }
 
@@ -375,8 +365,14 @@ impl Request<'_> {
     }
 
     /// Returns where its agents can write; none for a run that is nobody's to find.
-    fn work_places(&self, workspace: &Path) -> Option<WorkPlaces> {
-        (self.is_listed && !self.dry_run).then(|| WorkPlaces::new(self, workspace))
+    fn work_places(&self, workspace: &Path) -> Result<Option<WorkPlaces>, StateError> {
+        let is_recorded = self.is_listed && !self.dry_run;
+        let mut places = is_recorded.then(|| WorkPlaces::new(self, workspace));
+        if let Some(places) = places.as_mut().filter(|_| self.attached) {
+            // The agent is a person's, and works already.
+            places.record()?;
+        }
+        Ok(places)
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.
@@ -415,6 +411,16 @@ impl Request<'_> {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
         }
+    }
+
+    /// Opens what iterations leave in words, and completes what a crash interrupted.
+    fn recover_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        redactor: &Redactor,
+    ) -> Result<Option<RunMemory>, EngineError> {
+        self.open_memory(layout, workspace, redactor)?.map(RunMemory::recover).transpose()
     }
 
     /// Opens what iterations leave in words, and changes nothing.

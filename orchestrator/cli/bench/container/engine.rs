@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, KillSwitch, Spec, Supervisor, find_program,
@@ -14,7 +15,6 @@ use serde_json::Value;
 use super::command_line::{CreateOrder, EngineCommands};
 use super::variables::{OF_CLIENT, matches};
 use crate::bench::isolation::IsolationRow;
-use crate::error::CommandError;
 
 /// How long an engine may take for what it has at hand.
 const COMMAND_TIME: Duration = Duration::from_secs(120);

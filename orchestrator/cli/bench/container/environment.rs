@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench::job::Host;
 use ralph_orchestrator_bench::task::{
     EnvironmentSettings, EnvironmentSource, NetworkPolicy, StagedEnvironment, Task,
@@ -20,7 +21,6 @@ use super::image::ImageOrder;
 use super::leftovers::remove_leftovers;
 use super::running::Container;
 use super::variables::ContainerVariables;
-use crate::error::CommandError;
 
 /// The folder of an attempt with what its container shows at some times only.
 const FOLDERS: &str = "mounts";

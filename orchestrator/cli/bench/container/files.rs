@@ -1,8 +1,7 @@
 //! The files of a container that are on this machine, and what it shows of it.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_orchestrator_bench::job::TASK_SETUP_ERROR;
 use ralph_orchestrator_bench::task::{

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::Host;
 use ralph_orchestrator_bench::task::{
     Capabilities, Feature, IsolationKind, Package, ProgramOutput, Task, TaskForm, find_provided,
@@ -17,15 +20,12 @@ use serde_json::json;
 
 use super::MatrixArgs;
 use crate::bench::JobSetup;
-use crate::bench::agent_names::{ORACLE, is_reserved};
 use crate::bench::container::Engine;
 use crate::bench::isolation::IsolationRow;
 use crate::bench::planning::{columns, load_tasks};
 use crate::bench::trial_config::{self, CheckedColumn};
 use crate::bench::visibility::{find_hidden_program, verifier_path};
 use crate::block_on::block_on;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]
@@ -296,7 +296,7 @@ async fn look_for(
             false => error.to_string(),
         })
     };
-    crate::git::blocking(find).await
+    ralph_orchestrator_assembly::git::blocking(find).await
 }
 
 /// Returns a warning for each package that the commands of tests need and this machine lacks: without it every agent would

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
 use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::summary::{SummaryOptions, compare as compare_columns};
@@ -9,7 +10,6 @@ use ralph_orchestrator_bench::trial::Column;
 
 use super::run::explain;
 use crate::bench::absolute;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]

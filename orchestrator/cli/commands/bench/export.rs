@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, PlannedTask};
 use ralph_orchestrator_bench::report::harbor::{
     ColumnFacts, JobFacts, TaskFacts, TrialFile, TrialFiles, TrialFolder, write_job,
@@ -17,7 +18,6 @@ use super::run::{explain, setup_of};
 use crate::bench::isolation::IsolationRow;
 use crate::bench::trial_config::agent_key;
 use crate::bench::{JobSetup, absolute};
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::create_folder;
 

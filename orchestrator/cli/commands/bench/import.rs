@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::agent_names::{NOP, ORACLE};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::{registry, run_selection};
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
 use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
@@ -16,7 +23,6 @@ use serde_json::json;
 
 use super::check;
 use super::run::explain;
-use crate::bench::agent_names::{NOP, ORACLE};
 use crate::bench::imported_task::{
     ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, find_secret,
     solution_script,
@@ -25,14 +31,11 @@ use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_tasks, plan_job};
 use crate::bench::{JobSetup, Runner, lock};
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git::{self, blocking, open_stored};
+use crate::error::job_error;
+use crate::git::open_stored;
 use crate::output_place::create_folder;
-use crate::plugins::Plugins;
 use crate::set_args::SetArgs;
-use crate::{output, registry, run_selection, signals};
+use crate::{git, output, signals};
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;
@@ -269,8 +272,8 @@ fn check_task(
         let reporter = JobReporter { is_json: false, until: None, plan, line: None };
         let runner = Runner::new(&setup, tasks, &signals);
         let stop = JobStop(signals.job_stop_requests());
-        let schedule = Schedule::resume(&mut store, &runner).await?;
-        run_job(&mut store, schedule, &runner, &reporter, &stop).await?;
+        let schedule = Schedule::resume(&mut store, &runner).await.map_err(job_error)?;
+        run_job(&mut store, schedule, &runner, &reporter, &stop).await.map_err(job_error)?;
         Ok(())
     })?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;

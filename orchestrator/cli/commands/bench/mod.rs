@@ -13,12 +13,12 @@ mod status;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_config::{Isolation, toml_text};
 use serde_json::json;
 
 use crate::bench::absolute;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
 use crate::set_args::SetArgs;
 use crate::values;
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, JobStore};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_text::{count, one_line};
@@ -12,7 +13,7 @@ use super::run::{explain, setup_of};
 use crate::bench::planning::load_tasks;
 use crate::bench::{Runner, absolute};
 use crate::block_on::block_on;
-use crate::error::{CommandError, exit};
+use crate::error::job_error;
 use crate::{output, signals};
 
 /// The most characters of a trial's name and of a reason.
@@ -86,7 +87,7 @@ impl Tally {
         let before = record.reward();
         let (after, problem) = match runner.regrade(record, &attempt).await {
             Ok(regrading) => {
-                store.record_regrading(record, &regrading)?;
+                store.record_regrading(record, &regrading).map_err(job_error)?;
                 self.verified += 1;
                 let after = record.clone().with_regrading(regrading).reward();
                 self.changed += u64::from(after != before);

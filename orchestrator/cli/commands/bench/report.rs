@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
 use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::report::html::TrialLinks;
@@ -14,7 +15,6 @@ use super::run::explain;
 use crate::bench::absolute;
 use crate::bench::adversary::{find_cheatable, find_deceived};
 use crate::bench::observer::planned_job;
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::write_whole;
 use crate::render::terminal::stdout_width;

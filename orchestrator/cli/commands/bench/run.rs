@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{
     Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule,
     find_reusable, run_job,
@@ -17,7 +20,6 @@ use ralph_orchestrator_text::count;
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
 use crate::bench::adversary::{can_be_deceived, set_goal};
-use crate::bench::agent_names::is_reserved;
 use crate::bench::container::JobContainers;
 use crate::bench::isolation::IsolationRow;
 use crate::bench::job_line::{JobLine, REDRAW};
@@ -25,8 +27,7 @@ use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{budgets, columns, load_planned, load_tasks, new_folder, plan_job};
 use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
 use crate::block_on::block_on;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
+use crate::error::job_error;
 use crate::output_place::find_file;
 use crate::{output, signals};
 
@@ -133,8 +134,8 @@ fn begin(
     let reused = find_reusable(&plan, &earlier);
     let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
     for record in &reused {
-        store.begin_attempt(&record.key, record.attempt)?;
-        store.end_attempt(record, &[])?;
+        store.begin_attempt(&record.key, record.attempt).map_err(job_error)?;
+        store.end_attempt(record, &[]).map_err(job_error)?;
     }
     if !args.reuse.is_empty() {
         let count = count(reused.len() as u64, "trial");
@@ -260,11 +261,11 @@ fn perform(
                 is_json: going.json,
                 until: going.until,
                 plan: store.plan().clone(),
-                line: find_line(&store, going.json)?,
+                line: find_line(&store, going.json).map_err(job_error)?,
             };
             let workers = Workers::new(scope, &runner);
             let stop = JobStop(signals.job_stop_requests());
-            let schedule = Schedule::resume(&mut store, &workers).await?;
+            let schedule = Schedule::resume(&mut store, &workers).await.map_err(job_error)?;
             let end = {
                 let job = run_job(&mut store, schedule, &workers, &reporter, &stop);
                 tokio::pin!(job);
@@ -278,7 +279,7 @@ fn perform(
             };
             output::set_live_line(None);
             let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
-            Ok((end?, status))
+            Ok((end.map_err(job_error)?, status))
         })
     })?;
     drop(store);
@@ -396,7 +397,7 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
         )),
         JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,
     };
-    let error = CommandError::from(error);
+    let error = job_error(error);
     match hint {
         Some(hint) => error.hinted(hint),
         None => error,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
 use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
@@ -10,7 +11,6 @@ use serde_json::json;
 
 use super::run::explain;
 use crate::bench::absolute;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]

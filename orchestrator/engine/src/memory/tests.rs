@@ -252,7 +252,7 @@ fn what_stands_in_the_place_of_the_file_is_put_right_and_never_followed() {
     // Before an agent has worked, it is the user's and refused.
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(&outside, &path).unwrap();
-    let error = world.open(Disk::default()).unwrap().recover().unwrap_err().to_string();
+    let error = world.open(Disk::default()).unwrap().recover().err().unwrap().to_string();
     assert!(error.contains("memory.progress") && error.contains("is a link"), "{error}");
 }
 

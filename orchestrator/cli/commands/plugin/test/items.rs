@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::served_agent::ServedAgent;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_conformance::{
     self as conformance, CheckResultRow, CheckSettings, Fixture, ItemFixture, Outcome, Subject,
 };
@@ -13,14 +16,10 @@ use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::time::timeout;
 
-use super::Code;
 use super::config::{ConformanceConfig, TestedConfig};
-use super::names;
 use super::report::TestReport;
-use crate::error::CommandError;
+use super::{Code, names};
 use crate::output;
-use crate::served_agent::ServedAgent;
-use crate::user_folders::variables;
 
 /// The plugin under test.
 pub(super) struct TestedPlugin {
