@@ -10,8 +10,8 @@ use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::{config_sources, tasks};
 use ralph_orchestrator_config as config;
 
-use crate::bench::trial_config::known_agents;
 use crate::set_args::SetArgs;
+use ralph_orchestrator_bench_run::trial_config::known_agents;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";

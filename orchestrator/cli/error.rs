@@ -1,43 +1,19 @@
-//! Maps what only commands meet to exit statuses.
+//! Maps how runs end to exit statuses.
 
-use ralph_orchestrator_bench::job::JobError;
-use ralph_orchestrator_machine::StopReason;
-
-use ralph_orchestrator_assembly::error::{CommandError, ErrorKind, exit};
+use ralph_orchestrator_assembly::error::exit;
+use ralph_orchestrator_machine::{StopKind, StopReason};
 
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.
 pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {
-    match reason {
-        StopReason::Completed | StopReason::Initialized => exit::OK,
-        StopReason::Once if ended_well => exit::OK,
-        StopReason::Once
-        | StopReason::MaxIterations
-        | StopReason::MaxRuntime
-        | StopReason::MaxCost
-        | StopReason::MaxTokens
-        | StopReason::Failures
-        | StopReason::Stagnation
-        | StopReason::Thrashing
-        | StopReason::InitFailed => exit::LIMIT,
-        StopReason::NeedsHuman => exit::HUMAN,
-        StopReason::Baseline => exit::CONFIG,
-        StopReason::AgentUnavailable => exit::UNAVAILABLE,
-        StopReason::Interrupted => interrupted,
+    match reason.kind() {
+        StopKind::Done => exit::OK,
+        StopKind::Once if ended_well => exit::OK,
+        StopKind::Once | StopKind::Limit => exit::LIMIT,
+        StopKind::Human => exit::HUMAN,
+        StopKind::Refused => exit::CONFIG,
+        StopKind::Unavailable => exit::UNAVAILABLE,
+        StopKind::Interrupted => interrupted,
     }
-}
-
-/// Returns the error of a command about a job.
-pub(crate) fn job_error(error: JobError) -> CommandError {
-    let kind = match &error {
-        JobError::Busy { .. } => ErrorKind::Busy,
-        JobError::Damaged { .. } => ErrorKind::Damaged,
-        JobError::NoLock { .. } | JobError::NoJob { .. } | JobError::Exists { .. } => {
-            ErrorKind::Usage
-        }
-        JobError::Format { .. } => ErrorKind::Config,
-        JobError::Io { .. } => ErrorKind::Internal,
-    };
-    CommandError::new(kind, error)
 }
 
 #[cfg(test)]

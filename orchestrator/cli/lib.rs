@@ -1,7 +1,8 @@
 //! Parses arguments, has runs put together and performed, and shows them: the command line, as a library.
 //! Must not know how anything is decided.
 //!
-//! [`Cli`] is the whole program, and the only part that prints. `commands` has a file for each command, `render` what `run` prints, `bench` the trials of benchmarks.
+//! [`Cli`] is the whole program, and the only part that prints. `commands` has a file for each command, `render` what
+//! `run` prints.
 // Some of what commands share is used once only, and once more by the web page or the full-screen view.
 #![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 
@@ -9,7 +10,7 @@ mod activity;
 mod agent_words;
 mod args;
 mod backlog;
-mod bench;
+
 mod block_on;
 mod bounded_file;
 mod cli;

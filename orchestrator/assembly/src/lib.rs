@@ -5,6 +5,7 @@
 pub mod agent_names;
 pub mod agent_places;
 mod backlog_keys;
+pub mod backlogs;
 pub mod compiled_in;
 mod config_errors;
 pub mod config_sources;

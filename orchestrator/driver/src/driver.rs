@@ -7,12 +7,13 @@ use ralph_orchestrator_backlog::{
 };
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart};
+use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
 };
 
-use crate::budget::{RunUsage, remaining};
+use crate::budget::remaining;
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, ItemStatus};
 use ralph_orchestrator_engine::RunPart;
+use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 
-use crate::budget::{RunUsage, exceeded, remaining};
+use crate::budget::{exceeded, remaining};
 use crate::driver::{BacklogDriver, BacklogEnd, DriverSetup};
 use crate::error::DriverError;
 use crate::executor::{Executor, RunOrder, RunReport, Submission};

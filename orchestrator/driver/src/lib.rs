@@ -29,7 +29,6 @@ mod saver;
 mod stop;
 
 pub use additions::{AddOutcome, add_item};
-pub use budget::RunUsage;
 pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};
 pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
 pub use error::DriverError;

@@ -30,7 +30,7 @@ use super::replaced_workspace::ReplacedWorkspace;
 use super::resumed_run::ResumedRun;
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
-use super::session::Session;
+use super::session::{Session, StartNotes};
 use super::session_builder::SessionBuilder;
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
@@ -220,13 +220,12 @@ impl BuiltRun {
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         notes.extend(record_owner(&mut store, &request, (&location, paths), run.is_none())?);
-        notes.extend(ResumedRun::prompt_notes(run, &location.prompt, workspace).await);
+        if let Some(run) = run {
+            notes.extend(run.prompt_notes(&location.prompt, workspace).await);
+        }
         let guard = store.agents_guard(&location.occupied)?;
-        let launch = LaunchContext {
-            guard: Some(Arc::clone(&guard)),
-            protects: protected_globs(&policy, run),
-            orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
-        };
+        let protects = protected_globs(&policy, run);
+        let launch = request.launch_context(&guard, protects, &layout, &location.prompt);
         agents.set_launch_context(request.registry, launch, location.workspace.path());
         let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
         let report = policy.check_setup(loaded, &agents.first.env).await;
@@ -252,9 +251,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            notes,
-            unavailable,
-            artefacts,
+            start: StartNotes { notes, unavailable, artefacts },
             workspace,
             occupied,
             prompt,
@@ -365,14 +362,16 @@ impl Request<'_> {
     }
 
     /// Returns where its agents can write; none for a run that is nobody's to find.
-    fn work_places(&self, workspace: &Path) -> Result<Option<WorkPlaces>, StateError> {
-        let is_recorded = self.is_listed && !self.dry_run;
-        let mut places = is_recorded.then(|| WorkPlaces::new(self, workspace));
-        if let Some(places) = places.as_mut().filter(|_| self.attached) {
+    fn work_places(&self, workspace: &Path) -> Result<Option<WorkPlaces>, EngineError> {
+        if !self.is_listed || self.dry_run {
+            return Ok(None);
+        }
+        let mut places = WorkPlaces::new(self, workspace);
+        if self.attached {
             // The agent is a person's, and works already.
             places.record()?;
         }
-        Ok(places)
+        Ok(Some(places))
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.
@@ -469,6 +468,21 @@ impl Request<'_> {
                 StateError::Nested { run: run.clone(), holder }.into()
             }
             (error, _) => error.into(),
+        }
+    }
+
+    /// Returns what agents are started with. `guard`: what their supervisors hold.
+    fn launch_context(
+        &self,
+        guard: &Arc<File>,
+        protects: Vec<String>,
+        layout: &Layout,
+        prompt: &PromptSource,
+    ) -> LaunchContext {
+        LaunchContext {
+            guard: Some(Arc::clone(guard)),
+            protects,
+            orchestrator_paths: self.orchestrator_paths(layout, prompt),
         }
     }
 

@@ -16,7 +16,7 @@ mod state;
 mod terminal;
 mod text_input;
 
-pub use dialog::{LIMIT_NAMES, LimitCheck};
+pub use dialog::LimitCheck;
 pub use facts::{
     IterationFacts, LimitFacts, Phase, Request, RequestedControl, RunFacts, RunListItem, StoryLine,
     Tone, Update, VerdictFacts, VerdictWord,

@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::response::IntoResponse as _;
-use axum::response::Response;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde_json::json;
 use tokio::sync::mpsc::{self, Sender};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{
-    Config, LoadedConfig, SandboxMode, SandboxWorkspace, Sources, load, toml_text, values_of,
+    Config, Limits, LoadedConfig, SandboxMode, SandboxWorkspace, Sources, load, toml_text,
+    values_of,
 };
-use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_machine::{Limit, LimitValue};
 use ralph_orchestrator_store::AcceptedVersion;
 use ralph_orchestrator_text::one_line;
 
@@ -131,26 +132,14 @@ fn values_in_force(loaded: &LoadedConfig) -> Values {
 
 /// Whether the key is stricter now, and one that an unfinished run obeys.
 fn is_stricter(key: &str, before: &Config, now: &Config) -> bool {
-    fn is_lower<T: PartialOrd>(before: Option<T>, now: Option<T>) -> bool {
-        match (before, now) {
-            (None, Some(_)) => true,
-            (Some(before), Some(now)) => now < before,
-            (_, None) => false,
-        }
-    }
     let (old, new) = (&before.limits, &now.limits);
-    let cost = |most: Option<Usd>| most.map(Usd::nanos);
+    if let Some(limit) = Limit::ALL.into_iter().find(|limit| limit.key() == key) {
+        let max = |limits: &Limits| limit.configured(limits).map(LimitValue::amount);
+        return max(new).is_some_and(|new| max(old).is_none_or(|old| new < old));
+    }
     match key {
-        "limits.max_iterations" => is_lower(old.max_iterations, new.max_iterations),
-        "limits.max_tokens" => is_lower(old.max_tokens, new.max_tokens),
-        "limits.max_runtime" => is_lower(old.max_runtime, new.max_runtime),
-        "limits.max_cost_usd" => is_lower(cost(old.max_cost_usd), cost(new.max_cost_usd)),
         "limits.iteration_timeout" => new.iteration_timeout < old.iteration_timeout,
         "limits.idle_timeout" => new.idle_timeout < old.idle_timeout,
-        "limits.max_failures" => is_lower(old.max_failures, new.max_failures),
-        "limits.max_stagnant" => is_lower(old.max_stagnant, new.max_stagnant),
-        "limits.max_rejections" => is_lower(old.max_rejections, new.max_rejections),
-        "limits.max_wait" => new.max_wait < old.max_wait,
         "sandbox.mode" => now.sandbox.mode == SandboxMode::Landlock,
         "sandbox.workspace" => now.sandbox.workspace == SandboxWorkspace::Locked,
         _ => false,

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use ralph_orchestrator_bench::task::{Capabilities, IsolationKind, TaskForm, Verification, load};
 
-use crate::scratch::{Scratch, list, namespace};
+use super::scratch::{Scratch, list, namespace};
 
 fn exercise() -> Scratch {
     let scratch = Scratch::new();

@@ -4,7 +4,7 @@ use std::fs;
 
 use ralph_orchestrator_bench::task::{Capabilities, Feature, IsolationKind};
 
-use crate::scratch::{Scratch, namespace};
+use super::scratch::{Scratch, namespace};
 
 /// What a task asks for, what is said about it, and the feature that takes the obstacle away.
 const CASES: [(&str, &str, Option<Feature>); 13] = [

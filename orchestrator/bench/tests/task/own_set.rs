@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::task::{Capabilities, IsolationKind, Task, load};
 
-use crate::scratch::namespace;
+use super::scratch::namespace;
 
 fn tasks() -> Vec<Task> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bench/tasks");

@@ -10,6 +10,12 @@ use ralph_orchestrator_bench::task::{
     Capabilities, Feature, IsolationKind, Package, ProgramOutput, Task, TaskForm, find_provided,
 };
 use ralph_orchestrator_bench::trial::Column;
+use ralph_orchestrator_bench_run::container::Engine;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::planning::{columns, load_tasks};
+use ralph_orchestrator_bench_run::trial_config::CheckedColumn;
+use ralph_orchestrator_bench_run::visibility::{find_hidden_program, verifier_path};
+use ralph_orchestrator_bench_run::{JobSetup, trial_config};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, TaskSetup};
 use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
@@ -18,13 +24,7 @@ use ralph_orchestrator_supervisor::{
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
-use super::MatrixArgs;
-use crate::bench::JobSetup;
-use crate::bench::container::Engine;
-use crate::bench::isolation::IsolationRow;
-use crate::bench::planning::{columns, load_tasks};
-use crate::bench::trial_config::{self, CheckedColumn};
-use crate::bench::visibility::{find_hidden_program, verifier_path};
+use super::{MatrixArgs, load_setup};
 use crate::block_on::block_on;
 use crate::output;
 
@@ -361,7 +361,7 @@ fn run_program(
 }
 
 pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, &args.matrix.to_sets()?)?;
+    let setup = load_setup(file, &args.matrix.to_sets()?)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     let columns = columns(&setup)?;
     let problems = block_on(find_problems(&setup, &tasks))?;

@@ -10,14 +10,14 @@ use ralph_orchestrator_bench::report::harbor::{
 };
 use ralph_orchestrator_bench::task::sha256_of;
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::trial_config::agent_key;
+use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_store::{Layout, read_current_run};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 
 use super::report::summary;
 use super::run::{explain, setup_of};
-use crate::bench::isolation::IsolationRow;
-use crate::bench::trial_config::agent_key;
-use crate::bench::{JobSetup, absolute};
 use crate::output;
 use crate::output_place::create_folder;
 

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, JobStore};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::planning::load_tasks;
+use ralph_orchestrator_bench_run::{Runner, absolute};
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::report;
 use super::run::{explain, setup_of};
-use crate::bench::planning::load_tasks;
-use crate::bench::{Runner, absolute};
 use crate::block_on::block_on;
-use crate::error::job_error;
 use crate::{output, signals};
 
 /// The most characters of a trial's name and of a reason.
@@ -57,7 +57,7 @@ pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
     let (tally, interrupted) = block_on(async {
         let signals = signals::listen()?;
         let stop = signals.job_stop_requests();
-        let runner = Runner::new(&setup, tasks, &signals);
+        let runner = Runner::new(&setup, tasks, signals.switch.clone(), signals.watch_requests());
         let mut tally = Tally::default();
         for record in contents.last_records().into_values() {
             let is_meant = args.tasks.is_empty() || args.tasks.contains(&record.key.task);

@@ -13,21 +13,23 @@ use ralph_orchestrator_bench::job::{
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::{Column, TrialRecord};
+use ralph_orchestrator_bench_run::adversary::{can_be_deceived, set_goal};
+use ralph_orchestrator_bench_run::container::JobContainers;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::planning::{
+    budgets, columns, load_planned, load_tasks, new_folder, plan_job,
+};
+use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_text::count;
 
 use super::report::PAGE;
-use super::{MatrixArgs, check, report};
-use crate::bench::adversary::{can_be_deceived, set_goal};
-use crate::bench::container::JobContainers;
-use crate::bench::isolation::IsolationRow;
-use crate::bench::job_line::{JobLine, REDRAW};
-use crate::bench::observer::{JobReporter, JobStop};
-use crate::bench::planning::{budgets, columns, load_planned, load_tasks, new_folder, plan_job};
-use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
+use super::{MatrixArgs, check, load_setup, report};
 use crate::block_on::block_on;
-use crate::error::job_error;
+use crate::commands::bench::job_line::{JobLine, REDRAW};
+use crate::commands::bench::observer::{JobReporter, JobStop};
 use crate::output_place::find_file;
 use crate::{output, signals};
 
@@ -81,7 +83,7 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
 pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     let sets = args.matrix.to_sets()?;
-    let bench = JobSetup::load(file, &sets)?.loaded.config.bench;
+    let bench = load_setup(file, &sets)?.loaded.config.bench;
     if let Some(agent) = bench.agents.iter().find(|agent| is_reserved(agent)) {
         let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
         return Err(CommandError::config(message).hinted("`--agents` names others"));
@@ -95,7 +97,7 @@ fn begin(
     sets: Vec<(String, String)>,
     goal: Goal,
 ) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, &sets)?;
+    let setup = load_setup(file, &sets)?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
     if goal == Goal::Cheat {
         leave_out_own(&mut tasks)?;
@@ -237,7 +239,7 @@ pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
         Some(file) => ConfigFile::named(file.clone()),
         None => ConfigFile::without_file()?,
     };
-    JobSetup::load(&file, &plan.sets)
+    load_setup(&file, &plan.sets)
 }
 
 /// Performs what is left of a job. Returns the exit status.
@@ -254,7 +256,8 @@ fn perform(
     }
     let signals = signals::listen()?;
     let containers = block_on(connect_engine(setup, &store.plan().id))?;
-    let runner = Runner::new(setup, tasks, &signals).with_containers(containers);
+    let runner = Runner::new(setup, tasks, signals.switch.clone(), signals.watch_requests())
+        .with_containers(containers);
     let (end, interrupted) = std::thread::scope(|scope| {
         block_on(async {
             let reporter = JobReporter {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use ralph_orchestrator_assembly::backlogs::guard_rules;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::orphans::end_orphans;
@@ -24,7 +25,7 @@ use ralph_orchestrator_store::{Disk, Layout};
 use ralph_orchestrator_story::next_step;
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
-use crate::backlog::{advice, guard_rules, pass_over, require};
+use crate::backlog::{advice, pass_over, require};
 use crate::dry_run::PlannedBacklog;
 use crate::error::stop_exit_status;
 use crate::git::{self, BacklogCommits, RunPlace};

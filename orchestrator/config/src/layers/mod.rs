@@ -3,15 +3,15 @@
 mod other_format;
 pub(crate) mod text_file;
 
-use crate::preset::{PRESET, Preset};
+use figment::value::{Dict, Empty, Map, Num, Tag, Value};
+use figment::{Metadata, Profile, Provider, Source};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-use figment::value::{Dict, Empty, Map, Num, Tag, Value};
-use figment::{Metadata, Profile, Provider, Source};
 use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::preset::{PRESET, Preset};
 
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};

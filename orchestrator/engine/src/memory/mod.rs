@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::redact::Redactor;
 
+pub(super) use hooks::MemorySlot;
 use kept_file::{Found, KeptCopy, KeptFile};
 use summaries::summarize;
 

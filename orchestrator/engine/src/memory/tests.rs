@@ -1,11 +1,10 @@
 //! The memory of a run on a real disk, which fails at any operation.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, io};
 
 use ralph_orchestrator_config::Env;
 use ralph_orchestrator_contract::{Claim, ErrorClass, Verdict};

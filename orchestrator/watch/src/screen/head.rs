@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
 use super::{BOLD, DIM, Panes, Pen, glyph};
-use crate::dialog::LIMIT_NAMES;
 use crate::facts::{LimitFacts, RunFacts, Tone, VerdictWord};
 use crate::state::WatchState;
 
@@ -71,23 +70,23 @@ fn limits(
     facts: &RunFacts,
     rows: &mut impl Iterator<Item = Rect>,
 ) {
-    let of_row = 4 / usize::from(panes.limit_rows.max(1));
+    let of_row = facts.limits.len().div_ceil(usize::from(panes.limit_rows.max(1)));
     let width = panes.head.width.saturating_sub(1) / u16::try_from(of_row).unwrap_or(1).max(1);
-    let all: Vec<(&LimitFacts, &str)> = facts.limits.iter().zip(LIMIT_NAMES).collect();
-    for part in all.chunks(of_row.max(1)) {
+    for part in facts.limits.chunks(of_row.max(1)) {
         let Some(row) = rows.next() else { return };
-        for (column, (limit, name)) in (0_u16..).zip(part) {
+        for (column, limit) in (0_u16..).zip(part) {
             let x = row.x + 1 + column * width;
-            bar(pen, Rect { x, width: width.saturating_sub(2), ..row }, limit, name);
+            bar(pen, Rect { x, width: width.saturating_sub(2), ..row }, limit);
         }
     }
 }
 
-fn bar(pen: &mut Pen<'_>, area: Rect, limit: &LimitFacts, name: &str) {
+fn bar(pen: &mut Pen<'_>, area: Rect, limit: &LimitFacts) {
     let text = match &limit.max {
         Some(max) => format!("{} of {max}", limit.used),
         None => format!("{}, no limit", limit.used),
     };
+    let name = limit.name;
     let name = match area.width {
         FULL_NAMES.. => format!("{name:<10} "),
         _ => format!("{:<8}", name.get(..4).filter(|_| name == "iterations").unwrap_or(name)),

@@ -40,15 +40,16 @@ async fn the_plan_decides() {
 #[tokio::test]
 async fn mistakes_in_its_table_are_named() {
     let harness = PluginHarness::new(PLAN.copy());
-    let mistake_in = async |table| match harness.detector(table).await {
-        Err(FactoryError::Table(error)) => error,
-        other => panic!("{:?}", other.err()),
+    let Err(FactoryError::Table(error)) = harness.detector(json!({"file": "/etc/plan"})).await
+    else {
+        panic!()
     };
-    let error = mistake_in(json!({"file": "/etc/plan"})).await;
     assert_eq!(
         (error.key, &*error.message),
         (vec!["file".to_owned()], "has to be relative to the workspace")
     );
-    let error = mistake_in(json!({"flie": "x"})).await;
+    let Err(FactoryError::Table(error)) = harness.detector(json!({"flie": "x"})).await else {
+        panic!()
+    };
     assert_eq!(error.unknown_key.as_deref(), Some("flie"));
 }
