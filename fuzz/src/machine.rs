@@ -72,10 +72,9 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             max_stagnant: 4,
             max_rejections: 3,
             max_wait_ms: 3_600_000,
-            max_initializer_attempts: None,
-            ends_initialized: false,
             first_reservation: Usd::from_nanos(1_000_000),
             handoff_per_mille: Some(700),
+            ..RunLimits::default()
         },
         tree: "t0".into(),
         evidence: vec!["old".into()],

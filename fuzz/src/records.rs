@@ -6,8 +6,8 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_machine::{
     BaselineMode, ChangedFile, Changes, Control, ControlOrigin, FileChange, FrozenPolicy,
-    IterationOutcome, LimitChanges, PathIdentities, Record, RunLimits, RunStarted, SaveMode,
-    StopReason, Trigger, ValidatorVerdict,
+    IterationOutcome, Limit, LimitChanges, LimitUnit, PathIdentities, Record, RunLimits,
+    RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
 };
 
 use crate::bytes::Bytes;
@@ -180,14 +180,23 @@ pub(crate) fn control(bytes: &mut Bytes<'_>) -> Control {
         1 => Control::Answer { text: bytes.text() },
         2 => Control::Pause { now: bytes.flag() },
         3 => Control::Resume,
-        4 => Control::Limits(LimitChanges {
-            clear: bytes.flag(),
-            max_iterations: bytes.flag().then(|| bytes.flag().then(|| bytes.number())),
-            max_cost_usd: bytes.flag().then(|| bytes.flag().then(|| money(bytes))),
-            ..LimitChanges::default()
-        }),
+        4 => Control::Limits(limit_changes(bytes)),
         _ => Control::Stop,
     }
+}
+
+fn limit_changes(bytes: &mut Bytes<'_>) -> LimitChanges {
+    let changes = LimitChanges::new(bytes.flag());
+    Limit::budgets().fold(changes, |changes, (limit, _)| {
+        if !bytes.flag() {
+            return changes;
+        }
+        let amount = match limit.row().unit {
+            LimitUnit::Money => money(bytes).nanos(),
+            LimitUnit::Count | LimitUnit::Duration => bytes.number(),
+        };
+        changes.with(limit, bytes.flag().then(|| limit.row().unit.to_value(amount)))
+    })
 }
 
 pub(crate) fn claim(bytes: &mut Bytes<'_>) -> Claim {

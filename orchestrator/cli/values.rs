@@ -1,6 +1,8 @@
 //! What the values of flags have to look like.
 
 use ralph_orchestrator_config::parse_duration;
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_machine::{LimitUnit, LimitValue, millis};
 
 /// What a limit that is off is called.
 const NONE: &str = "none";
@@ -64,6 +66,22 @@ pub(crate) fn dollars(text: &str) -> Result<String, String> {
         Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(amount.to_owned()),
         _ => Err("expected a number of dollars, such as 2.50, or none".to_owned()),
     }
+}
+
+/// A limit in this unit, or `none`.
+pub(crate) fn limit(unit: LimitUnit, text: &str) -> Result<Option<LimitValue>, String> {
+    let text = match unit {
+        LimitUnit::Count => count(text)?,
+        LimitUnit::Duration => duration(text)?,
+        LimitUnit::Money => dollars(text)?,
+    };
+    Ok(match unit {
+        LimitUnit::Count => text.parse().ok().map(LimitValue::Count),
+        LimitUnit::Duration => {
+            parse_duration(&text).map(|duration| LimitValue::Duration(millis(duration)))
+        }
+        LimitUnit::Money => text.parse().ok().and_then(Usd::from_dollars).map(LimitValue::Money),
+    })
 }
 
 /// A length of time, or `none`.

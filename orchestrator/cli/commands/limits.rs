@@ -1,42 +1,24 @@
 //! `limits`
 
-use std::time::Duration;
-
-use ralph_orchestrator_config::parse_duration;
-use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{Control, Limit, LimitChanges, LimitValue, State};
-use ralph_orchestrator_story::limits::{LIMITS, is_unreported, used};
-use ralph_orchestrator_story::next_step;
-use ralph_orchestrator_story::words::limit_value;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control::{COMMAND_LINE, ControlTarget, own_origin};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{control, run_selection};
+use ralph_orchestrator_machine::{
+    BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage, State,
+};
+use ralph_orchestrator_story::words::{limit_json, limit_value};
 use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
 
-use crate::context::Context;
-use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
-use crate::{output, run_selection, values};
+use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {
-    /// Most iterations of the run, or none
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
-    pub(crate) max_iterations: Option<String>,
-    /// Most dollars that the run may cost, or none
-    #[arg(long, value_name = "USD", value_parser = values::dollars, allow_negative_numbers = true)]
-    pub(crate) max_cost: Option<String>,
-    /// Longest time that the run may take, such as 90m, or none
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = values::duration,
-        allow_negative_numbers = true
-    )]
-    pub(crate) max_runtime: Option<String>,
-    /// Most tokens of all kinds that the run may use, or none
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
-    pub(crate) max_tokens: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: LimitOptions,
     /// Return to the limits of the configuration, before those that are given here are set
     #[arg(long)]
     pub(crate) clear: bool,
@@ -47,23 +29,56 @@ pub(crate) struct LimitsArgs {
     pub(crate) sets: SetArgs,
 }
 
+/// An option for each limit on what a run may use; `None` is no limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LimitOptions(Vec<(Limit, Option<LimitValue>)>);
+
+impl clap::Args for LimitOptions {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        (0..).zip(Limit::budgets()).fold(command, |command, (at, (limit, row))| {
+            let unit = limit.row().unit;
+            // Money stands before time.
+            let (name, order) = match unit {
+                LimitUnit::Count => ("N", at),
+                LimitUnit::Duration => ("DURATION", at + 1),
+                LimitUnit::Money => ("USD", at - 1),
+            };
+            let option = clap::Arg::new(limit.name())
+                .long(row.option)
+                .value_name(name)
+                .value_parser(move |text: &str| values::limit(unit, text))
+                .allow_negative_numbers(true)
+                .display_order(order)
+                .help(format!("{}, or none", row.about));
+            command.arg(option)
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for LimitOptions {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = Self::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        let given = |limit: Limit| Some((limit, *matches.get_one(limit.name())?));
+        self.0 = Limit::budgets().filter_map(|(limit, _)| given(limit)).collect();
+        Ok(())
+    }
+}
+
 impl LimitsArgs {
     /// Returns what changes by the limits that are given.
-    pub(crate) fn changes(&self) -> LimitChanges {
-        let count = |text: &Option<String>| text.as_ref().map(|text| text.parse().ok());
-        LimitChanges {
-            clear: self.clear,
-            max_iterations: count(&self.max_iterations),
-            max_runtime_ms: self.max_runtime.as_ref().map(|text| {
-                let time = parse_duration(text);
-                time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-            }),
-            max_cost_usd: self
-                .max_cost
-                .as_ref()
-                .map(|text| text.parse().ok().and_then(Usd::from_dollars)),
-            max_tokens: count(&self.max_tokens),
-        }
+    fn changes(&self) -> LimitChanges {
+        let given = self.options.0.iter();
+        given
+            .fold(LimitChanges::new(self.clear), |changes, (limit, max)| changes.with(*limit, *max))
     }
 }
 
@@ -82,7 +97,8 @@ pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, Command
     let Some(run) = run_selection::read(&context, None, |_| {})? else {
         return Err(CommandError::user(run_selection::no_run(&context)).hinted(NO_RUN_HINT));
     };
-    let rows = LIMITS.map(|limit| Row::new(&context, &run.found.state, run.runtime_ms(), limit));
+    let row = |limit, row| Row::new(&context, &run.found.state, run.runtime_ms(), limit, row);
+    let rows: Vec<Row> = Limit::budgets().map(|(limit, budget)| row(limit, budget)).collect();
     if args.json {
         let limits: serde_json::Map<String, Value> = rows.iter().map(Row::object).collect();
         output::json(&json!({ "run": run.found.run, "limits": limits }));
@@ -114,7 +130,7 @@ fn origin(context: &Context, state: &State, limit: Limit) -> Option<String> {
     let origin = loaded.origin(limit.key());
     // The runs of a backlog have what is left of its limits.
     let is_part = loaded.config.backlog.is_some();
-    let now = next_step::configured(&loaded.config.limits, limit);
+    let now = limit.configured(&loaded.config.limits);
     if is_part || now == state.controls.configured_limits.value(limit) {
         return origin;
     }
@@ -123,28 +139,31 @@ fn origin(context: &Context, state: &State, limit: Limit) -> Option<String> {
 }
 
 impl Row {
-    fn new(context: &Context, state: &State, runtime_ms: u64, limit: Limit) -> Self {
-        let is_known = !is_unreported(state, limit);
-        let used = Some(used(state, runtime_ms, limit)).filter(|_| is_known);
+    fn new(
+        context: &Context,
+        state: &State,
+        runtime_ms: u64,
+        limit: Limit,
+        budget: &BudgetRow,
+    ) -> Self {
+        let is_known = !state.is_unreported(budget);
+        let usage = RunUsage { runtime_ms, ..RunUsage::from_state(state) };
+        let used = Some(limit.row().unit.to_value(budget.used(&usage))).filter(|_| is_known);
         let set = state.controls.limits.origin(limit);
         let origin = origin(context, state, limit);
         let max = state.limits.value(limit);
         let object = json!({
-            "max": max.map(plain),
-            "used": used.map(plain),
+            "max": max.map(limit_json),
+            "used": used.map(limit_json),
             "set_by": set.map(|set| set.user.as_str()),
             "set_at": set.and_then(|set| timestamp(set.sent_ms)),
-            "configured": state.controls.configured_limits.value(limit).map(plain),
+            "configured": state.controls.configured_limits.value(limit).map(limit_json),
         });
         Self { limit, max, used, set_by: set.map(control::sender), origin, object }
     }
 
-    fn name(&self) -> &'static str {
-        self.limit.key().trim_start_matches("limits.")
-    }
-
     fn object(&self) -> (String, Value) {
-        (self.name().to_owned(), self.object.clone())
+        (self.limit.name().to_owned(), self.object.clone())
     }
 
     fn line(&self) -> String {
@@ -158,15 +177,6 @@ impl Row {
             Some(used) => format!("{} used", limit_value(Some(used))),
             None => "not reported".to_owned(),
         };
-        format!("{:<16}{max:<12}{used:<14}{from}", self.name())
-    }
-}
-
-/// A value for programs: durations in seconds.
-fn plain(value: LimitValue) -> Value {
-    match value {
-        LimitValue::Count(count) => json!(count),
-        LimitValue::Duration(ms) => json!(Duration::from_millis(ms).as_secs_f64()),
-        LimitValue::Money(usd) => json!(usd),
+        format!("{:<16}{max:<12}{used:<14}{from}", self.limit.name())
     }
 }

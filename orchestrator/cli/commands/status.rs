@@ -1,29 +1,31 @@
 //! `status`
 
-use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{FrozenPolicy, Latch, Limit, SaveState, State};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control::sender;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
+use ralph_orchestrator_machine::{
+    BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
+};
 use ralph_orchestrator_store::StoredRun;
 use ralph_orchestrator_story::run_summary::RunSummary;
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::status::{headline, no_run, object, progress};
 use ralph_orchestrator_story::whole_state::whole_state;
 use ralph_orchestrator_story::words::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, saved, tokens,
+    EVIDENCE_ONLY, changed_files, changes, context_usage, limit_value, saved, tokens,
 };
-use ralph_orchestrator_text::{count, duration, fold, local, one_line, shorten_home, timestamp};
+use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timestamp};
 
 use super::rollback;
 use crate::backlog::BacklogView;
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::control::sender;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
+use crate::output;
 use crate::render::summary::unlisted_changes;
 use crate::render::terminal::stdout_width;
 use crate::set_args::SetArgs;
-use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
@@ -96,31 +98,20 @@ const MOST_GUIDANCE: usize = 5;
 
 fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     let StoredRun { run, state, started, .. } = &stored.found;
-    let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
-    let limits = &state.limits;
     let whole = whole_state(&stored.layout, &stored.found);
     let mut lines = vec![headline(&whole, stored.holder.as_ref()), format!("  run         {run}")];
     if let Some(started) = started {
         lines.push(format!("  started     {}", local(*started)));
     }
-    lines.extend([
-        format!("  agent       {}{}", state.agent.name, instead(state)),
-        format!(
-            "  iterations  {}{}",
-            state.iterations,
-            limit(limits.max_iterations.map(|max| max.to_string()))
-        ),
-        cost(state),
-    ]);
-    if state.tokens().total() > 0 {
-        let limit = limit(limits.max_tokens.map(|max| max.to_string()));
-        lines.push(format!("  tokens      {}{limit}", tokens(state.tokens())));
-    }
-    lines.push(format!(
-        "  runtime     {}{}",
-        duration(stored.runtime_ms()),
-        limit(limits.max_runtime_ms.map(duration))
-    ));
+    lines.push(format!("  agent       {}{}", state.agent.name, instead(state)));
+    let usage = RunUsage { runtime_ms: stored.runtime_ms(), ..RunUsage::from_state(state) };
+    let (others, runtime): (Vec<_>, Vec<_>) =
+        Limit::budgets().partition(|(limit, _)| *limit != Limit::Runtime);
+    let used = others.into_iter().chain(runtime).filter_map(|(limit, row)| {
+        let text = used_text(state, limit, row, &usage)?;
+        Some(format!("  {:<10}  {text}", row.label))
+    });
+    lines.extend(used);
     lines.extend(changed(story));
     lines.extend(saves(state));
     lines.extend(completion(state));
@@ -247,11 +238,16 @@ fn completion(state: &State) -> Vec<String> {
     lines
 }
 
-fn cost(state: &State) -> String {
-    let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
-    if !state.budget.cost_reported && state.cost() == Usd::ZERO {
-        return "  cost        not reported by the agent".into();
-    }
-    let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
-    format!("  cost        {}{limit}{estimated}", state.cost())
+/// What is used of a limit, and the limit; nothing for tokens of an agent that reports none.
+fn used_text(state: &State, limit: Limit, row: &BudgetRow, usage: &RunUsage) -> Option<String> {
+    let of = state.limits.value(limit).map(|max| format!(" of {}", limit_value(Some(max))));
+    let of = of.unwrap_or_default();
+    let used = limit_value(Some(limit.row().unit.to_value(row.used(usage))));
+    Some(match limit {
+        Limit::Cost if state.is_unreported(row) => "not reported by the agent".to_owned(),
+        Limit::Cost if state.budget.cost_estimated => format!("{used}{of} (estimated)"),
+        Limit::Tokens if usage.tokens.total() == 0 => return None,
+        Limit::Tokens => format!("{}{of}", tokens(usage.tokens)),
+        _ => format!("{used}{of}"),
+    })
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
-use ralph_orchestrator_machine::LimitChanges;
+use ralph_orchestrator_machine::{Limit, LimitChanges, LimitValue};
 use ralph_orchestrator_story::words::{short_tokens, short_usd};
 use ralph_orchestrator_text::{clock, columns, fit, one_line, short_duration};
 
@@ -97,10 +97,16 @@ impl LiveLine {
 
     /// A person has set limits.
     pub(super) fn set_limits(&mut self, changes: &LimitChanges) {
-        let LimitChanges { max_iterations, max_runtime_ms, max_cost_usd, .. } = *changes;
-        self.max_iterations = max_iterations.unwrap_or(self.max_iterations);
-        self.max_runtime_ms = max_runtime_ms.unwrap_or(self.max_runtime_ms);
-        self.max_cost = max_cost_usd.unwrap_or(self.max_cost);
+        for (limit, max) in changes.all() {
+            let max = max.map(LimitValue::amount);
+            match limit {
+                Limit::Iterations => self.max_iterations = max,
+                Limit::Runtime => self.max_runtime_ms = max,
+                Limit::Cost => self.max_cost = max.map(Usd::from_nanos),
+                // There is no room for the others.
+                _ => {}
+            }
+        }
     }
 
     /// The line, in less than `width` columns; `None` without an activity. The last column stays free:
@@ -269,11 +275,10 @@ mod tests {
     #[test]
     fn limits_that_people_set_are_shown() {
         let (mut live, now) = live();
-        let max_cost_usd = Some(Usd::from_dollars(80.0));
-        live.set_limits(&LimitChanges { max_cost_usd, ..LimitChanges::default() });
+        let max_cost = Usd::from_dollars(80.0).map(LimitValue::Money);
+        live.set_limits(&LimitChanges::default().with(Limit::Cost, max_cost));
         assert!(live.line(80, now).unwrap().contains("of 4h  $0.42 of $80"));
-        let max_runtime_ms = Some(None);
-        live.set_limits(&LimitChanges { max_runtime_ms, ..LimitChanges::default() });
+        live.set_limits(&LimitChanges::default().with(Limit::Runtime, None));
         assert!(live.line(80, now).unwrap().contains("12:03  $0.42 of $80"));
     }
 

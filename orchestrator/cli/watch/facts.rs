@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::control::sender;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::{
-    IterationOutcome, Latch, Limit, LimitValue, State, StopReason, ValidatorVerdict,
+    BudgetRow, IterationOutcome, Latch, Limit, LimitValue, RunUsage, State, StopReason,
+    ValidatorVerdict,
 };
-use ralph_orchestrator_story::limits::{LIMITS, is_unreported, used};
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::status::{headline, phase};
@@ -18,7 +19,6 @@ use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
 
-use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
 
 /// Iterations that are shown, the newest.
@@ -60,7 +60,9 @@ pub(super) fn facts(
         run: selected.found.run.clone(),
         phase: if damage.is_some() { Phase::Damaged } else { phase },
         agent: one_line(&format!("{}{}", state.agent.name, model.unwrap_or_default()), 80),
-        limits: LIMITS.map(|limit| limit_facts(state, selected.runtime_ms(), limit)),
+        limits: Limit::budgets()
+            .map(|(limit, row)| limit_facts(state, selected.runtime_ms(), limit, row))
+            .collect(),
         usage: usage(state),
         activity: one_line(&activity, LONGEST_ACTIVITY),
         activity_tone,
@@ -73,7 +75,8 @@ pub(super) fn facts(
 
 /// Returns what there is to show of a run of which nothing can be read.
 pub(super) fn unreadable(run: &str, why: &str) -> RunFacts {
-    let none = || LimitFacts {
+    let none = |row: &BudgetRow| LimitFacts {
+        name: row.label,
         used: "-".to_owned(),
         max: Some("-".to_owned()),
         share: None,
@@ -83,7 +86,7 @@ pub(super) fn unreadable(run: &str, why: &str) -> RunFacts {
         run: run.to_owned(),
         phase: Phase::Damaged,
         agent: String::new(),
-        limits: [none(), none(), none(), none()],
+        limits: Limit::budgets().map(|(_, row)| none(row)).collect(),
         usage: String::new(),
         activity: one_line(why, LONGEST_ACTIVITY),
         activity_tone: Tone::Bad,
@@ -152,28 +155,22 @@ fn usage(state: &State) -> String {
     if known.is_empty() { "no tokens reported".to_owned() } else { known.join("  ") }
 }
 
-fn limit_facts(state: &State, runtime_ms: u64, limit: Limit) -> LimitFacts {
-    let used = used(state, runtime_ms, limit);
+fn limit_facts(state: &State, runtime_ms: u64, limit: Limit, row: &BudgetRow) -> LimitFacts {
+    let usage = RunUsage { runtime_ms, ..RunUsage::from_state(state) };
+    let used = limit.row().unit.to_value(row.used(&usage));
     let max = state.limits.value(limit);
     let share = max.map(|max| {
-        let thousandths = amount(used).saturating_mul(1000) / amount(max).max(1);
+        let thousandths = used.amount().saturating_mul(1000) / max.amount().max(1);
         u16::try_from(thousandths.min(1000)).unwrap_or(1000)
     });
-    let is_unknown = is_unreported(state, limit);
+    let is_unknown = state.is_unreported(row);
     let used = if is_unknown { "not reported".to_owned() } else { shown(used, limit) };
     LimitFacts {
+        name: row.label,
         used,
         max: max.map(|max| shown_limit(max, limit)),
         share: share.filter(|_| !is_unknown),
         value: max.map_or_else(|| "none".to_owned(), typed),
-    }
-}
-
-const fn amount(value: LimitValue) -> u64 {
-    match value {
-        LimitValue::Count(count) => count,
-        LimitValue::Duration(ms) => ms,
-        LimitValue::Money(usd) => usd.nanos(),
     }
 }
 

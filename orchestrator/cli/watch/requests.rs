@@ -1,14 +1,12 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
-use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_assembly::control::own_origin;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_machine::{Control, Limit, LimitChanges};
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_text::{count, escape, len};
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
-use crate::commands::limits::LimitsArgs;
-use crate::control::own_origin;
-use crate::error::CommandError;
-use crate::set_args::SetArgs;
 use crate::{user_runs, values};
 
 /// The name of the view in controls.
@@ -16,9 +14,8 @@ const PROGRAM: &str = "watch";
 
 /// Checks a limit as the options of `limits` do.
 pub(super) fn check_limit(at: usize, text: &str) -> Result<(), String> {
-    let parse = [values::count, values::duration, values::dollars, values::count];
-    let parse = parse.get(at).ok_or_else(|| "there is no such limit".to_owned())?;
-    parse(text).map(drop)
+    let (limit, _) = Limit::budgets().nth(at).ok_or_else(|| "there is no such limit".to_owned())?;
+    values::limit(limit.row().unit, text).map(drop)
 }
 
 /// Returns the control; texts of limits are those that were checked.
@@ -29,20 +26,14 @@ fn to_control(control: RequestedControl) -> Result<Control, CommandError> {
         RequestedControl::Pause => Control::Pause { now: false },
         RequestedControl::Resume => Control::Resume,
         RequestedControl::Stop => Control::Stop,
-        RequestedControl::Limits([iterations, runtime, cost, tokens]) => {
-            let parsed = |text: Option<String>, parse: fn(&str) -> Result<String, String>| {
-                text.map(|text| parse(&text)).transpose().map_err(CommandError::user)
-            };
-            let limits = LimitsArgs {
-                max_iterations: parsed(iterations, values::count)?,
-                max_cost: parsed(cost, values::dollars)?,
-                max_runtime: parsed(runtime, values::duration)?,
-                max_tokens: parsed(tokens, values::count)?,
-                clear: false,
-                json: false,
-                sets: SetArgs::default(),
-            };
-            Control::Limits(limits.changes())
+        RequestedControl::Limits(texts) => {
+            let mut changes = LimitChanges::default();
+            for ((limit, _), text) in Limit::budgets().zip(texts) {
+                let Some(text) = text else { continue };
+                let max = values::limit(limit.row().unit, &text).map_err(CommandError::user)?;
+                changes = changes.with(limit, max);
+            }
+            Control::Limits(changes)
         }
     })
 }
@@ -120,6 +111,7 @@ fn text(title: &str, text: &str, tone: fn(&str) -> Tone) -> Update {
 #[cfg(test)]
 mod tests {
     use ralph_orchestrator_contract::Usd;
+    use ralph_orchestrator_machine::LimitValue;
 
     use super::*;
 
@@ -132,16 +124,18 @@ mod tests {
             assert!(check_limit(at, wrong).is_err(), "{wrong}");
         }
         assert!(check_limit(4, "1").is_err());
-        let typed = [Some("7".to_owned()), Some("90m".to_owned()), Some("$2.5".to_owned()), None];
+        let typed =
+            vec![Some("7".to_owned()), Some("90m".to_owned()), Some("$2.5".to_owned()), None];
         let Control::Limits(changes) = to_control(RequestedControl::Limits(typed)).unwrap() else {
             panic!("limits");
         };
-        assert_eq!(changes.max_iterations, Some(Some(7)));
-        assert_eq!(changes.max_runtime_ms, Some(Some(5_400_000)));
-        assert_eq!(changes.max_cost_usd, Some(Usd::from_dollars(2.5)));
-        assert_eq!(changes.max_tokens, None);
-        assert!(to_control(RequestedControl::Limits([const { None }; 4])).is_ok());
-        let wrong = [Some("0".to_owned()), None, None, None];
+        assert_eq!(changes.change(Limit::Iterations), Some(Some(LimitValue::Count(7))));
+        assert_eq!(changes.change(Limit::Runtime), Some(Some(LimitValue::Duration(5_400_000))));
+        let usd = Usd::from_dollars(2.5).map(LimitValue::Money);
+        assert_eq!(changes.change(Limit::Cost), Some(usd));
+        assert_eq!(changes.change(Limit::Tokens), None);
+        assert!(to_control(RequestedControl::Limits(vec![None; 4])).is_ok());
+        let wrong = vec![Some("0".to_owned()), None, None, None];
         assert!(to_control(RequestedControl::Limits(wrong)).is_err());
     }
 }

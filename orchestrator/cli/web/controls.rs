@@ -1,19 +1,21 @@
 //! The controls that the page and programs send.
 
+use ralph_orchestrator_assembly::control::{KeyedOrigin, refuse_client_below};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{Control, LimitChanges};
+use ralph_orchestrator_machine::{Control, Limit, LimitChanges, LimitUnit, LimitValue};
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_web::{Connection, SourceError};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::refused;
-use crate::control::{KeyedOrigin, refuse_client_below};
 use crate::user_runs;
 
 /// The name of the page in controls.
 const PROGRAM: &str = "web page";
+/// Returns to the limits of the configuration.
+const CLEAR: &str = "clear";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,28 +33,6 @@ struct Pause {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
-
-/// A limit that is missing stays; one that is null is lifted.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Limits {
-    #[serde(default)]
-    clear: bool,
-    #[serde(default, deserialize_with = "given")]
-    max_iterations: Option<Option<u64>>,
-    #[serde(default, deserialize_with = "given")]
-    max_runtime_s: Option<Option<u64>>,
-    #[serde(default, deserialize_with = "given")]
-    max_cost_usd: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "given")]
-    max_tokens: Option<Option<u64>>,
-}
-
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
 
 /// Sends a control to the run, and returns what to say of it.
 pub(super) fn send(
@@ -104,27 +84,49 @@ fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, SourceError> {
     T::deserialize(arguments).map_err(|error| SourceError::Invalid(error.to_string()))
 }
 
-fn changes(limits: &Limits) -> Result<LimitChanges, SourceError> {
-    let usd = |dollars: f64| {
-        Usd::from_dollars(dollars).ok_or_else(|| {
-            SourceError::Invalid(format!("max_cost_usd: {dollars} is no amount of dollars"))
-        })
-    };
-    let changes = LimitChanges {
-        clear: limits.clear,
-        max_iterations: limits.max_iterations,
-        max_runtime_ms: limits.max_runtime_s.map(|max| max.map(|max| max.saturating_mul(1000))),
-        max_cost_usd: limits.max_cost_usd.map(|max| max.map(usd).transpose()).transpose()?,
-        max_tokens: limits.max_tokens,
-    };
-    let zero =
-        [limits.max_iterations, limits.max_runtime_s, limits.max_tokens].contains(&Some(Some(0)));
-    if zero || changes.is_empty() {
-        let text = "expected at least one of clear, max_iterations, max_runtime_s, max_cost_usd and \
-                    max_tokens, each greater than 0, or null for no limit";
-        return Err(SourceError::Invalid(text.to_owned()));
+/// Reads changes of limits: one that is missing stays, one that is null is lifted.
+fn changes(fields: &Map<String, Value>) -> Result<LimitChanges, SourceError> {
+    let invalid = |text: String| SourceError::Invalid(text);
+    let names: Vec<String> = Limit::budgets().map(|(limit, _)| limit.json_name()).collect();
+    let is_known = |name: &&String| *name == CLEAR || names.contains(name);
+    if let Some(name) = fields.keys().find(|name| !is_known(name)) {
+        let known = names.iter().map(|name| format!(", `{name}`")).collect::<String>();
+        return Err(invalid(format!("unknown field `{name}`, expected one of `{CLEAR}`{known}")));
+    }
+    let mut changes = LimitChanges::new(fields.get(CLEAR).map_or(Ok(false), read)?);
+    for (name, (limit, _)) in names.iter().zip(Limit::budgets()) {
+        let Some(value) = fields.get(name) else { continue };
+        changes = changes.with(limit, limit_from(name, limit.row().unit, value)?);
+    }
+    let is_zero = |max: LimitValue| !matches!(max, LimitValue::Money(_)) && max.amount() == 0;
+    if changes.is_empty() || changes.all().any(|(_, max)| max.is_some_and(is_zero)) {
+        let (last, first) = names.split_last().ok_or_else(|| invalid(String::new()))?;
+        return Err(invalid(format!(
+            "expected at least one of {CLEAR}, {} and {last}, each greater than 0, or null for no limit",
+            first.join(", ")
+        )));
     }
     Ok(changes)
+}
+
+fn limit_from(
+    name: &str,
+    unit: LimitUnit,
+    value: &Value,
+) -> Result<Option<LimitValue>, SourceError> {
+    Ok(match unit {
+        LimitUnit::Count => read::<Option<u64>>(value)?.map(LimitValue::Count),
+        LimitUnit::Duration => read::<Option<u64>>(value)?
+            .map(|seconds| LimitValue::Duration(seconds.saturating_mul(1000))),
+        LimitUnit::Money => {
+            let usd = |dollars: f64| {
+                Usd::from_dollars(dollars).map(LimitValue::Money).ok_or_else(|| {
+                    SourceError::Invalid(format!("{name}: {dollars} is no amount of dollars"))
+                })
+            };
+            read::<Option<f64>>(value)?.map(usd).transpose()?
+        }
+    })
 }
 
 #[cfg(test)]
@@ -137,9 +139,10 @@ mod tests {
     fn a_missing_limit_stays_and_a_null_one_is_lifted() {
         let parsed = parse("limits", &json!({"max_cost_usd": 2.5, "max_tokens": null}));
         let Ok(Control::Limits(changes)) = parsed else { panic!("{parsed:?}") };
-        assert_eq!(changes.max_cost_usd, Some(Usd::from_dollars(2.5)));
-        assert_eq!(changes.max_tokens, Some(None));
-        assert_eq!(changes.max_iterations, None);
+        let usd = Usd::from_dollars(2.5).map(LimitValue::Money);
+        assert_eq!(changes.change(Limit::Cost), Some(usd));
+        assert_eq!(changes.change(Limit::Tokens), Some(None));
+        assert_eq!(changes.change(Limit::Iterations), None);
     }
 
     #[test]

@@ -147,6 +147,21 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
+    /// Returns the key or the cause, for people.
+    #[must_use]
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Timeout => "limits.iteration_timeout",
+            Self::Idle => "limits.idle_timeout",
+            Self::MaxRuntime => "limits.max_runtime",
+            Self::MaxCost => "limits.max_cost_usd",
+            Self::MaxTokens => "limits.max_tokens",
+            Self::Handoff => "[handoff]",
+            Self::Signal => "a signal",
+            Self::Pause => "a pause",
+        }
+    }
+
     /// For people, after a colon or a semicolon.
     #[must_use]
     pub const fn because(self) -> &'static str {

@@ -1,89 +1,42 @@
 //! Limits that hold for all runs together.
 
-use std::time::Duration;
-
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_contract::{Tokens, Usd};
-use ralph_orchestrator_machine::{State, StopReason};
-use serde::{Deserialize, Serialize};
-
-/// What runs have used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunUsage {
-    /// Iterations.
-    pub iterations: u64,
-    /// Wall time, in milliseconds.
-    pub runtime_ms: u64,
-    /// Cost.
-    pub cost_usd: Usd,
-    /// Tokens, by class.
-    pub tokens: Tokens,
-}
-
-impl RunUsage {
-    /// Returns what a run has used.
-    #[must_use]
-    pub fn from_state(state: &State) -> Self {
-        Self {
-            iterations: state.iterations,
-            runtime_ms: state.budget.runtime_ms,
-            cost_usd: state.cost(),
-            tokens: state.tokens(),
-        }
-    }
-
-    /// Returns both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            iterations: self.iterations.saturating_add(other.iterations),
-            runtime_ms: self.runtime_ms.saturating_add(other.runtime_ms),
-            cost_usd: self.cost_usd + other.cost_usd,
-            tokens: self.tokens + other.tokens,
-        }
-    }
-
-    fn runtime(self) -> Duration {
-        Duration::from_millis(self.runtime_ms)
-    }
-}
+use ralph_orchestrator_machine::{BudgetRow, Limit, LimitValue, RunUsage, StopReason};
 
 /// Returns what is left of the limits when runs have used so much.
 pub(crate) fn remaining(limits: &Limits, used: RunUsage) -> Limits {
-    let cost = |max: Usd| Usd::from_nanos(max.nanos().saturating_sub(used.cost_usd.nanos()));
-    Limits {
-        max_iterations: limits.max_iterations.map(|max| max.saturating_sub(used.iterations)),
-        max_runtime: limits.max_runtime.map(|max| max.saturating_sub(used.runtime())),
-        max_cost_usd: limits.max_cost_usd.map(cost),
-        max_tokens: limits.max_tokens.map(|max| max.saturating_sub(used.tokens.total())),
-        ..limits.clone()
+    let mut left = limits.clone();
+    for (limit, row) in Limit::budgets() {
+        let max = limit.configured(limits).map(LimitValue::amount);
+        row.configure(&mut left, max.map(|max| max.saturating_sub(row.used(&used))));
     }
+    left
 }
 
 /// Returns why no further run may begin, if a limit does not allow it.
 pub(crate) fn exceeded(limits: &Limits, used: RunUsage) -> Option<(StopReason, String)> {
-    let left = remaining(limits, used);
-    let all = "by the runs of this backlog together";
-    if left.max_iterations == Some(0) {
-        let text = format!("limits.max_iterations is used up {all}: {}", used.iterations);
-        return Some((StopReason::MaxIterations, text));
+    let mut reached = Limit::budgets().filter_map(|(limit, row)| {
+        let (amount, max) = (row.used(&used), limit.configured(limits)?.amount());
+        (amount >= max).then(|| (limit.stop_reason(), used_up(limit, row, amount)))
+    });
+    reached.next()
+}
+
+fn used_up(limit: Limit, row: &BudgetRow, amount: u64) -> String {
+    let (key, all) = (limit.key(), "by the runs of this backlog together");
+    match limit {
+        Limit::Iterations => format!("{key} is used up {all}: {amount}"),
+        Limit::Runtime => format!("{key} is used up {all}"),
+        _ => format!("{} {} {all} ({key})", limit.row().unit.to_value(amount), row.used_up),
     }
-    if left.max_runtime == Some(Duration::ZERO) {
-        return Some((StopReason::MaxRuntime, format!("limits.max_runtime is used up {all}")));
-    }
-    if left.max_cost_usd == Some(Usd::ZERO) {
-        let text = format!("{} are spent {all} (limits.max_cost_usd)", used.cost_usd);
-        return Some((StopReason::MaxCost, text));
-    }
-    if left.max_tokens == Some(0) {
-        let text = format!("{} tokens are used {all} (limits.max_tokens)", used.tokens.total());
-        return Some((StopReason::MaxTokens, text));
-    }
-    None
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ralph_orchestrator_contract::{Tokens, Usd};
+
     use super::*;
 
     fn used(iterations: u64, runtime_ms: u64, nanos: u64, tokens: u64) -> RunUsage {

@@ -1,10 +1,9 @@
 //! What observers see of the work on a backlog.
 
 use ralph_orchestrator_backlog::{ItemCounts, ItemPlacement};
+use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 use serde::Serialize;
-
-use crate::budget::RunUsage;
 
 /// Something that happened between runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

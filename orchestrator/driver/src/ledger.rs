@@ -1,10 +1,10 @@
 //! The fold of what the driver has recorded.
 
+use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Layout, StateError, read_series};
 use serde::Serialize;
 
-use crate::budget::RunUsage;
 use crate::record::SeriesRecord;
 
 /// Which item is which run, and what was used, since the work on the backlog began.

@@ -19,15 +19,16 @@ mod executor;
 mod finding_text;
 mod initializer;
 mod item_text;
+mod iteration_base;
 mod iteration_guard;
 mod ledger;
 mod local;
 mod proved;
 mod record;
 mod saver;
+mod stop;
 
 pub use additions::{AddOutcome, add_item};
-pub use budget::RunUsage;
 pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};
 pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
 pub use error::DriverError;

@@ -1,11 +1,10 @@
 //! What the driver records beside the runs. Its state is the fold of these.
 
 use ralph_orchestrator_backlog::{GuardFinding, ItemStatus};
+use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::JournalRecord;
 use serde::{Deserialize, Serialize};
-
-use crate::budget::RunUsage;
 
 /// One fact about the work on a backlog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

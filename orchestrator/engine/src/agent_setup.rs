@@ -9,10 +9,9 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Description, ErrorClass, Usage, Usd,
 };
-use ralph_orchestrator_machine as machine;
+use ralph_orchestrator_machine::{self as machine, Limit};
 
-use super::clock::millis;
-use super::construction::{error_at, make};
+use super::construction::{PartKind, error_at, make};
 use super::environment;
 use super::prices::{self, Pricing};
 use super::scratch::ScratchDir;
@@ -57,7 +56,7 @@ impl ConfiguredAgent {
                 }
             },
         };
-        let what = (config.adapter.as_str(), "adapter");
+        let what = (PartKind::Adapter, config.adapter.as_str());
         let agent = make(loaded, &registry.agents, what, &at, &config.config, context).await?;
         let agent: Arc<dyn Agent> = Arc::from(agent);
         let description = agent.describe();
@@ -129,10 +128,17 @@ impl ConfiguredAgent {
     pub fn check_limits(&self, loaded: &LoadedConfig) -> Result<Option<String>, ConfigErrors> {
         let limits = &loaded.config.limits;
         let name = &self.description.name;
-        if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
-            let message =
-                format!("the agent `{name}` reports no tokens, so this limit cannot be enforced");
-            return Err(error_at(loaded, &["limits", "max_tokens"], &message));
+        for (limit, row) in Limit::budgets() {
+            let is_reported =
+                row.is_reported.is_none_or(|reports| reports(&self.description.capabilities));
+            // What it costs may be computed.
+            if limit != Limit::Cost && limit.configured(limits).is_some() && !is_reported {
+                let message = format!(
+                    "the agent `{name}` reports no {}, so this limit cannot be enforced",
+                    row.label
+                );
+                return Err(error_at(loaded, &["limits", limit.name()], &message));
+            }
         }
         let ends = limits.max_runtime.is_some()
             || (limits.max_cost_usd.is_some() && self.has_metered_cost());
@@ -168,18 +174,9 @@ impl ConfiguredAgent {
             None => UNLIMITED_RESERVATION,
         };
         machine::RunLimits {
-            max_iterations: limits.max_iterations,
-            max_runtime_ms: limits.max_runtime.map(millis),
-            max_cost_usd: limits.max_cost_usd,
-            max_tokens: limits.max_tokens,
-            max_failures: limits.max_failures.unwrap_or(u32::MAX),
-            max_stagnant: limits.max_stagnant.unwrap_or(u32::MAX),
-            max_rejections: limits.max_rejections.unwrap_or(u32::MAX),
-            max_wait_ms: millis(limits.max_wait),
-            max_initializer_attempts: None,
-            ends_initialized: false,
             first_reservation,
             handoff_per_mille: handoff.per_mille(),
+            ..machine::RunLimits::from_config(limits)
         }
     }
 }

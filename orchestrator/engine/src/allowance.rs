@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
-use super::session::Session;
+use ralph_orchestrator_machine::millis;
+
+use super::clock::{Clock, LONGEST_SLEEP_MS};
+use super::controls::RunControls;
+use super::run_journal::RunJournal;
 use super::stop::{StopRequests, stop_requested};
 
 /// How long an observation may take once the run was asked to stop.
@@ -26,40 +29,40 @@ pub(super) struct TimeAllowance {
     until_ms: u64,
 }
 
-impl Session {
+impl RunControls {
     /// Returns the allowance for an observation of the workspace, which everything else depends on.
-    pub(super) fn observation_allowance(&self) -> TimeAllowance {
-        let late_ms = self.clock.runtime_ms().saturating_add(millis(OBSERVE_WHEN_LATE));
-        self.allowance(self.max_runtime_ms().max(late_ms))
+    pub(super) fn observation_allowance(&self, journal: &RunJournal) -> TimeAllowance {
+        let late_ms = journal.clock.runtime_ms().saturating_add(millis(OBSERVE_WHEN_LATE));
+        self.allowance(journal, max_runtime_ms(journal).max(late_ms))
     }
 
     /// Returns the allowance for a validation.
-    pub(super) fn validation_allowance(&self) -> TimeAllowance {
-        let (now_ms, max_ms) = (self.clock.runtime_ms(), self.max_runtime_ms());
+    pub(super) fn validation_allowance(&self, journal: &RunJournal) -> TimeAllowance {
+        let (now_ms, max_ms) = (journal.clock.runtime_ms(), max_runtime_ms(journal));
         let late_ms = now_ms.saturating_add(millis(VALIDATE_WHEN_LATE));
-        self.allowance(if now_ms < max_ms { max_ms } else { late_ms })
+        self.allowance(journal, if now_ms < max_ms { max_ms } else { late_ms })
     }
 
-    /// Returns the runtime until which git may take that began at this one.
-    pub(super) fn saving_until_ms(&self, began_ms: u64) -> u64 {
-        let max_ms = self.max_runtime_ms();
-        if began_ms < max_ms {
-            max_ms.max(began_ms.saturating_add(millis(SAVE_WHEN_LATE)))
-        } else {
-            began_ms.saturating_add(millis(VALIDATE_WHEN_LATE))
-        }
+    fn allowance(&self, journal: &RunJournal, until_ms: u64) -> TimeAllowance {
+        TimeAllowance { stop: self.stop.clone(), clock: Arc::clone(&journal.clock), until_ms }
     }
+}
 
-    fn max_runtime_ms(&self) -> u64 {
-        // Before its first record a run has no limits of its own.
-        match self.state.started {
-            Some(_) => self.state.limits.max_runtime_ms.unwrap_or(u64::MAX),
-            None => self.config.limits.max_runtime.map_or(u64::MAX, millis),
-        }
+/// Returns the runtime until which git may take that began at this one.
+pub(super) fn saving_until_ms(journal: &RunJournal, began_ms: u64) -> u64 {
+    let max_ms = max_runtime_ms(journal);
+    if began_ms < max_ms {
+        max_ms.max(began_ms.saturating_add(millis(SAVE_WHEN_LATE)))
+    } else {
+        began_ms.saturating_add(millis(VALIDATE_WHEN_LATE))
     }
+}
 
-    fn allowance(&self, until_ms: u64) -> TimeAllowance {
-        TimeAllowance { stop: self.stop.clone(), clock: Arc::clone(&self.clock), until_ms }
+fn max_runtime_ms(journal: &RunJournal) -> u64 {
+    // Before its first record a run has no limits of its own.
+    match journal.state.started {
+        Some(_) => journal.state.limits.max_runtime_ms.unwrap_or(u64::MAX),
+        None => journal.context.config.limits.max_runtime.map_or(u64::MAX, millis),
     }
 }
 

@@ -9,11 +9,10 @@ use ralph_orchestrator_store::{InboxContents, InboxReader, StateError};
 use ralph_orchestrator_workspace::PromptWatch;
 use tokio::time::Instant;
 
-use super::clock::{LONGEST_SLEEP_MS, unix_ms};
+use super::clock::unix_ms;
 use super::error::EngineError;
-use super::iteration_watch::IterationWatch;
-use super::session::Session;
-use super::stop::stop_requested;
+use super::run_journal::RunJournal;
+use super::stop::StopRequests;
 
 /// The shortest time between two readings of the inbox, however often it changes.
 const PACE: Duration = Duration::from_millis(50);
@@ -21,7 +20,7 @@ const PACE: Duration = Duration::from_millis(50);
 const MOST_WARNINGS: usize = 8;
 
 /// The inbox of the run, from the engine's side.
-pub(super) struct ControlInbox {
+struct ControlInbox {
     /// `None` until the run begins, and while a wait has it.
     watch: Option<InboxWatch>,
     reader: InboxReader,
@@ -31,6 +30,12 @@ pub(super) struct ControlInbox {
     has_failed: bool,
 }
 
+/// What people ask of a run: by its inbox, and by signals.
+pub(super) struct RunControls {
+    inbox: ControlInbox,
+    pub(super) stop: StopRequests,
+}
+
 /// Notices that the inbox has changed.
 pub(super) struct InboxWatch {
     watch: PromptWatch,
@@ -38,7 +43,7 @@ pub(super) struct InboxWatch {
 }
 
 impl ControlInbox {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             watch: None,
             reader: InboxReader::default(),
@@ -62,10 +67,15 @@ impl InboxWatch {
     }
 }
 
-impl Session {
+impl RunControls {
+    /// Returns those of a run that is asked to stop by these requests.
+    pub(super) fn new(stop: StopRequests) -> Self {
+        Self { inbox: ControlInbox::new(), stop }
+    }
+
     /// Lends the watch of the inbox to something that waits.
-    pub(super) fn lend_inbox_watch(&mut self) -> InboxWatch {
-        let inbox = self.layout().inbox();
+    pub(super) fn lend_inbox_watch(&mut self, journal: &RunJournal) -> InboxWatch {
+        let inbox = journal.store.layout().inbox();
         self.inbox.watch.take().unwrap_or_else(|| InboxWatch::new(&inbox))
     }
 
@@ -74,30 +84,33 @@ impl Session {
     }
 
     /// Records what people ask of the run, then removes their messages. Returns the other effects.
-    pub(super) fn take_controls(&mut self) -> Result<Vec<Effect>, EngineError> {
-        if self.state.started.is_none() || self.state.completion().is_some() {
+    pub(super) fn take_controls(
+        &mut self,
+        journal: &mut RunJournal,
+    ) -> Result<Vec<Effect>, EngineError> {
+        if journal.state.started.is_none() || journal.state.completion().is_some() {
             return Ok(Vec::new());
         }
         let mut effects = Vec::new();
         loop {
             let InboxContents { controls, unusable, unreadable, has_more } =
-                match self.store.read_inbox(&self.run, &mut self.inbox.reader) {
+                match journal.store.read_inbox(&journal.context.run, &mut self.inbox.reader) {
                     Ok(found) => found,
                     Err(error) => {
                         // The run goes on without it.
-                        self.warn_of_failure(&error)?;
+                        self.warn_of_failure(journal, &error)?;
                         return Ok(effects);
                     }
                 };
             let mut is_done = true;
             for control in controls {
-                is_done &= self.take_control(control, &mut effects)?;
+                is_done &= self.take_control(journal, control, &mut effects)?;
             }
             for (name, why) in unusable {
-                self.discard_message(&name, &why)?;
+                self.discard_message(journal, &name, &why)?;
             }
             if let Some(error) = unreadable {
-                self.warn_of_failure(&error)?;
+                self.warn_of_failure(journal, &error)?;
             }
             // What is neither taken nor ignored would be read again at once.
             if !has_more || !is_done {
@@ -109,6 +122,7 @@ impl Session {
     /// Returns whether the control need not be read again.
     fn take_control(
         &mut self,
+        journal: &mut RunJournal,
         received: ReceivedControl,
         effects: &mut Vec<Effect>,
     ) -> Result<bool, EngineError> {
@@ -116,30 +130,39 @@ impl Session {
         // Who asked an earlier start to stop does not mean this one.
         let is_obsolete =
             received.control == Control::Stop && received.origin.sent_ms < self.inbox.began_ms;
-        if !is_obsolete && !self.state.controls.received.contains(&id) {
-            effects.extend(self.advance(Input::Control(received))?);
+        if !is_obsolete && !journal.state.controls.received.contains(&id) {
+            effects.extend(journal.advance(Input::Control(received))?);
         }
         // What is not recorded is not lost: it stays where it is.
-        if !is_obsolete && !self.state.controls.received.contains(&id) {
+        if !is_obsolete && !journal.state.controls.received.contains(&id) {
             return Ok(false);
         }
-        if let Err(error) = self.store.remove_read_message(&id, &mut self.inbox.reader) {
-            self.warn_of_failure(&error)?;
+        if let Err(error) = journal.store.remove_read_message(&id, &mut self.inbox.reader) {
+            self.warn_of_failure(journal, &error)?;
         }
         Ok(true)
     }
 
     /// Warns that the inbox cannot be read or written, once in each start.
-    fn warn_of_failure(&mut self, error: &StateError) -> Result<(), EngineError> {
+    fn warn_of_failure(
+        &mut self,
+        journal: &mut RunJournal,
+        error: &StateError,
+    ) -> Result<(), EngineError> {
         if std::mem::replace(&mut self.inbox.has_failed, true) {
             return Ok(());
         }
-        self.advance(Input::Warning(format!("messages to the run: {error}"))).map(drop)
+        journal.advance(Input::Warning(format!("messages to the run: {error}"))).map(drop)
     }
 
     /// Removes a file that is no message for this run, and names it in a warning.
-    fn discard_message(&mut self, name: &OsStr, why: &str) -> Result<(), EngineError> {
-        let removed = self.store.discard_from_inbox(name, &mut self.inbox.reader);
+    fn discard_message(
+        &mut self,
+        journal: &mut RunJournal,
+        name: &OsStr,
+        why: &str,
+    ) -> Result<(), EngineError> {
+        let removed = journal.store.discard_from_inbox(name, &mut self.inbox.reader);
         self.inbox.warnings = self.inbox.warnings.saturating_add(1);
         let shown: String = name.to_string_lossy().chars().take(80).collect();
         let becomes = match removed {
@@ -153,53 +176,6 @@ impl Session {
             }
             _ => return Ok(()),
         };
-        self.advance(Input::Warning(message)).map(drop)
-    }
-
-    /// The same while the agent runs. The only effect is to cancel the agent.
-    pub(super) fn take_controls_in_iteration(
-        &mut self,
-        watch: &IterationWatch,
-    ) -> Result<(), EngineError> {
-        for effect in self.take_controls()? {
-            if let Effect::Cancel(reason) = effect {
-                watch.end(reason);
-            }
-        }
-        self.offer_guidance(watch);
-        Ok(())
-    }
-
-    /// Whether a wait has to end because of what people asked for.
-    pub(super) fn is_wait_obsolete(&self) -> bool {
-        self.state.process.stop_requested
-            || self.state.is_pause_requested()
-            || self.state.is_out_of_budget()
-    }
-
-    /// Waits until the pause of the run ends, without using up its runtime.
-    pub(super) async fn hold(&mut self) -> Result<Vec<Input>, EngineError> {
-        self.clock.halt();
-        let mut inbox = self.lend_inbox_watch();
-        let result = loop {
-            if let Err(error) = self.take_controls() {
-                break Err(error);
-            }
-            if *self.stop.borrow() > 0 {
-                break Ok(vec![Input::Signal, Input::HoldFinished]);
-            }
-            let is_stopped = self.state.process.stop_requested || self.state.is_out_of_budget();
-            if is_stopped || !self.state.is_pause_requested() {
-                break Ok(vec![Input::HoldFinished]);
-            }
-            tokio::select! {
-                () = stop_requested(&mut self.stop, 1) => {}
-                () = inbox.changed() => {}
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
-            }
-        };
-        self.return_inbox_watch(inbox);
-        self.clock.run();
-        result
+        journal.advance(Input::Warning(message)).map(drop)
     }
 }

@@ -3,12 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_contract::Guidance;
-use ralph_orchestrator_machine::Input;
 use tokio::sync::Notify;
-
-use super::error::EngineError;
-use super::iteration_watch::IterationWatch;
-use super::session::Session;
 
 /// Guidance for the running agent, shared by the session, which offers it, and the agent's sink, by which the
 /// adapter takes it.
@@ -30,7 +25,7 @@ impl GuidanceQueue {
     }
 
     /// Replaces what may be taken, apart from what was taken just now.
-    fn offer(&self, guidance: impl Iterator<Item = Guidance>) {
+    pub(super) fn offer(&self, guidance: impl Iterator<Item = Guidance>) {
         let mut queue = self.lock();
         let offered = guidance.filter(|guidance| !queue.taken.contains(guidance)).collect();
         queue.offered = offered;
@@ -47,39 +42,18 @@ impl GuidanceQueue {
         taken
     }
 
+    /// Returns what the agent has taken and is not recorded.
+    pub(super) fn unrecorded(&self) -> Vec<Guidance> {
+        self.lock().taken.clone()
+    }
+
+    /// Notes that this is recorded.
+    pub(super) fn forget(&self, recorded: &[Guidance]) {
+        self.lock().taken.retain(|guidance| !recorded.contains(guidance));
+    }
+
     /// Resolves when the agent has taken guidance. Nothing is lost if the future is dropped.
     pub(super) async fn taken(&self) {
         self.shared.1.notified().await;
-    }
-}
-
-impl Session {
-    /// Keeps what the agent is given, as what it repeats of that is no claim. Redacted as its final message will be.
-    pub(super) fn keep_sent_prompt(&mut self, prompt: &[u8]) {
-        let prompt = String::from_utf8_lossy(prompt);
-        self.sent_prompt = Some(self.redactor.text(&prompt).into_owned());
-    }
-
-    /// Offers the running agent what people sent and it was not given.
-    pub(super) fn offer_guidance(&self, watch: &IterationWatch) {
-        watch.guidance.offer(self.state.undelivered_guidance());
-    }
-
-    /// Records what the running agent has taken.
-    pub(super) fn record_guidance(&mut self, watch: &IterationWatch) -> Result<(), EngineError> {
-        let taken = watch.guidance.lock().taken.clone();
-        if taken.is_empty() {
-            return Ok(());
-        }
-        if let Some(sent) = &mut self.sent_prompt {
-            for guidance in &taken {
-                sent.push('\n');
-                sent.push_str(&self.redactor.text(&guidance.text));
-            }
-        }
-        let ids = taken.iter().map(|guidance| guidance.id.clone()).collect();
-        self.feed(Input::GuidanceTaken(ids), watch)?;
-        watch.guidance.lock().taken.retain(|guidance| !taken.contains(guidance));
-        Ok(())
     }
 }

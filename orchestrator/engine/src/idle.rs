@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ralph_orchestrator_machine::millis;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::clock::Clock;
-use super::clock::millis;
 use super::processes::Processes;
 
 /// How many time-outs a busy agent may be silent.

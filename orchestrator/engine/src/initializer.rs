@@ -3,38 +3,39 @@
 use std::path::Path;
 
 use ralph_orchestrator_config::Initializer;
+use ralph_orchestrator_machine::State;
 use ralph_orchestrator_safe_fs::{open_no_symlinks, path_flags, read_flags};
 use ralph_orchestrator_workspace::has_commit;
 use rustix::fs::{FileType, OFlags, fstat};
 
 use super::blocking::blocking;
 use super::error::EngineError;
-use super::session::Session;
+use super::run_context::RunContext;
 
 /// The right to execute a file, of whoever has it.
 const EXECUTE: u32 = 0o111;
 
-impl Session {
-    /// Returns what the initializer has still to produce; `None` if there is no initializer, or it is done.
-    pub(super) async fn missing_products(&self) -> Result<Option<Vec<String>>, EngineError> {
-        let Some(initializer) =
-            self.config.initializer.clone().filter(|_| self.state.is_initializing())
-        else {
-            return Ok(None);
-        };
-        let workspace = self.workspace.clone();
-        let of_part = self.part.as_ref().and_then(|part| part.products.clone());
-        let find = move || {
-            let mut missing = missing_products(&workspace, &initializer);
-            missing.extend(of_part.into_iter().flat_map(|of_part| of_part()));
-            Some(missing)
-        };
-        blocking(find).await
-    }
+/// Returns what the initializer has still to produce; `None` if there is no initializer, or it is done.
+pub(super) async fn missing_products(
+    context: &RunContext,
+    state: &State,
+) -> Result<Option<Vec<String>>, EngineError> {
+    let Some(initializer) = context.config.initializer.clone().filter(|_| state.is_initializing())
+    else {
+        return Ok(None);
+    };
+    let workspace = context.workspace.clone();
+    let of_part = context.part.as_ref().and_then(|part| part.products.clone());
+    let find = move || {
+        let mut missing = find_missing(&workspace, &initializer);
+        missing.extend(of_part.into_iter().flat_map(|of_part| of_part()));
+        Some(missing)
+    };
+    blocking(find).await
 }
 
 /// Returns what is missing, in the order of the configuration. No link is followed.
-fn missing_products(workspace: &Path, initializer: &Initializer) -> Vec<String> {
+fn find_missing(workspace: &Path, initializer: &Initializer) -> Vec<String> {
     let files = initializer.files().into_iter();
     let mut missing: Vec<String> = files
         .filter_map(|(path, is_executable)| {
@@ -79,14 +80,14 @@ mod tests {
             commit: true,
             max_attempts: 1,
         };
-        let all = missing_products(&root, &initializer);
+        let all = find_missing(&root, &initializer);
         assert_eq!(all.len(), 5, "{all:?}");
         assert_eq!(all[0], "list.json: does not exist");
         fs::write(root.join("list.json"), "[]").unwrap();
         fs::create_dir(root.join("docs")).unwrap();
         fs::write(root.join("notes"), "").unwrap();
         fs::write(root.join("init.sh"), "#!/bin/sh\n").unwrap();
-        let some = missing_products(&root, &initializer);
+        let some = find_missing(&root, &initializer);
         assert_eq!(
             some,
             [
@@ -98,7 +99,7 @@ mod tests {
         fs::remove_file(root.join("notes")).unwrap();
         symlink("list.json", root.join("notes")).unwrap();
         fs::set_permissions(root.join("init.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-        let linked = missing_products(&root, &initializer);
+        let linked = find_missing(&root, &initializer);
         assert_eq!(linked[0], "notes: does not exist", "{linked:?}");
         assert_eq!(linked.len(), 2);
     }

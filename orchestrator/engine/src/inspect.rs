@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ralph_orchestrator_contract::{Claim, CompletionDetector, DetectorInput, Findings, NearMiss};
 
 use super::blocking::blocking;
-use super::session::Session;
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;
@@ -18,27 +17,13 @@ const LONGEST_MISS: usize = 2 * 1024;
 
 /// The input of the detectors, owned, so that they can run concurrently.
 pub(super) struct InspectionTask {
-    detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
-    workspace: PathBuf,
-    prompt_path: Option<PathBuf>,
-    prompt: String,
-    final_text: Option<String>,
+    pub(super) detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
+    pub(super) workspace: PathBuf,
+    pub(super) prompt_path: Option<PathBuf>,
+    pub(super) prompt: String,
+    pub(super) final_text: Option<String>,
     /// What the agent was given whose final message it is.
-    given: Option<String>,
-}
-
-impl Session {
-    /// Returns the task of searching the prompt and the final message for claims.
-    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
-        InspectionTask {
-            detectors: Arc::clone(&self.policy.detectors),
-            workspace: self.workspace.clone(),
-            prompt_path: self.prompt.path().map(ToOwned::to_owned),
-            prompt,
-            given: final_text.as_ref().and(self.sent_prompt.clone()),
-            final_text,
-        }
-    }
+    pub(super) given: Option<String>,
 }
 
 impl InspectionTask {

@@ -1,36 +1,47 @@
-//! One iteration: what the agent is given, its session, and how that ended.
+//! One iteration: its agent is started, and everything that may happen while it runs is handled in one task.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
-use ralph_orchestrator_config::SandboxMode;
-use ralph_orchestrator_contract::{AgentError, ErrorClass, Iteration, Report, survivors_complaint};
-use ralph_orchestrator_machine::{Input, IterationEnd, IterationOutcome, StartIteration};
-use tokio::sync::{Notify, mpsc, watch};
+use ralph_orchestrator_contract::{
+    AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Report, Usage, ValidationPreview,
+};
+use ralph_orchestrator_machine::{
+    ContextUsage, Effect, FrozenPolicy, Input, Latch, StartIteration, Timer, is_unchecked,
+};
+use ralph_orchestrator_workspace::PromptWatch;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{Instrument as _, info, info_span};
 
+use super::agent_message::{AgentMessage, ValidationRequest};
+use super::agent_slot::KeptStart;
 use super::cancel::CancelToken;
-use super::completion_phrases::{says_all_done, says_done};
+use super::controls::InboxWatch;
 use super::error::EngineError;
-use super::event_loop::{AgentRun, SessionResult};
-use super::fingerprint::StartDetails;
 use super::guidance::GuidanceQueue;
-use super::inspect::cut;
+use super::in_session_validation::{PendingValidation, ValidationOutcome, next_validation};
 use super::iteration_files::IterationFiles;
-use super::iteration_watch::IterationWatch;
+use super::iteration_watch::{
+    EXIT_GRACE, InspectionOutcome, IterationWatch, PendingInspection, next_inspection,
+};
+use super::pending_records::Remaining;
 use super::redact::StreamRedactor;
 use super::session::Session;
 use super::sink::Sink;
+use super::stop::stop_requested;
 use super::transcript::Transcript;
 
 /// How many messages of the agent may wait to be handled; with more, the agent waits.
 const QUEUE: usize = 64;
-/// The longest message of a failure that is stored, in bytes.
-const LONGEST_MESSAGE: usize = 8 * 1024;
-/// Most names of processes that were left, and the longest of them in bytes.
-const MOST_NAMES: usize = 50;
-const LONGEST_NAME: usize = 256;
+
+pub(super) type AgentRun<'a> =
+    Pin<Box<dyn Future<Output = Result<Report, AgentError>> + Send + 'a>>;
+
+/// The result of an agent's session, and figures that are not recorded yet.
+pub(super) type SessionResult = Result<(Result<Report, AgentError>, Option<Usage>), EngineError>;
 
 impl Session {
     /// Runs the agent once. Returns the inputs that its end leads to.
@@ -38,48 +49,46 @@ impl Session {
         &mut self,
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
-        self.held.verify()?;
-        let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
-        self.began_ms = began_ms;
-        let folder = self.layout().iteration(&self.run, number);
-        let files = IterationFiles::new(self.store.disk().clone(), self.layout().root(), folder);
-        let (task, seen) = self
-            .prepared
-            .take()
-            .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
-        self.keep_sent_prompt(&task.prompt);
-        let kept = (self.changed_prompt(&task.prompt), self.changed_start(seen));
-
+        self.observer.held.verify()?;
+        let (number, began_ms) = (start.iteration, self.journal.clock.runtime_ms());
+        self.journal.began_ms = began_ms;
+        let store = &self.journal.store;
+        let folder = store.layout().iteration(&self.context.run, number);
+        let files = IterationFiles::new(store.disk().clone(), store.layout().root(), folder);
+        let (task, kept) = self.agent.take_task()?;
         let (cancel, cancelled) = watch::channel(None);
         let (sender, messages) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
         let transcript = Mutex::new(Transcript::new(files.clone()));
-        let (detectors, run) = (Arc::clone(&self.policy.detectors), self.run.clone());
-        self.agents.current_mut(&self.state).pricing().begin();
+        let (detectors, run) =
+            (Arc::clone(&self.context.policy.detectors), self.context.run.clone());
+        self.agent.current_mut(&self.journal.state).pricing().begin();
         let sink = Sink {
             run: &run,
             iteration: number,
             cancel: CancelToken::new(cancelled),
             messages: sender,
-            redactor: Mutex::new(StreamRedactor::new(self.redactor.clone())),
+            redactor: Mutex::new(StreamRedactor::new(self.context.redactor.clone())),
             transcript,
-            observer: Arc::clone(&self.observer),
+            observer: Arc::clone(&self.journal.observer),
             detectors: &detectors,
-            write_guard: self.agents.write_guard.clone(),
-            clock: Arc::clone(&self.clock),
+            write_guard: self.agent.agents.write_guard.clone(),
+            clock: Arc::clone(&self.journal.clock),
             last_event_ms: Arc::clone(&last_event_ms),
             bytes_after_cancel: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
             guidance: GuidanceQueue::default(),
         };
-        self.mark_tree();
-        let agent = Arc::clone(&self.agents.current(&self.state).configured.agent);
-        let watch = IterationWatch::new(self, last_event_ms, cancel, messages, &sink.guidance);
-        if let Some(prompt_watch) = &mut self.prompt_watch {
+        self.observer.mark_tree();
+        let working = self.agent.current(&self.journal.state);
+        let agent = Arc::clone(&working.configured.agent);
+        let span = info_span!("session", agent = working.name.as_str());
+        let watch =
+            IterationWatch::new(&self.journal, last_event_ms, cancel, messages, &sink.guidance);
+        if let Some(prompt_watch) = &mut self.prompts.watch {
             prompt_watch.restart();
         }
-        let span = info_span!("session", agent = self.agents.current(&self.state).name.as_str());
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start_agent(session, kept, &files).await;
         let result = tokio::select! {
@@ -90,11 +99,11 @@ impl Session {
         log_end(&result);
         let tool_calls = self.close_sink(sink).await;
         let (result, held) = result?;
-        let result = self.redactor.result(result);
+        let result = self.context.redactor.result(result);
         // What an initializer says of being done is not about the task.
-        let report = result.as_ref().ok().filter(|_| !self.state.runs_initializer());
+        let report = result.as_ref().ok().filter(|_| !self.journal.state.runs_initializer());
         let final_text = report.and_then(|report| report.final_text.clone());
-        let mut ended = self.iteration_end(result, tool_calls);
+        let mut ended = self.agent.iteration_end(&self.journal, result, tool_calls);
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // Before the end of the iteration is recorded: a claim in the final message is not lost then.
         self.record_claims(final_text).await?;
@@ -104,7 +113,7 @@ impl Session {
     /// Closes the sink after the agent's last event. Returns how many tools it called.
     async fn close_sink(&self, sink: Sink<'_>) -> u64 {
         if let Some(warning) = sink.finish().await {
-            self.warn_unrecorded(&warning);
+            self.journal.warn_unrecorded(&warning);
         }
         sink.tool_calls()
     }
@@ -113,17 +122,17 @@ impl Session {
     async fn start_agent<'a>(
         &self,
         mut agent: AgentRun<'a>,
-        (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
+        KeptStart { prompt, start }: KeptStart,
         files: &IterationFiles,
     ) -> AgentRun<'a> {
-        self.known_tree.set(None);
+        self.observer.known_tree.set(None);
         let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
         let warnings = [
             prompt.and_then(|prompt| files.store_prompt(&prompt)),
             start.and_then(|start| files.store_start(&start)),
         ];
         for warning in warnings.into_iter().flatten() {
-            self.warn_unrecorded(&warning);
+            self.journal.warn_unrecorded(&warning);
         }
         info!("session begins");
         match early {
@@ -132,86 +141,420 @@ impl Session {
         }
     }
 
-    /// Returns the prompt, unless it is the one that was stored last.
-    fn changed_prompt(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
-        let digest = blake3::hash(prompt);
-        let other = self.stored_prompt.replace(digest) != Some(digest);
-        other.then(|| self.redactor.bytes(prompt).into_owned())
-    }
-
-    /// Returns how the agent is started, unless it is as it was stored last.
-    fn changed_start(&mut self, seen: StartDetails) -> Option<Vec<u8>> {
-        let other = self.stored_start.as_ref() != Some(&seen);
-        let bytes = other.then(|| serde_json::to_vec_pretty(&seen).unwrap_or_default());
-        self.stored_start = Some(seen);
-        bytes
-    }
-
-    /// Returns what the agent is given.
-    pub(super) fn iteration_task(
+    /// Waits for the agent's end, and for everything that may bring it about. If the state cannot be
+    /// written any more, cancels the agent and returns the error once it has ended.
+    pub(super) async fn run_to_end(
         &mut self,
-        start: &StartIteration,
-        prompt: Vec<u8>,
-    ) -> Result<Iteration, EngineError> {
-        let scratch = self.scratch.fresh(&self.run)?.to_owned();
-        let mut env = self.agents.current(&self.state).env.clone();
-        env.insert("RALPH_RUN_ID".into(), self.run.clone());
-        env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
-        if self.config.sandbox.mode != SandboxMode::Off {
-            // The one folder outside the workspace that is its own.
-            env.insert("TMPDIR".into(), scratch.display().to_string());
+        mut watch: IterationWatch,
+        mut agent: AgentRun<'_>,
+    ) -> SessionResult {
+        // One for the whole run. The agent starts meanwhile.
+        let prompt_watch = self.prompts.watch.take();
+        let mut prompt_watch =
+            prompt_watch.or_else(|| self.prompts.source.file().map(PromptWatch::new));
+        let mut inbox = self.controls.lend_inbox_watch(&self.journal);
+        let watched = (prompt_watch.as_mut(), &mut inbox);
+        let result = self.event_loop(&mut watch, &mut agent, watched).await;
+        self.prompts.watch = prompt_watch;
+        self.controls.return_inbox_watch(inbox);
+        if result.is_err() {
+            watch.end(CancelReason::Signal);
         }
-        let timeout = self.config.limits.iteration_timeout;
-        let mut budget = start.budget;
-        budget.time = Some(budget.time.map_or(timeout, |left| left.min(timeout)));
-        Ok(Iteration {
-            run: self.run.clone(),
-            number: start.iteration,
-            prompt,
-            workspace: self.workspace.clone(),
-            env,
-            budget,
-            scratch,
-        })
-    }
-
-    fn iteration_end(
-        &mut self,
-        result: Result<Report, AgentError>,
-        tool_calls: u64,
-    ) -> IterationEnd {
-        let (outcome, mut report) = match result {
-            Ok(report) => (IterationOutcome::Succeeded, report),
-            Err(error) => (outcome_of(error.class, error.message), *error.report),
-        };
-        let final_text = report.final_text.as_deref().unwrap_or_default();
-        let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
-        let capabilities = self.agents.current(&self.state).configured.description.capabilities;
-        let is_counted = capabilities.tool_calls;
-        let count = report.left_behind.len();
-        let left_behind = shortened(std::mem::take(&mut report.left_behind));
-        if !left_behind.is_empty() {
-            let names = left_behind.join(", ");
-            let message = match count {
-                1 => format!("the agent left a process behind, which was ended: {names}"),
-                _ => format!("the agent left {count} processes behind, which were ended: {names}"),
+        // Before the agent is waited for: it may wait for the answer.
+        watch.drop_requests();
+        if let Some(validation) = watch.validation.take() {
+            self.observer.hasher = validation.end().await;
+        }
+        if result.is_err() {
+            let end = async {
+                loop {
+                    tokio::select! {
+                        _ = &mut agent => break,
+                        // It must not block on a full channel.
+                        Some(_) = watch.messages.recv() => {}
+                    }
+                }
             };
-            self.warn_unrecorded(&message);
+            // Dropping it ends what does not end.
+            drop(tokio::time::timeout(EXIT_GRACE, end).await);
         }
-        if let Some(complaint) = survivors_complaint(&report.survived) {
-            self.warn_unrecorded(&complaint);
+        drop(agent);
+        let result = result?;
+        // What it sent before its end still counts.
+        while let Ok(message) = watch.messages.try_recv() {
+            match message {
+                // Nobody waits for the answer.
+                AgentMessage::Validation(_) => {}
+                message => self.handle_message(message, &mut watch)?,
+            }
         }
-        IterationEnd {
-            outcome,
-            usage: self.agents.current_mut(&self.state).with_cost(report.usage),
-            promises_cost: capabilities.cost && !capabilities.free,
-            says_done,
-            says_all_done,
-            tool_calls: is_counted.then_some(tool_calls),
-            left_behind,
-            survived: report.survived,
+        self.record_guidance(&watch)?;
+        let usage = self.record_remaining(&mut watch)?;
+        Ok((result, usage))
+    }
+
+    /// Handles events until the agent ends. Deadlines and requests to stop come first in every turn: no
+    /// flood of events keeps them from being met.
+    async fn event_loop(
+        &mut self,
+        watch: &mut IterationWatch,
+        agent: &mut AgentRun<'_>,
+        (mut prompt_watch, inbox): (Option<&mut PromptWatch>, &mut InboxWatch),
+    ) -> Result<Result<Report, AgentError>, EngineError> {
+        let mut stop = self.controls.stop.clone();
+        let clock = Arc::clone(&self.journal.clock);
+        let taken = watch.guidance.clone();
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        self.take_controls_in_iteration(watch)?;
+        loop {
+            if let Some(given_up) = self.handle_deadlines(watch)? {
+                return Ok(Err(given_up));
+            }
+            watch.arm(timer.as_mut(), &self.journal, &self.agent);
+            let (requests, inspects) =
+                (watch.requests, watch.can_inspect(self.journal.clock.runtime_ms()));
+            tokio::select! {
+                biased;
+                // Both are handled above.
+                () = stop_requested(&mut stop, requests + 1), if requests < 2 => {}
+                () = timer.as_mut() => {}
+                done = next_validation(watch.validation.as_mut()) => self.handle_validation(done, watch)?,
+                findings = next_inspection(watch.inspection.as_mut()) => {
+                    self.handle_inspection(findings, watch)?;
+                }
+                // An agent that waits for a validation is not idle.
+                idle = watch.idle.probe_result(&clock) => if idle && watch.validation.is_none() {
+                    self.feed(Input::Timer(Timer::Idle), watch)?;
+                },
+                () = inbox.changed() => self.take_controls_in_iteration(watch)?,
+                () = taken.taken() => self.record_guidance(watch)?,
+                () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
+                    self.prompt_changed(watch);
+                }
+                Some(message) = watch.messages.recv() => self.handle_message(message, watch)?,
+                result = &mut *agent => return Ok(result),
+            }
         }
     }
+
+    /// Handles deadlines and requests to stop. An error that it returns ends the iteration without waiting
+    /// for the agent.
+    fn handle_deadlines(
+        &mut self,
+        watch: &mut IterationWatch,
+    ) -> Result<Option<AgentError>, EngineError> {
+        let requests = *self.controls.stop.borrow();
+        if requests > 0 && watch.requests == 0 {
+            watch.requests = 1;
+            self.feed(Input::Signal, watch)?;
+        }
+        if requests > 1 && watch.requests == 1 {
+            // Whoever asked has seen to it that its processes are killed.
+            watch.requests = 2;
+            watch.set_kill_deadline(self.journal.clock.runtime_ms());
+        }
+        let now_ms = self.journal.clock.runtime_ms();
+        for timer in watch.due_timers(&self.journal, &self.agent) {
+            self.feed(Input::Timer(timer), watch)?;
+        }
+        let in_time = watch.is_awaited(now_ms);
+        let (usage, context) = watch.pending.take_due(self.journal.clock.runtime_ms());
+        if let Some(usage) = usage {
+            self.feed(Input::Usage(usage), watch)?;
+        }
+        if let Some(context) = context {
+            self.feed(Input::Context(context), watch)?;
+        }
+        if in_time {
+            return Ok(None);
+        }
+        // Which of its processes live on is not known from the agent.
+        let survived =
+            self.context.processes.of_iteration(&self.context.run, self.journal.state.iterations);
+        let message = match requests {
+            0 | 1 => "it did not exit after cancellation",
+            _ => "asked to stop twice",
+        };
+        let error = AgentError::new(ErrorClass::Cancelled, message);
+        Ok(Some(error.with_report(Report { survived, ..Report::default() })))
+    }
+
+    fn handle_message(
+        &mut self,
+        message: AgentMessage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let now_ms = self.journal.clock.runtime_ms();
+        match message {
+            AgentMessage::Usage(usage) => self.handle_usage(usage, watch),
+            AgentMessage::Model(model) => {
+                self.agent.current_mut(&self.journal.state).pricing().set_model(model.clone());
+                self.feed(Input::Model(model), watch)
+            }
+            AgentMessage::Context(context) => self.handle_context(context, watch),
+            AgentMessage::Note(text) if watch.pending.admit_text([text.as_str()], now_ms) => {
+                self.feed(Input::Note(text), watch)
+            }
+            AgentMessage::Note(_) => Ok(()),
+            AgentMessage::Validation(question) => {
+                self.request_validation(question, watch);
+                Ok(())
+            }
+            AgentMessage::Claim(claim) => self.handle_claim(claim, watch),
+            AgentMessage::Warning(message) => self.feed(Input::Warning(message), watch),
+        }
+    }
+
+    /// Compares every figure with the limits, and records figures at a bounded pace.
+    fn handle_usage(
+        &mut self,
+        usage: Usage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let usage = self.agent.current_mut(&self.journal.state).with_cost(usage);
+        let Some(current) = &self.journal.state.running else { return Ok(()) };
+        let usage = current.usage.max(usage);
+        if usage == current.usage {
+            return Ok(());
+        }
+        let reached =
+            current.cancelling.is_none() && self.journal.state.limit_reached_by(usage).is_some();
+        match watch.pending.admit_usage(usage, reached, self.journal.clock.runtime_ms()) {
+            Some(usage) => self.feed(Input::Usage(usage), watch),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares every figure with the share at which the iteration is handed off, and records figures at a
+    /// bounded pace.
+    fn handle_context(
+        &mut self,
+        context: ContextUsage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let capabilities =
+            self.agent.current(&self.journal.state).configured.description.capabilities;
+        let is_due = self.journal.state.reaches_handoff(context)
+            && !capabilities.handoff
+            && !watch.is_ending();
+        let admitted = watch.pending.admit_context(context, self.journal.clock.runtime_ms());
+        if let Some(context) = admitted.or(is_due.then_some(context)) {
+            self.feed(Input::Context(context), watch)?;
+        }
+        if is_due { self.feed(Input::Timer(Timer::Handoff), watch) } else { Ok(()) }
+    }
+
+    /// Records a claim that was seen while the agent runs.
+    pub(super) fn handle_claim(
+        &mut self,
+        claim: Claim,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let first = match claim.kind {
+            ClaimKind::Complete => self.journal.state.latch == Latch::Open,
+            ClaimKind::NeedsHuman => self.journal.state.claims.human_request.is_none(),
+        };
+        match watch.pending.admit_claim(claim, first, self.journal.clock.runtime_ms()) {
+            Some(claim) => self.feed(Input::Claimed(claim), watch),
+            None => Ok(()),
+        }
+    }
+
+    fn prompt_changed(&self, watch: &mut IterationWatch) {
+        watch.inspection_began(self.journal.clock.runtime_ms());
+        if let Some(text) = self.prompts.source.glance() {
+            watch.inspection = Some(PendingInspection::begin(self.inspection(text, None), None));
+        }
+    }
+
+    /// Records the claims that the detectors found in the prompt as it is while the agent runs.
+    fn handle_inspection(
+        &mut self,
+        (findings, question): InspectionOutcome,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        watch.inspection_ended(self.journal.clock.runtime_ms());
+        for claim in findings.claims {
+            self.handle_claim(claim, watch)?;
+        }
+        if let Some(question) = question {
+            for warning in findings.warnings {
+                if watch.pending.admit_text([warning.as_str()], self.journal.clock.runtime_ms()) {
+                    self.feed(Input::Warning(warning), watch)?;
+                }
+            }
+            self.begin_preview(question, watch);
+        }
+        if let Some(question) = watch.queued_request.take() {
+            self.request_validation(question, watch);
+        }
+        Ok(())
+    }
+
+    /// Records what was held back, except the figures, which are part of the record of the iteration's end.
+    fn record_remaining(
+        &mut self,
+        watch: &mut IterationWatch,
+    ) -> Result<Option<Usage>, EngineError> {
+        let Remaining { usage, context, claims, dropped } = watch.pending.finish();
+        if let Some(context) = context {
+            self.feed(Input::Context(context), watch)?;
+        }
+        for claim in claims {
+            self.feed(Input::Claimed(claim), watch)?;
+        }
+        if dropped > 0 {
+            let what = "notes and answers of this iteration were too many to be kept";
+            self.feed(Input::Warning(format!("{dropped} {what}")), watch)?;
+        }
+        Ok(usage)
+    }
+
+    /// Feeds the machine while the agent runs. Its only effect is to cancel the agent.
+    pub(super) fn feed(&mut self, input: Input, watch: &IterationWatch) -> Result<(), EngineError> {
+        for effect in self.journal.advance(input)? {
+            if let Effect::Cancel(reason) = effect {
+                watch.end(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same while the agent runs. The only effect is to cancel the agent.
+    pub(super) fn take_controls_in_iteration(
+        &mut self,
+        watch: &IterationWatch,
+    ) -> Result<(), EngineError> {
+        for effect in self.controls.take_controls(&mut self.journal)? {
+            if let Effect::Cancel(reason) = effect {
+                watch.end(reason);
+            }
+        }
+        self.offer_guidance(watch);
+        Ok(())
+    }
+
+    /// Offers the running agent what people sent and it was not given.
+    pub(super) fn offer_guidance(&self, watch: &IterationWatch) {
+        watch.guidance.offer(self.journal.state.undelivered_guidance());
+    }
+
+    /// Records what the running agent has taken.
+    pub(super) fn record_guidance(&mut self, watch: &IterationWatch) -> Result<(), EngineError> {
+        let taken = watch.guidance.unrecorded();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        if let Some(sent) = &mut self.agent.sent_prompt {
+            for guidance in &taken {
+                sent.push('\n');
+                sent.push_str(&self.context.redactor.text(&guidance.text));
+            }
+        }
+        let ids = taken.iter().map(|guidance| guidance.id.clone()).collect();
+        self.feed(Input::GuidanceTaken(ids), watch)?;
+        watch.guidance.forget(&taken);
+        Ok(())
+    }
+
+    /// Asks the detectors for claims first: the work is validated if a claim is pending.
+    pub(super) fn request_validation(
+        &mut self,
+        request: ValidationRequest,
+        watch: &mut IterationWatch,
+    ) {
+        if watch.validation.is_some() || watch.queued_request.is_some() {
+            return reply(request.answer, not_now("another validation is running"));
+        }
+        if watch.inspection.is_some() {
+            // Its turn comes when the detectors are done.
+            watch.queued_request = Some(request);
+            return;
+        }
+        let final_text = request.final_text.as_deref();
+        let final_text = final_text.map(|text| self.context.redactor.text(text).into_owned());
+        let prompt = self.prompts.source.glance().unwrap_or_default();
+        let inspection = self.inspection(prompt, final_text);
+        watch.inspection = Some(PendingInspection::begin(inspection, Some(request)));
+    }
+
+    /// Begins to validate the work if a claim is pending, once what the detectors found is recorded.
+    pub(super) fn begin_preview(&mut self, request: ValidationRequest, watch: &mut IterationWatch) {
+        let answer = request.answer;
+        if watch.is_ending() {
+            return reply(answer, not_now("the iteration is being ended"));
+        }
+        let Latch::Claimed { claim, .. } = &self.journal.state.latch else {
+            return reply(answer, ValidationPreview::NoClaim);
+        };
+        let claim = claim.clone();
+        let (cancel, cancelled) = watch::channel(None);
+        let span = info_span!("validation", in_session = true);
+        let mut task = self.preview_task(claim, cancelled);
+        let work = async move {
+            let result = task.run().await;
+            (task.hasher, result)
+        };
+        let work = Box::pin(work.instrument(span));
+        watch.validation = Some(PendingValidation { work, cancel, answer });
+    }
+
+    /// Records the result of a validation and sends it to the agent.
+    pub(super) fn handle_validation(
+        &mut self,
+        (hasher, result): ValidationOutcome,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        self.observer.hasher = hasher;
+        // The agent waited for the answer.
+        watch.mark_active(self.journal.clock.runtime_ms());
+        let Some(PendingValidation { answer, .. }) = watch.validation.take() else { return Ok(()) };
+        let preview = match result {
+            Ok(Some(validation)) => {
+                let policy = self
+                    .journal
+                    .state
+                    .policy()
+                    .map_or_else(FrozenPolicy::default, FrozenPolicy::clone);
+                let reasons = validation.rejection_reasons(&policy);
+                let is_checked = !is_unchecked(&validation.verdicts, &reasons);
+                let reasons = self.context.redactor.redact(reasons);
+                let accepted = reasons.is_empty();
+                let now_ms = self.journal.clock.runtime_ms();
+                if watch.pending.admit_text(reasons.iter().map(String::as_str), now_ms) {
+                    self.feed(Input::Previewed { accepted, reasons: reasons.clone() }, watch)?;
+                }
+                if accepted {
+                    ValidationPreview::Accepted
+                } else if is_checked {
+                    ValidationPreview::Rejected { reasons }
+                } else {
+                    // The agent can do nothing about a check that fails to run.
+                    not_now(&reasons.join("; "))
+                }
+            }
+            Ok(None) => not_now("the validators were cancelled"),
+            Err(error) => not_now(&self.context.redactor.text(&error.to_string())),
+        };
+        reply(answer, preview);
+        Ok(())
+    }
+}
+
+async fn prompt_changed(watch: Option<&mut PromptWatch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn not_now(why: &str) -> ValidationPreview {
+    ValidationPreview::NotNow { why: why.to_owned() }
+}
+
+fn reply(answer: oneshot::Sender<ValidationPreview>, preview: ValidationPreview) {
+    // An agent that no longer listens has given up.
+    drop(answer.send(preview));
 }
 
 fn log_end(result: &SessionResult) {
@@ -219,20 +562,4 @@ fn log_end(result: &SessionResult) {
         Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
         _ => info!("session is over"),
     }
-}
-
-/// Returns at most as many names, and each at most as long, as a reader can use.
-fn shortened(mut names: Vec<String>) -> Vec<String> {
-    let more = names.len().saturating_sub(MOST_NAMES);
-    names.truncate(MOST_NAMES);
-    for name in &mut names {
-        cut(name, LONGEST_NAME);
-    }
-    names.extend((more > 0).then(|| format!("and {more} more")));
-    names
-}
-
-fn outcome_of(class: ErrorClass, mut message: String) -> IterationOutcome {
-    cut(&mut message, LONGEST_MESSAGE);
-    IterationOutcome::from_error(class, message)
 }

@@ -6,19 +6,18 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{CancelReason, Findings};
-use ralph_orchestrator_machine::{Input, Timer};
+use ralph_orchestrator_machine::{Timer, millis};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::agent_message::{AgentMessage, ValidationRequest};
-use super::clock::millis;
-use super::error::EngineError;
+use super::agent_slot::AgentSlot;
 use super::guidance::GuidanceQueue;
 use super::idle::IdleMonitor;
 use super::in_session_validation::PendingValidation;
 use super::inspect::InspectionTask;
 use super::pending_records::PendingRecords;
-use super::session::Session;
+use super::run_journal::RunJournal;
 use super::token_bucket::TokenBucket;
 
 /// How long a cancelled agent may take to exit, beyond the graces that its adapter has.
@@ -92,17 +91,17 @@ pub(super) struct IterationWatch {
 
 impl IterationWatch {
     pub(super) fn new(
-        session: &Session,
+        journal: &RunJournal,
         last_event_ms: Arc<AtomicU64>,
         cancel: watch::Sender<Option<CancelReason>>,
         messages: mpsc::Receiver<AgentMessage>,
         guidance: &GuidanceQueue,
     ) -> Self {
-        let began_ms = session.began_ms;
+        let began_ms = journal.began_ms;
         Self {
             began_ms,
-            next_tick_ms: began_ms.saturating_add(tick_interval_ms(session)),
-            idle: IdleMonitor::new(session.config.limits.idle_timeout, last_event_ms),
+            next_tick_ms: began_ms.saturating_add(tick_interval_ms(journal)),
+            idle: IdleMonitor::new(journal.context.config.limits.idle_timeout, last_event_ms),
             cancel,
             messages,
             cancelled_ms: None,
@@ -148,8 +147,8 @@ impl IterationWatch {
     }
 
     /// Returns whether a changed prompt may be inspected now. If not, the change stays pending.
-    pub(super) fn can_inspect(&self, session: &Session) -> bool {
-        self.inspection.is_none() && session.clock.runtime_ms() >= self.next_inspection_ms
+    pub(super) fn can_inspect(&self, now_ms: u64) -> bool {
+        self.inspection.is_none() && now_ms >= self.next_inspection_ms
     }
 
     /// Notes that an inspection of a changed prompt begins.
@@ -168,31 +167,31 @@ impl IterationWatch {
     }
 
     /// Returns the deadlines, in milliseconds of runtime.
-    fn deadlines(&self, session: &Session) -> [(u64, Timer); 5] {
-        let limits = &session.config.limits;
+    fn deadlines(&self, journal: &RunJournal, agent: &AgentSlot) -> [(u64, Timer); 5] {
+        let limits = &journal.context.config.limits;
         // An agent that waits for a validation is not idle.
         let idle_ms = match self.validation {
             Some(_) => u64::MAX,
             None => self.idle.due_ms(),
         };
-        let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
+        let max_runtime = journal.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
         [
             (max_runtime, Timer::MaxRuntime),
             (
                 self.began_ms.saturating_add(millis(limits.iteration_timeout)),
                 Timer::IterationTimeout,
             ),
-            (self.handoff_ms(session), Timer::Handoff),
+            (self.handoff_ms(journal, agent), Timer::Handoff),
             (idle_ms, Timer::Idle),
             (self.next_tick_ms, Timer::Clock),
         ]
     }
 
     /// Returns when an agent that does not report its context is handed off.
-    fn handoff_ms(&self, session: &Session) -> u64 {
-        let agent = session.agents.current(&session.state);
+    fn handoff_ms(&self, journal: &RunJournal, agent: &AgentSlot) -> u64 {
+        let agent = agent.current(&journal.state);
         let reports = agent.configured.description.capabilities.context;
-        let after = session.config.handoff.after.filter(|_| !reports);
+        let after = journal.context.config.handoff.after.filter(|_| !reports);
         after.map_or(u64::MAX, |after| self.began_ms.saturating_add(millis(after)))
     }
 
@@ -204,10 +203,15 @@ impl IterationWatch {
 
     /// Sets the timer for the next deadline. It is only ever set earlier: a timer that fires for nothing
     /// is cheaper than one set at every event.
-    pub(super) fn arm(&mut self, mut timer: Pin<&mut Sleep>, session: &Session) {
-        let now = session.clock.runtime_ms();
+    pub(super) fn arm(
+        &mut self,
+        mut timer: Pin<&mut Sleep>,
+        journal: &RunJournal,
+        agent: &AgentSlot,
+    ) {
+        let now = journal.clock.runtime_ms();
         let is_cancelled = self.cancelled_ms.is_some();
-        let times = self.deadlines(session).into_iter();
+        let times = self.deadlines(journal, agent).into_iter();
         let inspection = Some(self.next_inspection_ms).filter(|at| *at > now);
         let next = times
             .filter(|(_, timer)| !is_cancelled || *timer == Timer::Clock)
@@ -224,33 +228,39 @@ impl IterationWatch {
         }
     }
 
-    /// Feeds the timers that are due to the machine. Returns false if the cancelled agent is no longer
-    /// waited for.
-    pub(super) fn fire_timers(&mut self, session: &mut Session) -> Result<bool, EngineError> {
-        let now = session.clock.runtime_ms();
-        for (at, timer) in self.deadlines(session) {
+    /// Returns the timers that are due.
+    pub(super) fn due_timers(&mut self, journal: &RunJournal, agent: &AgentSlot) -> Vec<Timer> {
+        let now = journal.clock.runtime_ms();
+        let mut due = Vec::new();
+        for (at, timer) in self.deadlines(journal, agent) {
             if at > now || (self.cancelled_ms.is_some() && timer != Timer::Clock) {
                 continue;
             }
+            let (context, iteration) = (&journal.context, journal.state.iterations);
             if timer == Timer::Idle
-                && !self.idle.check(now, &session.processes, &session.run, session.state.iterations)
+                && !self.idle.check(now, &context.processes, &context.run, iteration)
             {
                 continue;
             }
-            session.feed(Input::Timer(timer), self)?;
             if timer == Timer::Clock {
-                self.next_tick_ms = now.saturating_add(tick_interval_ms(session));
+                self.next_tick_ms = now.saturating_add(tick_interval_ms(journal));
             }
+            due.push(timer);
         }
+        due
+    }
+
+    /// Returns false if the agent was cancelled and is no longer waited for.
+    pub(super) fn is_awaited(&mut self, now_ms: u64) -> bool {
         if self.cancelled_ms.is_none() && self.is_ending() {
-            self.cancelled_ms = Some(now);
+            self.cancelled_ms = Some(now_ms);
         }
-        Ok(self.give_up_ms().is_none_or(|at| now < at))
+        self.give_up_ms().is_none_or(|at| now_ms < at)
     }
 }
 
 /// Returns how often the runtime is recorded: a crash loses no more than that.
-fn tick_interval_ms(session: &Session) -> u64 {
-    let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
+fn tick_interval_ms(journal: &RunJournal) -> u64 {
+    let share = journal.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
     share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
 }

@@ -7,13 +7,12 @@ use std::path::Path;
 use data_encoding::BASE64;
 use ralph_orchestrator_safe_fs::escape;
 use ralph_orchestrator_store::{Layout, StateError, Store};
-use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
+use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace, PromptWatch};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
 use super::phase_guard::HeldPrompt;
 use super::prompt::PromptSource;
-use super::session::Session;
 
 /// By the path in the configuration, escaped: the bytes in base64, or that there was no such file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,24 +55,33 @@ impl KeptPrompts {
     }
 }
 
-impl Session {
+/// The prompts of a run.
+pub(super) struct RunPrompts {
+    pub(super) source: PromptSource,
+    /// What they were before the last iteration, for the next start.
+    pub(super) kept: KeptPrompts,
+    /// Watches the prompt file for changes while an agent runs; one for the whole run.
+    pub(super) watch: Option<PromptWatch>,
+}
+
+impl RunPrompts {
     /// Keeps the prompts as they are now, before an agent works.
-    pub(super) fn keep_prompts(&mut self) -> Result<(), EngineError> {
-        let mut kept = self.kept_prompts.clone();
-        let places = self.prompt.place().into_iter().chain(self.prompt.role_places());
+    pub(super) fn keep_prompts(&mut self, store: &mut Store) -> Result<(), EngineError> {
+        let mut kept = self.kept.clone();
+        let places = self.source.place().into_iter().chain(self.source.role_places());
         for held in places.filter_map(HeldPrompt::take) {
             let (place, before) = held.into_parts();
             let text = before.map(|prompt| BASE64.encode(&prompt.bytes));
             kept.prompts.insert(escape(place.configured()), text);
         }
-        if kept == self.kept_prompts {
+        if kept == self.kept {
             return Ok(());
         }
         let object = serde_json::to_string(&kept)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         // A prompt may have a secret in it.
-        self.store.write_sealed_file(Layout::PROMPTS, &object)?;
-        self.kept_prompts = kept;
+        store.write_sealed_file(Layout::PROMPTS, &object)?;
+        self.kept = kept;
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
+use ralph_orchestrator_machine::{FileIdentity, PathIdentities, PromptIdentity};
 use ralph_orchestrator_safe_fs::{
     SymlinkPolicy, escape, normalize_lexically, read_file, real_path, unescape,
 };
-use ralph_orchestrator_store::{Disk, TrustStore, identity_of, lock_workspace, state_dirs_of};
+use ralph_orchestrator_store::{Disk, TrustStore, identity_of, state_dirs_of};
 use ralph_orchestrator_workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
@@ -15,34 +15,11 @@ use ralph_orchestrator_workspace::{
 use super::error::EngineError;
 use super::paths::states_dir;
 use super::prompt::PromptSource;
-use super::session::Session;
 
 /// The file that says where the path in the configuration leads, where that is another one.
 const LEADS_TO: &str = "workspace";
 /// Longer than any path.
 const LONGEST_PATH: usize = 64 * 1024;
-
-impl Session {
-    /// Recreates a deleted workspace as an empty folder; refuses anything else in its place.
-    pub(super) fn recreate_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
-        match self.held.verify() {
-            Ok(()) => Ok(Vec::new()),
-            Err(WorkspaceError::Gone { .. }) => {
-                self.held = self.held.recreate()?;
-                let root = self.layout().root().to_owned();
-                let states = root.parent().unwrap_or(&root);
-                let occupied = lock_workspace(self.store.disk(), self.held.folder(), states)?;
-                drop(std::mem::replace(&mut self.occupied, occupied));
-                let path = self.workspace.display();
-                Ok(vec![
-                    Input::WorkspaceMade(file_pin(self.held.id())),
-                    Input::Warning(format!("{path} was deleted; it was made again, empty")),
-                ])
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
 
 /// Returns what is recorded of the workspace and the prompt.
 pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {

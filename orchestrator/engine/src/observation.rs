@@ -1,17 +1,27 @@
 //! An observation of the workspace on another thread: its tree and its evidence, in one task.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ralph_orchestrator_machine::{Changes, ObservedEvidence};
+use ralph_orchestrator_contract::NearMiss;
+use ralph_orchestrator_machine::{Changes, Input, ObservedEvidence, State};
+use ralph_orchestrator_store::{Store, lock_workspace};
 use ralph_orchestrator_workspace::{
-    EvidenceDigests, EvidenceHasher, TreeError, TreeHasher, TreeSnapshot,
+    EvidenceDigests, EvidenceHasher, PinnedPaths, TreeError, TreeHasher, TreeSnapshot,
+    WorkspaceError, WorkspaceHandle,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::controls::RunControls;
 use super::error::EngineError;
-use super::observe::named;
-use super::session::Session;
+use super::location::file_pin;
+use super::observe::{named, observe_evidence, read_config, scan};
+use super::prompt::PromptSource;
+use super::run_context::RunContext;
+use super::run_journal::RunJournal;
+use super::session::ConfigFile;
+use super::validator_changes::artefact_paths;
 
 /// The observed tree and the evidence in it.
 #[derive(Clone)]
@@ -135,20 +145,56 @@ impl Drop for RunningObservation {
     }
 }
 
-impl Session {
+/// The workspace of a run as it is seen from outside: the folder itself, and what was observed of it.
+pub(super) struct WorkspaceObserver {
+    pub(super) context: Arc<RunContext>,
+    /// The folder that has to be at that path.
+    pub(super) held: WorkspaceHandle,
+    /// The lock of the workspace.
+    pub(super) occupied: Arc<File>,
+    /// The paths that counted in the workspace when the run began, and count to its end.
+    pub(super) pinned: Arc<PinnedPaths>,
+    /// `None` while an observation runs, or if one was interrupted.
+    pub(super) hasher: Option<TreeHasher>,
+    pub(super) evidence_hasher: EvidenceHasher,
+    /// An observation that was begun, until its result is needed.
+    pub(super) observation: Option<WorkspaceObservation>,
+    pub(super) known_tree: KnownTree,
+    /// Near misses, until the workspace is observed.
+    pub(super) near_misses: Option<Vec<NearMiss>>,
+    pub(super) config_file: ConfigFile,
+}
+
+impl WorkspaceObserver {
+    /// Recreates a deleted workspace as an empty folder; refuses anything else in its place.
+    pub(super) fn recreate_workspace(&mut self, store: &Store) -> Result<Vec<Input>, EngineError> {
+        match self.held.verify() {
+            Ok(()) => Ok(Vec::new()),
+            Err(WorkspaceError::Gone { .. }) => {
+                self.held = self.held.recreate()?;
+                let root = store.layout().root().to_owned();
+                let states = root.parent().unwrap_or(&root);
+                let occupied = lock_workspace(store.disk(), self.held.folder(), states)?;
+                drop(std::mem::replace(&mut self.occupied, occupied));
+                let path = self.context.workspace.display();
+                Ok(vec![
+                    Input::WorkspaceMade(file_pin(self.held.id())),
+                    Input::Warning(format!("{path} was deleted; it was made again, empty")),
+                ])
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Begins to observe the workspace. Until [`finish_observation`](Self::finish_observation) is called,
     /// nothing may change the workspace.
-    pub(super) fn begin_observation(&mut self) {
-        if self.observation.is_some() {
-            return;
-        }
-        self.begin_checkpoint();
-        let dirs = self.policy.evidence_dirs();
-        let tree = self.take_hasher();
+    pub(super) fn begin_observation(&mut self, state: &State, prompt: &PromptSource) {
+        let dirs = self.context.policy.evidence_dirs();
+        let tree = self.take_hasher(state, prompt);
         let mut evidence = std::mem::take(&mut self.evidence_hasher);
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);
-        let wants_entries = self.state.started.is_none();
+        let wants_entries = state.started.is_none();
         let work = move || {
             let mut tree = tree.cancelled_by(Arc::clone(&flag));
             let digest = if wants_entries {
@@ -180,14 +226,17 @@ impl Session {
 
     /// Returns the result of the observation; `None` if a signal or the limit on the run's time interrupted
     /// it, which may be needed: a file can be as large as the agent wants.
-    pub(super) async fn finish_observation(&mut self) -> Result<Option<Observed>, EngineError> {
-        self.begin_observation();
+    pub(super) async fn finish_observation(
+        &mut self,
+        journal: &RunJournal,
+        controls: &RunControls,
+    ) -> Result<Option<Observed>, EngineError> {
         let mut running = match self.observation.take() {
             Some(WorkspaceObservation::Running(running)) => running,
             Some(WorkspaceObservation::Done(observed)) => return Ok(Some(observed)),
             None => return Ok(None),
         };
-        let enough = self.observation_allowance().expired_or_stopped();
+        let enough = controls.observation_allowance(journal).expired_or_stopped();
         tokio::select! {
             biased;
             ended = running.end() => return self.restore_hashers(ended?),
@@ -215,6 +264,76 @@ impl Session {
         let found = found?;
         self.known_tree.set_observed(found.as_ref());
         Ok(found)
+    }
+
+    /// Returns the digest of the workspace tree, taken now unless nothing was run since it was taken last;
+    /// `None` if a signal or the limit on the run's time interrupted the observation.
+    pub(super) async fn tree(
+        &mut self,
+        journal: &RunJournal,
+        controls: &RunControls,
+        prompt: &PromptSource,
+    ) -> Result<Option<String>, EngineError> {
+        if let Some(known) = self.known_tree.get() {
+            return Ok(Some(known));
+        }
+        let hasher = self.take_hasher(&journal.state, prompt);
+        let enough = controls.observation_allowance(journal).expired_or_stopped();
+        let (hasher, state) = scan(hasher, enough, TreeHasher::digest).await?;
+        self.hasher = Some(hasher);
+        Ok(state.map(|state| state.digest.into()))
+    }
+
+    /// Takes the hasher, which remembers the contents that it has read; a new one if it was lost.
+    pub(super) fn take_hasher(&mut self, state: &State, prompt: &PromptSource) -> TreeHasher {
+        let mut hasher = self.hasher.take().unwrap_or_else(|| {
+            let configured = self.context.config.run.prompt.clone();
+            let mut hasher =
+                self.context.policy.tree_hasher(&self.context.workspace, configured, prompt);
+            hasher.pin(Arc::clone(&self.pinned));
+            hasher
+        });
+        if hasher.artefacts() != state.workspace.artefacts.len() {
+            hasher.set_artefacts(artefact_paths(&state.workspace.artefacts));
+        }
+        hasher
+    }
+
+    /// Attributes changes from now on to the iteration that begins, and none that validators made since the
+    /// last scan.
+    pub(super) fn mark_tree(&mut self) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.mark();
+        }
+    }
+
+    /// Observes the evidence folders; `None` if that was interrupted.
+    pub(super) async fn evidence(
+        &self,
+        journal: &RunJournal,
+        controls: &RunControls,
+    ) -> Result<Option<ObservedEvidence>, EngineError> {
+        observe_evidence(
+            self.context.policy.evidence_dirs(),
+            controls.observation_allowance(journal).expired_or_stopped(),
+        )
+        .await
+    }
+
+    /// Returns a warning, once, if the configuration was changed on disk.
+    pub(super) fn config_change(&mut self) -> Option<String> {
+        let content = read_config(&self.config_file.path);
+        if content == self.config_file.content {
+            return None;
+        }
+        let gone = content.is_empty();
+        self.config_file.content = content;
+        let path = self.config_file.path.display();
+        let what = if gone { "is gone" } else { "was changed" };
+        Some(format!(
+            "{path} {what}; this run goes on with what it was started with (limits and agent are \
+             read again by the next `run`, detectors and validators by `run --restart`)"
+        ))
     }
 }
 

@@ -4,24 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_contract::Findings;
+use ralph_orchestrator_contract::{ClaimKind, Findings};
 use ralph_orchestrator_machine::{
     ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence,
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_workspace as tree;
 use ralph_orchestrator_workspace::{
-    PathChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until, own_outputs,
+    PathChange, TreeChanges, TreeError, TreeHasher, TreeSnapshot, evidence_digests_until,
+    own_outputs,
 };
 
 use super::blocking::cancellable;
 use super::error::EngineError;
+use super::feedback;
+use super::initializer::missing_products;
+use super::inspect::InspectionTask;
 use super::inspect::cut;
-use super::observation::{Observed, from_digests};
+use super::observation::{Observed, WorkspaceObservation, from_digests};
+use super::pinned_paths;
 use super::prompt::PromptSource;
-use super::session::Session;
+use super::session::{Finished, Session};
 use super::validation_policy::CompletionPolicy;
-use super::validator_changes::artefact_paths;
+use super::validator_changes::{LARGEST_SNAPSHOT, WorkspaceChanges, artefact_paths};
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: usize = 4 * 1024 * 1024;
@@ -52,7 +57,7 @@ impl CompletionPolicy {
 
     /// Returns what computes the tree of a workspace: without the evidence, the prompt, what only records work, and what
     /// this program prints.
-    fn tree_hasher(
+    pub(super) fn tree_hasher(
         &self,
         workspace: &Path,
         configured_prompt: Option<PathBuf>,
@@ -73,50 +78,66 @@ impl Session {
         &mut self,
         final_text: Option<String>,
     ) -> Result<(), EngineError> {
-        let made = self.recreate_workspace()?;
-        let (prompt, warning) = self.prompt.read(&self.workspace)?;
-        let restored = self.guard_memory();
+        let made = self.observer.recreate_workspace(&self.journal.store)?;
+        let (prompt, warning) = self.prompts.source.read(&self.context.workspace)?;
+        let restored = self.memory.guard();
         // A detector that is no part of this program may take its time.
-        let enough = self.observation_allowance().expired_or_stopped();
+        let enough = self.controls.observation_allowance(&self.journal).expired_or_stopped();
         let findings = tokio::select! {
             biased;
             findings = self.inspection(prompt.text, final_text).run() => findings,
             () = enough => Findings::default(),
         };
-        self.near_misses = Some(findings.near_misses);
+        self.observer.near_misses = Some(findings.near_misses);
         // Beside what is recorded until it is needed.
         self.begin_observation();
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warning);
         let claims = Input::ClaimsFound(findings.claims);
         for input in made.into_iter().chain(restored).chain(warnings).chain([claims]) {
-            self.advance(input)?;
+            self.journal.advance(input)?;
         }
         Ok(())
     }
 
+    /// Begins to observe the workspace, and to store it in git, beside each other: both only read. Until
+    /// [`finish_observation`](Self::finish_observation) is called, nothing may change the workspace.
+    pub(super) fn begin_observation(&mut self) {
+        if self.observer.observation.is_none() {
+            self.saving.begin_checkpoint(&self.journal.state);
+            self.observer.begin_observation(&self.journal.state, &self.prompts.source);
+        }
+    }
+
+    /// Returns the result of the observation; `None` if a signal or the limit on the run's time interrupted it.
+    pub(super) async fn finish_observation(&mut self) -> Result<Option<Observed>, EngineError> {
+        self.begin_observation();
+        self.observer.finish_observation(&self.journal, &self.controls).await
+    }
+
     /// Observes tree and evidence, and whether the configuration was changed.
     pub(super) async fn observe_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
-        if self.near_misses.is_none() {
+        if self.observer.near_misses.is_none() {
             self.record_claims(None).await?;
         }
-        if !self.state.agent.survivors.is_empty() {
+        if !self.journal.state.agent.survivors.is_empty() {
             // They may change the work as long as they live.
-            self.cancel_observation().await?;
-            self.discard_checkpoint().await;
+            self.observer.cancel_observation().await?;
+            self.saving.discard_checkpoint().await;
         }
-        if let Some(survived) = self.wait_for_survivors().await? {
-            let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
+        if let Some(survived) = self.controls.wait_for_survivors(&mut self.journal).await? {
+            let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
             return Ok(signal.into_iter().chain([survived]).collect());
         }
-        let near_misses = self.near_misses.take().unwrap_or_default();
+        let near_misses = self.observer.near_misses.take().unwrap_or_default();
         let observed = self.finish_observation().await?;
-        let mut inputs: Vec<Input> = self.config_change().map(Input::Warning).into_iter().collect();
-        if *self.stop.borrow() > 0 {
+        let mut inputs: Vec<Input> =
+            self.observer.config_change().map(Input::Warning).into_iter().collect();
+        if *self.controls.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
         inputs.push(match observed {
             Some(Observed { tree, work, evidence, changes, .. }) => {
-                let missing_products = self.missing_products().await?;
+                let missing_products = missing_products(&self.context, &self.journal.state).await?;
                 let observed =
                     Observation { near_misses, tree, work, evidence, ..Default::default() };
                 Input::Observed(Observation { changes, missing_products, ..observed })
@@ -126,64 +147,81 @@ impl Session {
         Ok(inputs)
     }
 
-    /// Returns the digest of the workspace tree, taken now unless nothing was run since it was taken last;
-    /// `None` if a signal or the limit on the run's time interrupted the observation.
-    pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
-        if let Some(known) = self.known_tree.get() {
-            return Ok(Some(known));
-        }
-        let hasher = self.take_hasher();
-        let enough = self.observation_allowance().expired_or_stopped();
-        let (hasher, state) = scan(hasher, enough, TreeHasher::digest).await?;
-        self.hasher = Some(hasher);
-        Ok(state.map(|state| state.digest.into()))
-    }
-
-    /// Takes the hasher, which remembers the contents that it has read; a new one if it was lost.
-    pub(super) fn take_hasher(&mut self) -> TreeHasher {
-        let mut hasher = self.hasher.take().unwrap_or_else(|| {
-            let prompt = self.config.run.prompt.clone();
-            let mut hasher = self.policy.tree_hasher(&self.workspace, prompt, &self.prompt);
-            hasher.pin(Arc::clone(&self.pinned));
-            hasher
-        });
-        if hasher.artefacts() != self.state.workspace.artefacts.len() {
-            hasher.set_artefacts(artefact_paths(&self.state.workspace.artefacts));
-        }
-        hasher
-    }
-
-    /// Attributes changes from now on to the iteration that begins, and none that validators made since the
-    /// last scan.
-    pub(super) fn mark_tree(&mut self) {
-        if let Some(hasher) = &mut self.hasher {
-            hasher.mark();
+    /// Returns the task of searching the prompt and the final message for claims.
+    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
+        InspectionTask {
+            detectors: Arc::clone(&self.context.policy.detectors),
+            workspace: self.context.workspace.clone(),
+            prompt_path: self.prompts.source.path().map(ToOwned::to_owned),
+            prompt,
+            given: final_text.as_ref().and(self.agent.sent_prompt.clone()),
+            final_text,
         }
     }
 
-    /// Observes the evidence folders; `None` if that was interrupted.
-    pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
-        observe_evidence(
-            self.policy.evidence_dirs(),
-            self.observation_allowance().expired_or_stopped(),
+    /// Finds what validators left whose end the orchestrator did not live to see. Nothing else ran since the
+    /// workspace was last observed.
+    pub(super) async fn find_artefacts(&mut self) -> Result<Option<Input>, EngineError> {
+        let state = &self.journal.state;
+        if state.running.is_some() || !state.is_validation_due() {
+            return Ok(None);
+        }
+        let file = self.journal.store.layout().snapshot(&self.context.run);
+        let kept = read_file(&file, LARGEST_SNAPSHOT, SymlinkPolicy::Follow).ok();
+        let json = kept.as_deref().and_then(|kept| self.journal.store.key().unseal(kept));
+        let kept = json.and_then(|json| TreeSnapshot::from_json(&json));
+        let Some(before) = kept.filter(|kept| state.workspace.is_same_tree(kept.digest().as_str()))
+        else {
+            return Ok(None);
+        };
+        let enough = self.controls.observation_allowance(&self.journal).expired_or_stopped();
+        let (hasher, now) = scan(
+            self.observer.take_hasher(&self.journal.state, &self.prompts.source),
+            enough,
+            TreeHasher::snapshot,
         )
-        .await
+        .await?;
+        self.observer.hasher = Some(hasher);
+        let known = artefact_paths(&self.journal.state.workspace.artefacts).collect();
+        let changes =
+            WorkspaceChanges::begin(Arc::new(before), Arc::clone(&self.observer.pinned), known);
+        let left = now.map(|now| changes.into_artefacts(&now)).unwrap_or_default();
+        let paths = left.into_values().flatten().collect();
+        Ok(Some(Input::Artefacts(paths)))
     }
 
-    /// Returns a warning, once, if the configuration was changed on disk.
-    fn config_change(&mut self) -> Option<String> {
-        let content = read_config(&self.config_file.path);
-        if content == self.config_file.content {
-            return None;
+    /// Returns whether the workspace is as it was when the run observed it last, or as its validators left it; false
+    /// if the observation was interrupted. Nothing may change the workspace until the session is driven.
+    ///
+    /// # Errors
+    /// The workspace or the state cannot be read.
+    pub async fn is_workspace_unchanged(&mut self) -> Result<bool, EngineError> {
+        if self.context.resumed {
+            self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
         }
-        let gone = content.is_empty();
-        self.config_file.content = content;
-        let path = self.config_file.path.display();
-        let what = if gone { "is gone" } else { "was changed" };
-        Some(format!(
-            "{path} {what}; this run goes on with what it was started with (limits and agent are \
-             read again by the next `run`, detectors and validators by `run --restart`)"
-        ))
+        let Some(observed) = self.finish_observation().await? else { return Ok(false) };
+        let known = &self.journal.state.workspace;
+        let is_known =
+            |digest: &String| *digest == known.tree || known.tree_left.as_ref() == Some(digest);
+        let is_unchanged = is_known(&observed.tree) || observed.work.as_ref().is_some_and(is_known);
+        self.observer.observation = Some(WorkspaceObservation::Done(observed));
+        Ok(is_unchanged)
+    }
+
+    /// Returns what an agent's final message claims by itself, if the detectors find anything in it.
+    pub async fn claim_in(&self, final_text: &str) -> Option<ClaimKind> {
+        let found = self.inspection(String::new(), Some(final_text.to_owned())).run().await;
+        let kinds = found.claims.iter().map(|claim| claim.kind);
+        kinds.max_by_key(|kind| matches!(kind, ClaimKind::NeedsHuman))
+    }
+}
+
+impl Finished {
+    /// Returns what an agent has to know to go on, such as why its work was rejected; empty if there is nothing.
+    #[must_use]
+    pub fn feedback(&self) -> String {
+        let block = feedback::block(&self.state, &[], "");
+        block.trim_end().trim_end_matches('-').trim_end().to_owned()
     }
 }
 

@@ -30,7 +30,7 @@ use super::replaced_workspace::ReplacedWorkspace;
 use super::resumed_run::ResumedRun;
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
-use super::session::Session;
+use super::session::{Session, StartNotes};
 use super::session_builder::SessionBuilder;
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
@@ -219,20 +219,14 @@ impl BuiltRun {
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
-        let places = (&location, paths);
-        notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
+        notes.extend(record_owner(&mut store, &request, (&location, paths), run.is_none())?);
         if let Some(run) = run {
-            notes.extend(run.other_prompt(&location.prompt, workspace));
-            notes.extend(run.other_task(&location.prompt).await);
+            notes.extend(run.prompt_notes(&location.prompt, workspace).await);
         }
         let guard = store.agents_guard(&location.occupied)?;
-        let launch = LaunchContext {
-            guard: Some(Arc::clone(&guard)),
-            protects: protected_globs(&policy, resumed.as_ref()),
-            orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
-        };
+        let protects = protected_globs(&policy, run);
+        let launch = request.launch_context(&guard, protects, &layout, &location.prompt);
         agents.set_launch_context(request.registry, launch, location.workspace.path());
-
         let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
         let report = policy.check_setup(loaded, &agents.first.env).await;
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
@@ -244,14 +238,9 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
-        let mut work_places = request.work_places(location.workspace.path());
-        if let Some(places) = work_places.as_mut().filter(|_| request.attached) {
-            // The agent is a person's, and works already.
-            places.record()?;
-        }
-        let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
-        memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
+        let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
+        let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
@@ -262,9 +251,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            notes,
-            unavailable,
-            artefacts,
+            start: StartNotes { notes, unavailable, artefacts },
             workspace,
             occupied,
             prompt,
@@ -275,10 +262,10 @@ impl BuiltRun {
             part,
             work_places,
         };
-        match resumed {
-            Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline, new_run, request.dry_run),
-        }
+        let Some(ResumedRun { found, frozen }) = resumed else {
+            return builder.begin(loaded, baseline, new_run, request.dry_run);
+        };
+        builder.resume(loaded, found, frozen, &vars)
     }
 }
 
@@ -375,8 +362,16 @@ impl Request<'_> {
     }
 
     /// Returns where its agents can write; none for a run that is nobody's to find.
-    fn work_places(&self, workspace: &Path) -> Option<WorkPlaces> {
-        (self.is_listed && !self.dry_run).then(|| WorkPlaces::new(self, workspace))
+    fn work_places(&self, workspace: &Path) -> Result<Option<WorkPlaces>, EngineError> {
+        if !self.is_listed || self.dry_run {
+            return Ok(None);
+        }
+        let mut places = WorkPlaces::new(self, workspace);
+        if self.attached {
+            // The agent is a person's, and works already.
+            places.record()?;
+        }
+        Ok(Some(places))
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.
@@ -415,6 +410,16 @@ impl Request<'_> {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
         }
+    }
+
+    /// Opens what iterations leave in words, and completes what a crash interrupted.
+    fn recover_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        redactor: &Redactor,
+    ) -> Result<Option<RunMemory>, EngineError> {
+        self.open_memory(layout, workspace, redactor)?.map(RunMemory::recover).transpose()
     }
 
     /// Opens what iterations leave in words, and changes nothing.
@@ -463,6 +468,21 @@ impl Request<'_> {
                 StateError::Nested { run: run.clone(), holder }.into()
             }
             (error, _) => error.into(),
+        }
+    }
+
+    /// Returns what agents are started with. `guard`: what their supervisors hold.
+    fn launch_context(
+        &self,
+        guard: &Arc<File>,
+        protects: Vec<String>,
+        layout: &Layout,
+        prompt: &PromptSource,
+    ) -> LaunchContext {
+        LaunchContext {
+            guard: Some(Arc::clone(guard)),
+            protects,
+            orchestrator_paths: self.orchestrator_paths(layout, prompt),
         }
     }
 

@@ -6,14 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::Config;
-use ralph_orchestrator_machine::{Effect, Input};
+use ralph_orchestrator_machine::Effect;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
 
-use super::error::EngineError;
 use super::prompt::PromptSource;
-use super::session::Session;
-use super::work_places::WorkPlaces;
 
 /// A phase of a run in which code runs that the agent may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +57,13 @@ impl GuardedPhase {
 
 /// A phase that has begun, with the prompts as they were.
 pub(super) struct OpenPhase {
-    phase: GuardedPhase,
-    prompts: Vec<HeldPrompt>,
+    pub(super) phase: GuardedPhase,
+    pub(super) prompts: Vec<HeldPrompt>,
 }
 
 /// A prompt as it was before a phase.
 pub(super) struct HeldPrompt {
-    place: PromptPlace,
+    pub(super) place: PromptPlace,
     /// `None` if there was no such file.
     before: Option<Prompt>,
 }
@@ -101,7 +98,7 @@ impl HeldPrompt {
     }
 
     /// Says that it was restored.
-    fn describe(&self, phase: GuardedPhase) -> String {
+    pub(super) fn describe(&self, phase: GuardedPhase) -> String {
         let path = self.place.configured().display();
         let done = match self.before {
             Some(_) => "was changed",
@@ -163,70 +160,11 @@ impl HeldFiles {
 
 impl PromptSource {
     /// Returns all prompt files as they are. From now on a task that may be edited is the one that is there.
-    fn hold(&mut self) -> Vec<HeldPrompt> {
+    pub(super) fn hold(&mut self) -> Vec<HeldPrompt> {
         let task = self.place().and_then(HeldPrompt::take);
         if let Some(prompt) = task.as_ref().and_then(|task| task.before.clone()) {
             self.accept(prompt);
         }
         task.into_iter().chain(self.role_places().filter_map(HeldPrompt::take)).collect()
-    }
-}
-
-impl Session {
-    /// Begins a phase in which code of the agent may run.
-    ///
-    /// # Errors
-    /// It cannot be recorded that the agent's code runs.
-    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> Result<OpenPhase, EngineError> {
-        self.record_work()?;
-        let mut prompts = Vec::new();
-        // What the agent may edit in an iteration, it edits then; the rest is put back when that is read again.
-        if phase != GuardedPhase::Iteration {
-            prompts = self.prompt.hold();
-            self.keep_memory();
-        }
-        if let Some(guard) = self.part.as_ref().and_then(|part| part.guard.as_ref()) {
-            let warnings = guard.begin_phase(&self.run, self.state.iterations, phase);
-            warnings.iter().for_each(|warning| self.warn_unrecorded(warning));
-        }
-        Ok(OpenPhase { phase, prompts })
-    }
-
-    /// Ends a phase: takes back what was changed in it and may not be. Returns what there is to record of that.
-    pub(super) fn end_phase(&mut self, open: OpenPhase) -> Result<Vec<Input>, EngineError> {
-        // What a person accepted meanwhile, the agent may have changed since.
-        self.record_work()?;
-        let OpenPhase { phase, prompts } = open;
-        let mut inputs = Vec::new();
-        for held in prompts {
-            if let Some(changed) = held.restore(&self.workspace)? {
-                inputs.push(Input::Warning(self.describe_restored(&held, phase, &changed)));
-            }
-        }
-        if phase != GuardedPhase::Iteration {
-            inputs.extend(self.release_memory());
-        }
-        if let Some(guard) = self.part.as_ref().and_then(|part| part.guard.as_ref()) {
-            guard.end_phase().iter().for_each(|warning| self.warn_unrecorded(warning));
-        }
-        Ok(inputs)
-    }
-
-    fn record_work(&mut self) -> Result<(), EngineError> {
-        Ok(self.work_places.as_mut().map_or(Ok(()), WorkPlaces::record)?)
-    }
-
-    /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.
-    fn describe_restored(&self, held: &HeldPrompt, phase: GuardedPhase, changed: &[u8]) -> String {
-        let message = held.describe(phase);
-        if changed.is_empty() {
-            return message;
-        }
-        let name = held.place.configured().file_name().unwrap_or_default().to_string_lossy();
-        let copy = self.layout().run(&self.run).join(format!("replaced-{name}"));
-        match self.store.disk().write_unsynced(&copy, &self.redactor.bytes(changed)) {
-            Ok(()) => format!("{message}, and the changed text is kept in {}", copy.display()),
-            Err(_) => message,
-        }
     }
 }

@@ -8,7 +8,7 @@ use ralph_orchestrator_workspace::{PinnedPaths, TreeSnapshot};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
-use super::session::Session;
+use super::observation::WorkspaceObserver;
 
 /// The stored form, in JSON.
 #[derive(Default, Serialize, Deserialize)]
@@ -16,9 +16,13 @@ struct StoredPaths {
     paths: Vec<String>,
 }
 
-impl Session {
+impl WorkspaceObserver {
     /// Stores the paths that count now for the run.
-    pub(super) fn pin_paths(&mut self, snapshot: &TreeSnapshot) -> Result<(), EngineError> {
+    pub(super) fn pin_paths(
+        &mut self,
+        store: &mut Store,
+        snapshot: &TreeSnapshot,
+    ) -> Result<(), EngineError> {
         self.pinned = Arc::new(snapshot.paths().collect());
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
@@ -26,10 +30,10 @@ impl Session {
         let stored = StoredPaths { paths: snapshot.paths().map(escape).collect() };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        if self.redactor.bytes(object.as_bytes()) == object.as_bytes() {
-            self.store.write_signed_file(Layout::PATHS, &object)?;
+        if self.context.redactor.bytes(object.as_bytes()) == object.as_bytes() {
+            store.write_signed_file(Layout::PATHS, &object)?;
         } else {
-            self.store.write_sealed_file(Layout::PATHS, &object)?;
+            store.write_sealed_file(Layout::PATHS, &object)?;
         }
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! A run that is resumed, beside the configuration as it is now.
 
 use std::path::Path;
-use std::time::Duration;
 
-use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
-use ralph_orchestrator_machine::{Limit, LimitValue};
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_machine::Limit;
 use ralph_orchestrator_store::StoredRun;
 
 use super::existing_run::StoredPolicy;
@@ -18,15 +17,25 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
+    /// Returns notes on a prompt that is another one than when it began.
+    pub(super) async fn prompt_notes(
+        &self,
+        prompt: &PromptSource,
+        workspace: &Path,
+    ) -> Vec<String> {
+        let file = self.other_prompt(prompt, workspace);
+        file.into_iter().chain(self.other_task(prompt).await).collect()
+    }
+
     /// Returns a note if the configuration names another prompt than when it began, wherever its workspace is now.
-    pub(super) fn other_prompt(&self, prompt: &PromptSource, workspace: &Path) -> Option<String> {
+    fn other_prompt(&self, prompt: &PromptSource, workspace: &Path) -> Option<String> {
         let before = Path::new(&self.found.state.started.as_ref()?.workspace);
         location::other_prompt(&self.found.state.identities, prompt, before, workspace)
     }
 
     /// Returns a note if the prompt asks for something else than when it began, as on another branch; what detectors look for
     /// in it does not count. The run goes on with the prompt as it is now.
-    pub(super) async fn other_task(&self, prompt: &PromptSource) -> Option<String> {
+    async fn other_task(&self, prompt: &PromptSource) -> Option<String> {
         let before = &self.found.state.started.as_ref()?.task;
         let (frozen, path, text) = (self.frozen.as_ref()?, prompt.path()?, prompt.read_text()?);
         let is_other = !before.is_empty() && *before != frozen.policy.task_digest(&text).await;
@@ -48,28 +57,21 @@ impl ResumedRun {
     /// Returns a note for each limit that the files of the configuration raise above what it was at the last start.
     fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
         let before = &self.found.state.controls.configured_limits;
-        let note = |now: Bound| {
-            let limit = Limit::ALL.into_iter().find(|limit| limit.key() == now.key)?;
-            let before = before.value(limit)?;
-            let is_higher = now.most.is_none_or(|now| now > u128::from(before.amount()));
-            let is_raised =
-                is_higher && !loaded.is_given_outside_files(now.key) && !self.is_set(now.key);
+        // One that a person has set by `limits` holds, whatever the configuration says.
+        let set = &self.found.state.controls.limits;
+        let note = |limit: Limit| {
+            let (key, before) = (limit.key(), before.value(limit)?);
+            let now = limit.configured(&loaded.config.limits);
+            let is_raised = now.is_none_or(|now| now.amount() > before.amount())
+                && !loaded.is_given_outside_files(key)
+                && set.origin(limit).is_none();
             is_raised.then(|| {
-                let (key, text) = (now.key, now.text);
+                let now = now.map_or_else(|| "none".to_owned(), |now| now.to_string());
                 let origin = loaded.origin(key).unwrap_or_default();
-                format!(
-                    "{key} is {text} now ({origin}); it was {} at the last start",
-                    value_text(before)
-                )
+                format!("{key} is {now} now ({origin}); it was {before} at the last start")
             })
         };
-        bounds(&loaded.config.limits).into_iter().filter_map(note).collect()
-    }
-
-    /// Whether a person has set this limit by `limits`: then that one holds, whatever the configuration says.
-    fn is_set(&self, key: &str) -> bool {
-        let set = &self.found.state.controls.limits;
-        Limit::ALL.iter().any(|limit| limit.key() == key && set.origin(*limit).is_some())
+        Limit::budgets().filter_map(|(limit, _)| note(limit)).collect()
     }
 
     /// Returns notes on limits that this start names, and that were set while the run was active: those hold.
@@ -84,8 +86,7 @@ impl ResumedRun {
                 limit.key()
             )
         };
-        let all = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
-        all.into_iter().filter(is_ignored).map(note).collect()
+        Limit::budgets().map(|(limit, _)| limit).filter(is_ignored).map(note).collect()
     }
 
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
@@ -103,44 +104,4 @@ impl ResumedRun {
             self.found.run
         ))
     }
-}
-
-/// A limit on what a run may use.
-struct Bound {
-    key: &'static str,
-    /// `None` if it is off.
-    most: Option<u128>,
-    text: String,
-}
-
-fn value_text(value: LimitValue) -> String {
-    match value {
-        LimitValue::Count(count) => count.to_string(),
-        LimitValue::Duration(ms) => duration_text(Duration::from_millis(ms)),
-        LimitValue::Money(usd) => usd.to_string(),
-    }
-}
-
-fn bounds(limits: &Limits) -> [Bound; 4] {
-    let text = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-    let count = |key, most: Option<u64>| Bound {
-        key,
-        most: most.map(u128::from),
-        text: text(most.map(|most| most.to_string())),
-    };
-    let (runtime, cost) = (limits.max_runtime, limits.max_cost_usd);
-    [
-        count("limits.max_iterations", limits.max_iterations),
-        count("limits.max_tokens", limits.max_tokens),
-        Bound {
-            key: "limits.max_runtime",
-            most: runtime.map(|most| most.as_millis()),
-            text: text(runtime.map(duration_text)),
-        },
-        Bound {
-            key: "limits.max_cost_usd",
-            most: cost.map(|most| u128::from(most.nanos())),
-            text: text(cost.map(|most| most.to_string())),
-        },
-    ]
 }

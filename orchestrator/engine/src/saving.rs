@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_config::CommitMode;
-use ralph_orchestrator_machine::{Input, SaveMode, SaveOrder, SaveResult, StartIteration};
+use ralph_orchestrator_machine::{Input, SaveMode, SaveOrder, SaveResult, State};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::allowance::SAVE_AFTER_STOP;
+use super::allowance::{SAVE_AFTER_STOP, saving_until_ms};
 use super::clock::LONGEST_SLEEP_MS;
+use super::controls::RunControls;
 use super::error::EngineError;
-use super::phase_guard::GuardedPhase;
-use super::session::Session;
+use super::run_journal::RunJournal;
 use super::stop::stop_requested;
 use super::version_control::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
 
@@ -31,16 +31,16 @@ pub(super) struct Saving {
     /// A checkpoint that was begun while the workspace is observed, and its iteration.
     checkpoint: Option<(u64, JoinHandle<Stored>)>,
     /// Why the start of the last iteration could not be recorded.
-    begin_problem: Option<String>,
+    pub(super) begin_problem: Option<String>,
     /// Ends the processes of git while it is true.
     cancel: watch::Sender<bool>,
 }
 
 /// How work of git ended.
-struct GitEnd<T> {
-    result: Result<T, String>,
+pub(super) struct GitEnd<T> {
+    pub(super) result: Result<T, String>,
     /// Why its processes were ended, if they were.
-    interruption: Option<&'static str>,
+    pub(super) interruption: Option<&'static str>,
 }
 
 impl Saving {
@@ -60,172 +60,149 @@ impl Saving {
         Self { mode, version_control, guard, repository, checkpoint, begin_problem, cancel }
     }
 
-    fn repository(&self) -> Result<Arc<dyn RunRepository>, EngineError> {
+    pub(super) fn repository(&self) -> Result<Arc<dyn RunRepository>, EngineError> {
         let missing = || EngineError::Internal("saving without a repository".into());
         self.repository.clone().ok_or_else(missing)
     }
-}
 
-impl Session {
     /// Opens the repository, if the run is to be saved.
-    pub(super) async fn open_repository(&mut self) -> Result<(), EngineError> {
-        if self.saving.mode.is_off() {
+    pub(super) async fn open_repository(
+        &mut self,
+        journal: &mut RunJournal,
+        controls: &mut RunControls,
+    ) -> Result<(), EngineError> {
+        if self.mode.is_off() {
             return Ok(());
         }
-        let location = self.repository_location();
-        let version_control = Arc::clone(&self.saving.version_control);
-        let opened = self.run_git(move || version_control.open(location)).await?.result;
-        self.saving.repository = Some(opened.map_err(EngineError::Repository)?);
+        let location = self.repository_location(journal);
+        let version_control = Arc::clone(&self.version_control);
+        let opened =
+            self.run_git(journal, controls, move || version_control.open(location)).await?.result;
+        self.repository = Some(opened.map_err(EngineError::Repository)?);
         Ok(())
     }
 
     /// Begins a checkpoint of what the last iteration left, beside the observation: both only read.
-    pub(super) fn begin_checkpoint(&mut self) {
-        let iteration = self.state.iterations;
-        let is_begun = self.saving.checkpoint.as_ref().is_some_and(|(of, _)| *of == iteration);
-        let is_due = self.state.started.is_none() || self.state.is_save_due();
-        let Some(repository) = self.saving.repository.clone().filter(|_| is_due && !is_begun)
-        else {
+    pub(super) fn begin_checkpoint(&mut self, state: &State) {
+        let iteration = state.iterations;
+        let is_begun = self.checkpoint.as_ref().is_some_and(|(of, _)| *of == iteration);
+        let is_due = state.started.is_none() || state.is_save_due();
+        let Some(repository) = self.repository.clone().filter(|_| is_due && !is_begun) else {
             return;
         };
         let work = spawn_blocking(move || repository.checkpoint(iteration));
-        self.saving.checkpoint = Some((iteration, work));
+        self.checkpoint = Some((iteration, work));
     }
 
     /// Discards a checkpoint that was begun: the workspace may change while it is made. It is made again.
     pub(super) async fn discard_checkpoint(&mut self) {
-        if let Some((_, running)) = self.saving.checkpoint.take() {
-            self.saving.cancel.send_replace(true);
+        if let Some((_, running)) = self.checkpoint.take() {
+            self.cancel.send_replace(true);
             drop(running.await);
-            self.saving.cancel.send_replace(false);
+            self.cancel.send_replace(false);
         }
-    }
-
-    /// Prepares an iteration, once it is recorded what is not committed before its agent starts.
-    pub(super) async fn prepare_saved(
-        &mut self,
-        start: StartIteration,
-    ) -> Result<Vec<Input>, EngineError> {
-        if self.saving.mode.commits() {
-            let (repository, iteration) = (self.saving.repository()?, start.iteration);
-            // A comparison runs filters.
-            let open = self.begin_phase(GuardedPhase::Git)?;
-            let begun = self.run_git(move || repository.begin_iteration(iteration)).await;
-            for input in self.end_phase(open)? {
-                self.advance(input)?;
-            }
-            let begun = begun?;
-            if let (Err(problem), Some(why)) = (&begun.result, begun.interruption) {
-                let problem = format!("the iteration does not begin: {problem}, since {why}");
-                return Ok(self.end_for_now(problem));
-            }
-            self.saving.begin_problem = begun.result.err();
-        }
-        let commits = self.recent_commits().await?;
-        self.prepare(start, &commits)
     }
 
     /// Returns the subjects of the last commits; none if there is no repository.
-    pub(super) async fn recent_subjects(&mut self, most: u32) -> Result<Vec<String>, EngineError> {
-        let location = self.repository_location();
-        let version_control = Arc::clone(&self.saving.version_control);
-        let subjects =
-            self.run_git(move || version_control.recent_subjects(location, most)).await?;
+    pub(super) async fn recent_subjects(
+        &mut self,
+        journal: &mut RunJournal,
+        controls: &mut RunControls,
+        most: u32,
+    ) -> Result<Vec<String>, EngineError> {
+        let location = self.repository_location(journal);
+        let version_control = Arc::clone(&self.version_control);
+        let subjects = self
+            .run_git(journal, controls, move || version_control.recent_subjects(location, most))
+            .await?;
         Ok(subjects.result.unwrap_or_default())
     }
 
-    fn repository_location(&self) -> RepositoryLocation {
+    fn repository_location(&self, journal: &RunJournal) -> RepositoryLocation {
         RepositoryLocation {
-            run: self.run.clone(),
-            workspace: self.workspace.clone(),
-            folder: self.layout().git(&self.run),
-            is_new: !self.resumed,
-            guard: Arc::clone(&self.saving.guard),
-            cancelled: self.saving.cancel.subscribe(),
-            protects: self.policy.protects(),
+            run: journal.context.run.clone(),
+            workspace: journal.context.workspace.clone(),
+            folder: journal.store.layout().git(&journal.context.run),
+            is_new: !journal.context.resumed,
+            guard: Arc::clone(&self.guard),
+            cancelled: self.cancel.subscribe(),
+            protects: journal.context.policy.protects(),
         }
     }
 
-    /// Saves what the last iteration left.
-    pub(super) async fn save(&mut self, order: SaveOrder) -> Result<Vec<Input>, EngineError> {
+    /// Saves what the last iteration left. Returns what was saved, or the inputs that end the run for now.
+    pub(super) async fn save(
+        &mut self,
+        journal: &mut RunJournal,
+        controls: &mut RunControls,
+        order: SaveOrder,
+    ) -> Result<Result<SaveResult, Vec<Input>>, EngineError> {
         let iteration = order.iteration;
-        self.begin_checkpoint();
+        self.begin_checkpoint(&journal.state);
         let mut result = SaveResult::default();
-        if let Some((_, running)) = self.saving.checkpoint.take() {
-            let stored = self.finish_git(running).await?;
+        if let Some((_, running)) = self.checkpoint.take() {
+            let stored = self.finish_git(journal, controls, running).await?;
             if let Some(problem) = stored.interrupted("checkpoint") {
-                return Ok(self.end_for_now(problem));
+                return Ok(Err(end_for_now(controls, problem)));
             }
             result.checkpoint = take_stored(&mut result, "checkpoint", stored.result);
-            self.remove_index_with_secrets()?;
+            remove_index_with_secrets(journal)?;
         }
         if let Some(message) = order.commit {
-            let message =
-                format!("{message}\nRalph-Run: {}\nRalph-Iteration: {iteration}\n", self.run);
-            let repository = self.saving.repository()?;
-            let stored = match self.saving.begin_problem.clone() {
+            let message = format!(
+                "{message}\nRalph-Run: {}\nRalph-Iteration: {iteration}\n",
+                journal.context.run
+            );
+            let repository = self.repository()?;
+            let stored = match self.begin_problem.clone() {
                 Some(problem) => GitEnd { result: Err(problem), interruption: None },
-                None => self.run_git(move || repository.commit(iteration, &message)).await?,
+                None => {
+                    self.run_git(journal, controls, move || repository.commit(iteration, &message))
+                        .await?
+                }
             };
             if let Some(problem) = stored.interrupted("commit") {
-                return Ok(self.end_for_now(problem));
+                return Ok(Err(end_for_now(controls, problem)));
             }
             result.skipped.clear();
             result.commit = take_stored(&mut result, "commit", stored.result);
-            result.tree_changed = self.has_tree_changed().await?;
         }
-        let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
-        Ok(signal.into_iter().chain([Input::Saved(result)]).collect())
+        Ok(Ok(result))
     }
 
-    /// Removes the index of the checkpoints if a secret is in the name of a file: it is made anew for the next one.
-    fn remove_index_with_secrets(&self) -> Result<(), EngineError> {
-        if self.redactor.is_empty() {
-            return Ok(());
-        }
-        let index = self.layout().git(&self.run).join("git/index");
-        let disk = self.store.disk();
-        let content = disk.read_if_exists(&index, usize::MAX)?.unwrap_or_default();
-        if self.redactor.bytes(&content) != content.as_slice() {
-            disk.remove_private(&index)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the inputs that end the run for now. What was not saved is due again when it is resumed.
-    fn end_for_now(&self, problem: String) -> Vec<Input> {
-        let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
-        signal.into_iter().chain([Input::Warning(problem), Input::ObservationSkipped]).collect()
-    }
-
-    async fn run_git<T: Send + 'static>(
+    pub(super) async fn run_git<T: Send + 'static>(
         &mut self,
+        journal: &mut RunJournal,
+        controls: &mut RunControls,
         work: impl FnOnce() -> Result<T, String> + Send + 'static,
     ) -> Result<GitEnd<T>, EngineError> {
-        self.finish_git(spawn_blocking(work)).await
+        self.finish_git(journal, controls, spawn_blocking(work)).await
     }
 
     /// Waits for work of git, which runs hooks and filters of the user's, and what of the workspace those run.
     /// Ends its processes when the run's time is used up, or a while after it was asked to stop.
     async fn finish_git<T>(
         &mut self,
+        journal: &mut RunJournal,
+        controls: &mut RunControls,
         work: JoinHandle<Result<T, String>>,
     ) -> Result<GitEnd<T>, EngineError> {
         let mut work = pin!(work);
-        let (mut stop, mut inbox) = (self.stop.clone(), self.lend_inbox_watch());
-        let began_ms = self.clock.runtime_ms();
+        let (mut stop, mut inbox) = (controls.stop.clone(), controls.lend_inbox_watch(journal));
+        let began_ms = journal.clock.runtime_ms();
         let (mut stop_at, mut interruption, mut failure) = (None, None, None);
         let done = loop {
             let requests = *stop.borrow();
-            if requests > 0 || self.state.process.stop_requested {
+            if requests > 0 || journal.state.process.stop_requested {
                 stop_at.get_or_insert_with(|| Instant::now() + SAVE_AFTER_STOP);
             }
-            let left = self.saving_until_ms(began_ms).saturating_sub(self.clock.runtime_ms());
+            let left =
+                saving_until_ms(journal, began_ms).saturating_sub(journal.clock.runtime_ms());
             let is_stopped = requests > 1 || stop_at.is_some_and(|at| at <= Instant::now());
             if interruption.is_none() && (is_stopped || left == 0 || failure.is_some()) {
                 let stopped = stop_at.map(|_| "the run was asked to stop");
                 interruption = Some(stopped.unwrap_or("`limits.max_runtime` is used up"));
-                self.saving.cancel.send_replace(true);
+                self.cancel.send_replace(true);
             }
             let is_waiting = interruption.is_none();
             let pause = if is_waiting { left.min(LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
@@ -238,26 +215,39 @@ impl Session {
                 () = inbox.changed() => {}
                 () = sleep(Duration::from_millis(pause)) => {}
             }
-            failure = failure.or(self.take_controls().and_then(|_| self.tick()).err());
+            failure =
+                failure.or(controls.take_controls(journal).and_then(|_| journal.tick()).err());
         };
-        self.saving.cancel.send_replace(false);
-        self.return_inbox_watch(inbox);
+        self.cancel.send_replace(false);
+        controls.return_inbox_watch(inbox);
         if let Some(failure) = failure {
             return Err(failure);
         }
         let result = done.map_err(|error| EngineError::Internal(error.to_string()))?;
         // The second request kills all processes, whoever notices it first.
-        let killed = (*self.stop.borrow() > 1).then_some("the run was asked to stop");
+        let killed = (*controls.stop.borrow() > 1).then_some("the run was asked to stop");
         Ok(GitEnd { result, interruption: interruption.or(killed) })
     }
+}
 
-    /// Whether the tree is another than observed, as after a hook that formats files.
-    async fn has_tree_changed(&mut self) -> Result<bool, EngineError> {
-        self.known_tree.set(None);
-        let tree = self.tree().await?;
-        self.known_tree.set(tree.clone());
-        Ok(tree.is_some_and(|tree| tree != self.state.workspace.tree))
+/// Removes the index of the checkpoints if a secret is in the name of a file: it is made anew for the next one.
+fn remove_index_with_secrets(journal: &RunJournal) -> Result<(), EngineError> {
+    if journal.context.redactor.is_empty() {
+        return Ok(());
     }
+    let index = journal.store.layout().git(&journal.context.run).join("git/index");
+    let disk = journal.store.disk();
+    let content = disk.read_if_exists(&index, usize::MAX)?.unwrap_or_default();
+    if journal.context.redactor.bytes(&content) != content.as_slice() {
+        disk.remove_private(&index)?;
+    }
+    Ok(())
+}
+
+/// Returns the inputs that end the run for now. What was not saved is due again when it is resumed.
+pub(super) fn end_for_now(controls: &RunControls, problem: String) -> Vec<Input> {
+    let signal = (*controls.stop.borrow() > 0).then_some(Input::Signal);
+    signal.into_iter().chain([Input::Warning(problem), Input::ObservationSkipped]).collect()
 }
 
 impl<T> GitEnd<T> {

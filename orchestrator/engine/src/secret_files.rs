@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use ralph_orchestrator_store::{Key, StateError};
 
 use super::redact::Redactor;
-use super::session::Session;
 
 /// Seals what has secrets in it. [`Key::unseal`] opens it.
 #[derive(Clone)]
@@ -28,12 +27,5 @@ impl SecretFiles {
             Cow::Borrowed(_) => Ok(Cow::Borrowed(content)),
             Cow::Owned(_) => self.key.seal(content).map(Cow::Owned),
         }
-    }
-}
-
-impl Session {
-    /// Returns what seals files of the state that name secrets.
-    pub(super) fn secret_files(&self) -> SecretFiles {
-        SecretFiles::new(self.store.key().clone(), self.redactor.clone())
     }
 }

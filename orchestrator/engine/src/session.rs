@@ -1,49 +1,40 @@
 //! The session of a run: performs the machine's effects and feeds its inputs.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_config::Config;
-use ralph_orchestrator_contract::{Iteration, NearMiss};
 use ralph_orchestrator_machine::{
-    Effect, FrozenPolicy, Input, LaunchDigests, Now, ObservedEvidence, Record, RunLimits,
-    RunStarted, StartIteration, StartOptions, State, StopReason, step,
+    Effect, Input, LaunchDigests, ObservedEvidence, Record, RunLimits, RunStarted, SaveOrder,
+    StartIteration, StartOptions, State, StopReason,
 };
-use ralph_orchestrator_store::{FORMAT_VERSION, Layout, Store};
-use ralph_orchestrator_workspace::{
-    EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle,
-};
+use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
 use serde::Serialize;
 use tracing::{Instrument as _, info_span};
 
-use super::agents::AgentPool;
-use super::clock::{self, Clock};
-use super::controls::ControlInbox;
+use super::agent_slot::AgentSlot;
+use super::clock::Clock;
+use super::controls::RunControls;
 use super::error::EngineError;
 use super::feedback;
-use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
-use super::kept_prompts::KeptPrompts;
+use super::fingerprint::AgentPrompt;
+use super::kept_prompts::RunPrompts;
 use super::location;
-use super::memory::RunMemory;
-use super::observation::{KnownTree, WorkspaceObservation};
-use super::open::RunPart;
-use super::phase_guard::GuardedPhase;
+use super::memory::MemorySlot;
+use super::observation::{WorkspaceObservation, WorkspaceObserver};
+use super::phase_guard::{GuardedPhase, HeldPrompt, OpenPhase};
 use super::pinned_paths;
-use super::processes::Processes;
-use super::prompt::{PromptContext, PromptSource, with_part};
-use super::protection::{ProtectedState, Protection};
+use super::prompt::{PromptContext, with_part};
+use super::protection::Protection;
 use super::redact::Redactor;
+use super::run_context::RunContext;
 use super::run_event::RunObserver;
-use super::saving::Saving;
-use super::scratch::ScratchDir;
+use super::run_journal::RunJournal;
+use super::saving::{Saving, end_for_now};
 use super::stop::StopRequests;
-use super::trace;
-use super::validation_policy::{self, CompletionPolicy, ConfiguredValidator};
+use super::validation_policy::{self, ConfiguredValidator};
 use super::validation_task::Selection;
 use super::work_places::WorkPlaces;
-use crate::workspace_setup::WorkspaceSetup;
 
 /// How a run ended, or ended for now.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,77 +49,26 @@ pub struct Finished {
     pub state: State,
 }
 
-/// A run that can begin or be resumed.
+/// A run that can begin or be resumed: its parts, and what needs several of them.
 pub struct Session {
-    pub(super) run: String,
-    pub(super) workspace: PathBuf,
-    /// The folder that has to be at that path.
-    pub(super) held: WorkspaceHandle,
-    /// The lock of the workspace.
-    pub(super) occupied: Arc<File>,
-    pub(super) state: State,
-    pub(super) store: Store,
-    pub(super) agents: AgentPool,
-    pub(super) policy: Arc<CompletionPolicy>,
-    /// The environment of validators: that of the first agent, whichever works.
-    pub(super) env: BTreeMap<String, String>,
-    pub(super) redactor: Redactor,
-    pub(super) config: Config,
-    pub(super) baseline: Arc<ProtectedState>,
-    pub(super) prompt: PromptSource,
-    /// What it works on, if it is one of a series.
-    pub(super) part: Option<RunPart>,
-    /// Where its agents can write, if it is one of the user's.
-    pub(super) work_places: Option<WorkPlaces>,
-    /// What it was before the last iteration, for the next start.
-    pub(super) kept_prompts: KeptPrompts,
-    /// Watches the prompt file for changes while an agent runs; one for the whole run.
-    pub(super) prompt_watch: Option<PromptWatch>,
-    /// What people ask of the run.
-    pub(super) inbox: ControlInbox,
-    /// The paths that counted in the workspace when the run began, and count to its end.
-    pub(super) pinned: Arc<PinnedPaths>,
-    /// `None` while an observation runs, or if one was interrupted.
-    pub(super) hasher: Option<TreeHasher>,
-    pub(super) evidence_hasher: EvidenceHasher,
-    /// An observation that was begun, until its result is needed.
-    pub(super) observation: Option<WorkspaceObservation>,
-    pub(super) known_tree: KnownTree,
-    pub(super) clock: Arc<Clock>,
-    pub(super) observer: Arc<dyn RunObserver>,
-    pub(super) stop: StopRequests,
-    /// Runtime when the agent was last started, in milliseconds.
-    pub(super) began_ms: u64,
-    /// Near misses, until the workspace is observed.
-    pub(super) near_misses: Option<Vec<NearMiss>>,
-    /// What the agent is given in the iteration that is about to start.
-    pub(super) prepared: Option<(Iteration, StartDetails)>,
-    /// What the agent was given in the iteration that was started last, as text.
-    pub(super) sent_prompt: Option<String>,
-    pub(super) processes: Arc<dyn Processes>,
-    pub(super) fingerprints: Fingerprints,
-    pub(super) config_file: ConfigFile,
+    pub(super) context: Arc<RunContext>,
+    pub(super) journal: RunJournal,
+    pub(super) controls: RunControls,
+    pub(super) observer: WorkspaceObserver,
+    pub(super) prompts: RunPrompts,
+    pub(super) agent: AgentSlot,
     pub(super) saving: Saving,
-    /// What iterations leave in words, if that is configured.
-    pub(super) memory: Option<RunMemory>,
-    /// The command that prepares the workspace before each iteration.
-    pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
-    pub(super) scratch: ScratchDir,
-    /// Whether an agent's command line explains how to claim completion, by its name.
-    pub(super) argv_shows_form: BTreeMap<String, bool>,
-    /// Digest of the prompt that was stored last.
-    pub(super) stored_prompt: Option<blake3::Hash>,
-    /// How an agent was started, as stored last.
-    pub(super) stored_start: Option<StartDetails>,
-    pub(super) recorded_policy: FrozenPolicy,
+    pub(super) memory: MemorySlot,
+    pub(super) start: StartNotes,
+}
+
+/// What is recorded when a run begins or is resumed, of what was found before.
+pub(super) struct StartNotes {
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
     /// What validators left in the run before this new one.
     pub(super) artefacts: Vec<String>,
-    pub(super) once: bool,
-    pub(super) attached: bool,
-    pub(super) resumed: bool,
 }
 
 /// What would be run.
@@ -184,25 +124,25 @@ impl Session {
     /// Returns the run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {
-        &self.run
+        &self.context.run
     }
 
     /// Returns the paths of its state.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
-        self.store.layout()
+        self.journal.store.layout()
     }
 
     /// Returns what removes the secrets of this run from texts.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
-        self.redactor.clone()
+        self.context.redactor.clone()
     }
 
     /// Returns the globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
-        self.policy.protects()
+        self.context.policy.protects()
     }
 
     /// Whether the run commits the work.
@@ -214,7 +154,7 @@ impl Session {
     /// Returns the state before the run begins or is resumed.
     #[must_use]
     pub const fn state(&self) -> &State {
-        &self.state
+        &self.journal.state
     }
 
     /// Records a human's answer to the open question before the run is resumed.
@@ -223,40 +163,42 @@ impl Session {
     /// The state cannot be written.
     pub fn answer(&mut self, text: &str) -> Result<(), EngineError> {
         let record = Record::Answered { text: text.to_owned(), origin: None };
-        self.store.append(&record)?;
-        self.state.apply(&record);
+        self.journal.store.append(&record)?;
+        self.journal.state.apply(&record);
         Ok(())
     }
 
     /// Returns what would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let first = &self.agents.first.configured.description;
+        let first = &self.agent.agents.first.configured.description;
         DryRun {
             agent: first.name.clone(),
-            fallback: self.agents.fallback_names(),
+            fallback: self.agent.agents.fallback_names(),
             program: first.program.as_ref().map(|program| program.display().to_string()),
-            workspace: self.workspace.clone(),
+            workspace: self.context.workspace.clone(),
             setup: self
+                .context
                 .setup
                 .as_ref()
                 .map(|setup| SetupPlan { command: setup.command(), missing: setup.missing_file() }),
-            detectors: self.policy.detectors.iter().map(|d| d.name().to_owned()).collect(),
-            validators: self.policy.demands(),
-            validation_required: self.recorded_policy.validates(),
-            evidence_only: self.recorded_policy.is_evidence_only(),
-            env: self.env.keys().cloned().collect(),
-            state_dir: self.layout().root().to_owned(),
+            detectors: self.context.policy.detectors.iter().map(|d| d.name().to_owned()).collect(),
+            validators: self.context.policy.demands(),
+            validation_required: self.context.recorded_policy.validates(),
+            evidence_only: self.context.recorded_policy.is_evidence_only(),
+            env: self.context.env.keys().cloned().collect(),
+            state_dir: self.journal.store.layout().root().to_owned(),
             instructions: self
-                .prompt
+                .prompts
+                .source
                 .read_text()
                 .map(|prompt| {
-                    let part = self.part_text(&prompt);
+                    let part = self.context.part_text(&prompt);
                     with_part(prompt, part.as_deref())
                 })
-                .and_then(|prompt| self.possible_instructions(&prompt))
+                .and_then(|prompt| self.context.possible_instructions(&prompt))
                 .map(|block| block.trim_matches(['\n', '-']).to_owned()),
-            next_iteration: self.state.iterations.saturating_add(1),
+            next_iteration: self.journal.state.iterations.saturating_add(1),
         }
     }
 
@@ -269,27 +211,27 @@ impl Session {
         observer: Arc<dyn RunObserver>,
         stop: StopRequests,
     ) -> Result<Finished, EngineError> {
-        self.observer = observer;
-        self.stop = stop;
-        Clock::keep(&self.clock, self.store.heartbeat()).map_err(|error| {
+        self.journal.observer = observer;
+        self.controls.stop = stop;
+        Clock::keep(&self.journal.clock, self.journal.store.heartbeat()).map_err(|error| {
             EngineError::Internal(format!("no thread for the clock could be started: {error}"))
         })?;
-        let span = info_span!("run", run = self.run);
+        let span = info_span!("run", run = self.context.run);
         // It is large, and awaited by others that are.
         let finished = Box::pin(self.run_loop().instrument(span)).await;
-        self.discard_checkpoint().await;
+        self.saving.discard_checkpoint().await;
         finished
     }
 
     async fn run_loop(&mut self) -> Result<Finished, EngineError> {
-        if self.resumed {
-            super::scratch::remove_scratch_dirs(std::slice::from_ref(&self.run));
+        if self.context.resumed {
+            super::scratch::remove_scratch_dirs(std::slice::from_ref(&self.context.run));
         }
-        self.open_repository().await?;
+        self.saving.open_repository(&mut self.journal, &mut self.controls).await?;
         let mut inputs = VecDeque::new();
         let Some(started) = self.run_start().await? else {
             // Nothing is recorded, so the next start begins anew.
-            return Ok(if *self.stop.borrow() > 0 {
+            return Ok(if *self.controls.stop.borrow() > 0 {
                 self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
             } else {
                 let message = "limits.max_runtime was used up before the workspace was observed";
@@ -298,18 +240,19 @@ impl Session {
         };
         self.note_protected_changes().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
-        inputs.push_back(Input::Artefacts(std::mem::take(&mut self.artefacts)));
+        inputs.push_back(Input::Artefacts(std::mem::take(&mut self.start.artefacts)));
         inputs.extend(self.find_artefacts().await?);
-        inputs
-            .extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentUnavailable));
-        for note in std::mem::take(&mut self.notes) {
+        inputs.extend(
+            std::mem::take(&mut self.start.unavailable).into_iter().map(Input::AgentUnavailable),
+        );
+        for note in std::mem::take(&mut self.start.notes) {
             inputs.push_back(Input::Warning(note));
         }
         // The effects of the start come after its notes.
         let mut next = Vec::new();
         loop {
             while let Some(input) = inputs.pop_front() {
-                next.extend(self.advance(input)?);
+                next.extend(self.journal.advance(input)?);
             }
             let effects = std::mem::take(&mut next);
             if effects.is_empty() {
@@ -317,12 +260,12 @@ impl Session {
             }
             for effect in effects {
                 if let Effect::Finish { reason, message } = effect {
-                    self.close_memory();
+                    self.memory.close(&self.journal);
                     return Ok(self.finished(reason, message));
                 }
                 // Where an agent was ordered to start, it has to be there to be cancelled.
                 if !matches!(effect, Effect::Start(_)) {
-                    self.take_controls()?;
+                    self.controls.take_controls(&mut self.journal)?;
                 }
                 inputs.extend(self.perform(effect).await?);
             }
@@ -331,43 +274,48 @@ impl Session {
 
     /// Observes what a new run begins with; `None` if that took too long.
     async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
-        let (tree, evidence) = if self.resumed {
-            self.pinned = Arc::new(pinned_paths::read(&self.store)?);
+        let (tree, evidence) = if self.context.resumed {
+            self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
             if let Some(snapshot) = &observed.snapshot {
                 self.encode_baseline_snapshot(snapshot);
-                self.pin_paths(snapshot)?;
+                self.observer.pin_paths(&mut self.journal.store, snapshot)?;
             }
             // Nothing changes the workspace until the first observation, which would find the same.
-            self.observation = Some(WorkspaceObservation::Done(observed.clone()));
+            self.observer.observation = Some(WorkspaceObservation::Done(observed.clone()));
             (observed.tree, observed.evidence)
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.agents.first.name.clone(),
-            fallback: self.agents.fallback_names(),
-            workspace: self.workspace.display().to_string(),
-            policy: self.recorded_policy.clone(),
+            agent: self.agent.agents.first.name.clone(),
+            fallback: self.agent.agents.fallback_names(),
+            workspace: self.context.workspace.display().to_string(),
+            policy: self.context.recorded_policy.clone(),
             limits: RunLimits {
                 max_initializer_attempts: self
+                    .context
                     .config
                     .initializer
                     .as_ref()
                     .map(|initializer| initializer.max_attempts),
-                ends_initialized: self.part.as_ref().is_some_and(|part| part.products.is_some()),
-                ..self.agents.limits(&self.config.limits, self.config.handoff)
+                ends_initialized: self
+                    .context
+                    .part
+                    .as_ref()
+                    .is_some_and(|part| part.products.is_some()),
+                ..self.agent.agents.limits(&self.context.config.limits, self.context.config.handoff)
             },
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
-            baseline: validation_policy::baseline_mode(self.config.completion.baseline),
+            baseline: validation_policy::baseline_mode(self.context.config.completion.baseline),
             saves: self.saving.mode,
-            once: self.once,
-            attached: self.attached,
-            identities: location::pins(&self.held, &self.prompt),
+            once: self.context.once,
+            attached: self.context.attached,
+            identities: location::pins(&self.observer.held, &self.prompts.source),
             task: self.first_task().await,
         }))
     }
@@ -375,52 +323,28 @@ impl Session {
     /// Says before anything is started if a run that goes on would reject whatever is done: a person may have changed what
     /// is protected since it stopped.
     async fn note_protected_changes(&mut self) -> Result<(), EngineError> {
-        if !self.resumed {
+        if !self.context.resumed {
             return Ok(());
         }
-        let checks: Vec<&ConfiguredValidator> = self.policy.validators.iter().collect();
-        let enough = self.observation_allowance().expired_or_stopped();
-        let baseline = Arc::clone(&self.baseline);
-        let now = Protection::begin(&checks, baseline, &self.workspace, enough).await?;
-        self.notes.extend(now.and_then(|now| now.describe_changes()));
+        let checks: Vec<&ConfiguredValidator> = self.context.policy.validators.iter().collect();
+        let enough = self.controls.observation_allowance(&self.journal).expired_or_stopped();
+        let baseline = Arc::clone(&self.context.baseline);
+        let now = Protection::begin(&checks, baseline, &self.context.workspace, enough).await?;
+        self.start.notes.extend(now.and_then(|now| now.describe_changes()));
         Ok(())
     }
 
     /// Returns the digest of the task that a new run begins with. That of a part is its item's.
     async fn first_task(&self) -> String {
-        let text = self.prompt.read_text().filter(|_| !self.resumed && self.part.is_none());
+        let text = self
+            .prompts
+            .source
+            .read_text()
+            .filter(|_| !self.context.resumed && self.context.part.is_none());
         match text {
-            Some(text) => self.policy.task_digest(&text).await,
+            Some(text) => self.context.policy.task_digest(&text).await,
             None => String::new(),
         }
-    }
-
-    /// Feeds one input to the machine and writes its records. Returns the other effects.
-    pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
-        let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
-        let state = std::mem::take(&mut self.state);
-        let input = self.redactor.input(input);
-        trace::input(&input);
-        let (state, effects) = step(state, input, now);
-        self.state = state;
-        let mut rest = Vec::new();
-        for effect in effects {
-            trace::effect(&effect);
-            match effect {
-                Effect::Append(record) => {
-                    if self.store.append(&record)? {
-                        let message =
-                            "the state directory was changed from outside; it was written again";
-                        self.warn_unrecorded(message);
-                    }
-                    trace::record(&record);
-                    self.announce(&record);
-                }
-                Effect::Latch => self.store.latch(&self.state.latch)?,
-                other => rest.push(other),
-            }
-        }
-        Ok(rest)
     }
 
     /// Performs an effect. What must not change while code of the agent runs is guarded meanwhile.
@@ -431,7 +355,7 @@ impl Session {
         let open = phase.map(|phase| self.begin_phase(phase)).transpose()?;
         let performed = match setup {
             Some(setup) => {
-                let span = info_span!("setup", iterations = self.state.iterations);
+                let span = info_span!("setup", iterations = self.journal.state.iterations);
                 self.set_up(setup).instrument(span).await
             }
             None => self.perform_unguarded(effect).await,
@@ -452,31 +376,31 @@ impl Session {
                 self.save(order).instrument(span).await
             }
             Effect::Validate(claim) => {
-                let span = info_span!("validation", iteration = self.state.iterations);
+                let span = info_span!("validation", iteration = self.journal.state.iterations);
                 let done = self.validate(Selection::All, claim).instrument(span).await;
                 done.map(|done| vec![Input::Validated(done)])
             }
             Effect::Prepare(start) => {
-                self.close_memory();
+                self.memory.close(&self.journal);
                 self.prepare_saved(start).await
             }
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);
-                self.begin_memory();
+                self.memory.begin(&self.journal);
                 self.run_iteration(start).instrument(span).await
             }
             Effect::Pause { failures } => {
-                self.close_memory();
-                self.pause(failures).await
+                self.memory.close(&self.journal);
+                self.controls.pause(&mut self.journal, failures).await
             }
             Effect::WaitUntil(until_ms) => {
-                self.close_memory();
-                self.wait_until(until_ms).await
+                self.memory.close(&self.journal);
+                self.controls.wait_until(&mut self.journal, until_ms).await
             }
             Effect::Hold => {
-                self.close_memory();
-                self.hold().await
+                self.memory.close(&self.journal);
+                self.controls.hold(&mut self.journal).await
             }
             // Outside an iteration there is nothing to cancel; the others are done already.
             Effect::Cancel(_) | Effect::Append(_) | Effect::Latch | Effect::Finish { .. } => {
@@ -490,37 +414,37 @@ impl Session {
         start: StartIteration,
         commits: &[String],
     ) -> Result<Vec<Input>, EngineError> {
-        self.held.verify()?;
-        let is_initializing = self.state.is_initializing();
+        self.observer.held.verify()?;
+        let is_initializing = self.journal.state.is_initializing();
         let now = PromptContext {
             is_initializing,
             iteration: start.iteration,
-            max_iterations: self.state.limits.max_iterations,
-            workspace: &self.workspace,
+            max_iterations: self.journal.state.limits.max_iterations,
+            workspace: &self.context.workspace,
         };
-        let (prompt, warnings) = self.prompt.read_for(now)?;
-        self.keep_prompts()?;
-        let part = self.part_text(&prompt.text());
+        let (prompt, warnings) = self.prompts.source.read_for(now)?;
+        self.prompts.keep_prompts(&mut self.journal.store)?;
+        let part = self.context.part_text(&prompt.text());
         let prompt = prompt.followed_by(part.as_deref());
         // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
-            self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
-        self.prepare_memory(&start);
-        let memory = self.memory_block(commits);
-        let feedback = feedback::block(&self.state, &instructions, &memory);
+            self.context.policy.detectors.iter().map(|detector| detector.instructions()).collect();
+        self.memory.prepare(&self.journal, &start);
+        let memory = self.memory.block(&self.context, commits);
+        let feedback = feedback::block(&self.journal.state, &instructions, &memory);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warnings.into_iter().map(Input::Warning).collect();
-        let mut task = self.iteration_task(&start, bytes)?;
+        let mut task = self.agent.iteration_task(&self.journal.state, &start, bytes)?;
         let instructions = if is_initializing {
             String::new()
         } else {
-            self.instructions(&prompt.text(), &task).unwrap_or_default()
+            self.agent.instructions(&self.journal.state, &prompt.text(), &task).unwrap_or_default()
         };
         task.prompt.extend_from_slice(instructions.as_bytes());
-        let agent = self.agents.current(&self.state).name.clone();
-        let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
-        let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
-        let changed = inputs_of.put_back(&self.agents, &agent, &task, config_dir, store)?;
+        let agent = self.agent.current(&self.journal.state).name.clone();
+        let config_dir = self.observer.config_file.path.parent().unwrap_or_else(|| Path::new(""));
+        let (inputs_of, store) = (&mut self.agent.fingerprints.inputs, &mut self.journal.store);
+        let changed = inputs_of.put_back(&self.agent.agents, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
             Input::Warning(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
@@ -529,25 +453,150 @@ impl Session {
         let (feedback, instructions) = (feedback.as_bytes(), instructions.as_bytes());
         let role = prompt.role.as_ref();
         let handed = AgentPrompt { feedback, instructions, role, task: &task };
-        let (given, seen) =
-            self.fingerprints.take(&self.agents, &self.state, handed, &self.store, &self.redactor);
-        let given = LaunchDigests { controls: feedback::controls(&self.state), ..given };
-        self.prepared = Some((task, seen));
-        if *self.stop.borrow() > 0 {
+        let (given, seen) = self.agent.fingerprints.take(
+            &self.agent.agents,
+            &self.journal.state,
+            handed,
+            &self.journal.store,
+            &self.context.redactor,
+        );
+        let given = LaunchDigests { controls: feedback::controls(&self.journal.state), ..given };
+        self.agent.prepared = Some((task, seen));
+        if *self.controls.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
         inputs.push(Input::Prepared { start, prompt: prompt.digest, given });
         Ok(inputs)
     }
 
-    /// Returns what follows the prompt now, if anything does.
-    fn part_text(&self, prompt: &str) -> Option<String> {
-        let text = self.part.as_ref().map(|part| (part.text)(prompt));
-        text.filter(|text| !text.is_empty())
+    fn finished(&self, reason: StopReason, message: String) -> Finished {
+        self.journal.announce_end(reason, &message);
+        Finished {
+            run: self.context.run.clone(),
+            reason,
+            message,
+            state: self.journal.state.clone(),
+        }
     }
 
-    fn finished(&self, reason: StopReason, message: String) -> Finished {
-        self.announce_end(reason, &message);
-        Finished { run: self.run.clone(), reason, message, state: self.state.clone() }
+    /// Prepares an iteration, once it is recorded what is not committed before its agent starts.
+    pub(super) async fn prepare_saved(
+        &mut self,
+        start: StartIteration,
+    ) -> Result<Vec<Input>, EngineError> {
+        if self.saving.mode.commits() {
+            let (repository, iteration) = (self.saving.repository()?, start.iteration);
+            // A comparison runs filters.
+            let open = self.begin_phase(GuardedPhase::Git)?;
+            let begun = self
+                .saving
+                .run_git(&mut self.journal, &mut self.controls, move || {
+                    repository.begin_iteration(iteration)
+                })
+                .await;
+            for input in self.end_phase(open)? {
+                self.journal.advance(input)?;
+            }
+            let begun = begun?;
+            if let (Err(problem), Some(why)) = (&begun.result, begun.interruption) {
+                let problem = format!("the iteration does not begin: {problem}, since {why}");
+                return Ok(end_for_now(&self.controls, problem));
+            }
+            self.saving.begin_problem = begun.result.err();
+        }
+        let commits = self.recent_commits().await?;
+        self.prepare(start, &commits)
+    }
+
+    /// Saves what the last iteration left.
+    async fn save(&mut self, order: SaveOrder) -> Result<Vec<Input>, EngineError> {
+        let is_commit = order.commit.is_some();
+        let saved = self.saving.save(&mut self.journal, &mut self.controls, order).await?;
+        let mut result = match saved {
+            Ok(result) => result,
+            Err(inputs) => return Ok(inputs),
+        };
+        if is_commit {
+            result.tree_changed = self.has_tree_changed().await?;
+        }
+        let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
+        Ok(signal.into_iter().chain([Input::Saved(result)]).collect())
+    }
+
+    /// Whether the tree is another than observed, as after a hook that formats files.
+    async fn has_tree_changed(&mut self) -> Result<bool, EngineError> {
+        self.observer.known_tree.set(None);
+        let tree = self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?;
+        self.observer.known_tree.set(tree.clone());
+        Ok(tree.is_some_and(|tree| tree != self.journal.state.workspace.tree))
+    }
+
+    /// Returns the subjects of the last commits, if the agent is given any.
+    async fn recent_commits(&mut self) -> Result<Vec<String>, EngineError> {
+        let most = self.context.config.memory.recent_commits;
+        if most == 0 || !self.context.config.memory.mode.is_given() {
+            return Ok(Vec::new());
+        }
+        self.saving.recent_subjects(&mut self.journal, &mut self.controls, most).await
+    }
+
+    /// Begins a phase in which code of the agent may run.
+    ///
+    /// # Errors
+    /// It cannot be recorded that the agent's code runs.
+    pub(super) fn begin_phase(&mut self, phase: GuardedPhase) -> Result<OpenPhase, EngineError> {
+        self.record_work()?;
+        let mut prompts = Vec::new();
+        // What the agent may edit in an iteration, it edits then; the rest is put back when that is read again.
+        if phase != GuardedPhase::Iteration {
+            prompts = self.prompts.source.hold();
+            self.memory.keep(&self.journal);
+        }
+        if let Some(guard) = self.context.part.as_ref().and_then(|part| part.guard.as_ref()) {
+            let warnings =
+                guard.begin_phase(&self.context.run, self.journal.state.iterations, phase);
+            warnings.iter().for_each(|warning| self.journal.warn_unrecorded(warning));
+        }
+        Ok(OpenPhase { phase, prompts })
+    }
+
+    /// Ends a phase: takes back what was changed in it and may not be. Returns what there is to record of that.
+    pub(super) fn end_phase(&mut self, open: OpenPhase) -> Result<Vec<Input>, EngineError> {
+        // What a person accepted meanwhile, the agent may have changed since.
+        self.record_work()?;
+        let OpenPhase { phase, prompts } = open;
+        let mut inputs = Vec::new();
+        for held in prompts {
+            if let Some(changed) = held.restore(&self.context.workspace)? {
+                inputs.push(Input::Warning(self.describe_restored(&held, phase, &changed)));
+            }
+        }
+        if phase != GuardedPhase::Iteration {
+            inputs.extend(self.memory.release());
+        }
+        if let Some(guard) = self.context.part.as_ref().and_then(|part| part.guard.as_ref()) {
+            guard.end_phase().iter().for_each(|warning| self.journal.warn_unrecorded(warning));
+        }
+        Ok(inputs)
+    }
+
+    fn record_work(&mut self) -> Result<(), EngineError> {
+        Ok(self.agent.work_places.as_mut().map_or(Ok(()), WorkPlaces::record)?)
+    }
+
+    /// Stores what a prompt was changed to, which may be a person's edit, and says what was done.
+    fn describe_restored(&self, held: &HeldPrompt, phase: GuardedPhase, changed: &[u8]) -> String {
+        let message = held.describe(phase);
+        if changed.is_empty() {
+            return message;
+        }
+        let name = held.place.configured().file_name().unwrap_or_default().to_string_lossy();
+        let copy =
+            self.journal.store.layout().run(&self.context.run).join(format!("replaced-{name}"));
+        match self.journal.store.disk().write_unsynced(&copy, &self.context.redactor.bytes(changed))
+        {
+            Ok(()) => format!("{message}, and the changed text is kept in {}", copy.display()),
+            Err(_) => message,
+        }
     }
 }

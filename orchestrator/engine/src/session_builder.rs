@@ -11,25 +11,26 @@ use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun};
 use ralph_orchestrator_workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
 use tokio::sync::watch;
 
+use super::agent_slot::AgentSlot;
 use super::agents::AgentPool;
 use super::clock::Clock;
-use super::controls::ControlInbox;
+use super::controls::RunControls;
 use super::error::EngineError;
 use super::existing_run::StoredPolicy;
-use super::fingerprint::Fingerprints;
-use super::kept_prompts::KeptPrompts;
-use super::memory::RunMemory;
-use super::observation::KnownTree;
+use super::kept_prompts::{KeptPrompts, RunPrompts};
+use super::memory::{MemorySlot, RunMemory};
+use super::observation::{KnownTree, WorkspaceObserver};
 use super::open::RunPart;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
+use super::run_context::RunContext;
 use super::run_event::{RunEvent, RunObserver};
+use super::run_journal::RunJournal;
 use super::saving::Saving;
-use super::scratch::ScratchDir;
 use super::secret_files::SecretFiles;
-use super::session::{ConfigFile, Session};
+use super::session::{ConfigFile, Session, StartNotes};
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
@@ -46,11 +47,7 @@ pub(super) struct SessionBuilder {
     pub(super) policy: CompletionPolicy,
     pub(super) agents: AgentPool,
     pub(super) redactor: Redactor,
-    pub(super) notes: Vec<String>,
-    /// Why the agents before the first available one are not available.
-    pub(super) unavailable: Vec<String>,
-    /// What validators left in the run before.
-    pub(super) artefacts: Vec<String>,
+    pub(super) start: StartNotes,
     pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
@@ -128,14 +125,14 @@ impl SessionBuilder {
                 .map_err(|error| EngineError::Internal(error.to_string()))?
         };
         if !frozen.policy.is_same(&self.policy) {
-            self.notes.push(
+            self.start.notes.push(
                 "detectors, validators or their [env] were changed in the configuration; this run goes \
                  on with those it began with (`run --restart` begins a new one)"
                     .into(),
             );
         }
         if let Some(torn) = found.torn {
-            self.notes.push(format!(
+            self.start.notes.push(format!(
                 "the last record of the journal was torn by a crash; its {} bytes were cut",
                 torn.bytes
             ));
@@ -149,65 +146,55 @@ impl SessionBuilder {
     }
 
     fn build(self, config: Config, record: RunRecord) -> Session {
-        let Self {
-            config_file, processes, once, attached, store, policy, agents, redactor, ..
-        } = self;
-        let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self {
-            occupied, prompt, kept_prompts, part, saving, memory, setup, work_places, ..
-        } = self;
+        let Self { store, agents, policy, workspace: held, occupied, saving, memory, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
-        let content = super::observe::read_config(&config_file);
-        Session {
+        let content = super::observe::read_config(&self.config_file);
+        let context = Arc::new(RunContext {
             run: record.run,
             workspace: held.path().to_owned(),
-            held,
-            occupied,
-            // Of the iteration in which the orchestrator went away, if there is one.
-            began_ms: state.running.as_ref().map_or(0, |current| current.began_ms),
-            clock: Arc::new(Clock::starting_at(state.budget.runtime_ms)),
-            state,
-            store,
-            agents,
+            config,
             policy: Arc::new(policy),
             recorded_policy: record.policy,
             env: record.env,
-            redactor,
-            config,
-            config_file: ConfigFile { path: config_file, content },
+            redactor: self.redactor,
             baseline: Arc::new(ProtectedState::new(record.baseline)),
-            prompt,
-            saving,
-            memory,
-            setup,
-            part,
-            work_places,
-            kept_prompts,
-            prompt_watch: None,
-            inbox: ControlInbox::new(),
-            pinned: Arc::default(),
-            hasher: None,
-            evidence_hasher: EvidenceHasher::default(),
-            observation: None,
-            known_tree: KnownTree::default(),
-            observer: Arc::new(NoObserver),
-            stop: watch::channel(0).1,
-            near_misses: None,
-            prepared: None,
-            sent_prompt: None,
-            processes,
-            fingerprints: Fingerprints::default(),
-            scratch: ScratchDir::default(),
-            argv_shows_form: BTreeMap::new(),
-            stored_prompt: None,
-            stored_start: None,
-            notes,
-            unavailable,
-            artefacts,
-            once,
-            attached,
+            part: self.part,
+            processes: self.processes,
+            setup: self.setup,
+            once: self.once,
+            attached: self.attached,
             resumed,
+        });
+        Session {
+            journal: RunJournal {
+                context: Arc::clone(&context),
+                // Of the iteration in which the orchestrator went away, if there is one.
+                began_ms: state.running.as_ref().map_or(0, |current| current.began_ms),
+                clock: Arc::new(Clock::starting_at(state.budget.runtime_ms)),
+                state,
+                store,
+                observer: Arc::new(NoObserver),
+            },
+            controls: RunControls::new(watch::channel(0).1),
+            observer: WorkspaceObserver {
+                context: Arc::clone(&context),
+                held,
+                occupied,
+                pinned: Arc::default(),
+                hasher: None,
+                evidence_hasher: EvidenceHasher::default(),
+                observation: None,
+                known_tree: KnownTree::default(),
+                near_misses: None,
+                config_file: ConfigFile { path: self.config_file, content },
+            },
+            prompts: RunPrompts { source: self.prompt, kept: self.kept_prompts, watch: None },
+            agent: AgentSlot::new(Arc::clone(&context), agents, self.work_places),
+            saving,
+            memory: MemorySlot(memory),
+            start: self.start,
+            context,
         }
     }
 }

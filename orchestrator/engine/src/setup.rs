@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
 use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_workspace::ProtectedPaths;
 
 use super::bytecode::BytecodeDir;
-use super::clock::millis;
 use super::execution::{Execution, WaitEnd};
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;

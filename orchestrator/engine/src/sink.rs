@@ -19,13 +19,13 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::agent_message::{AgentMessage, ValidationRequest};
-use super::announce::event_of_agent;
 use super::cancel::CancelToken;
 use super::clock::Clock;
 use super::guidance::GuidanceQueue;
 use super::inspect::{self, LONGEST_CLAIM};
 use super::redact::StreamRedactor;
 use super::run_event::RunObserver;
+use super::run_journal::event_of_agent;
 use super::transcript::{self, Transcript};
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.

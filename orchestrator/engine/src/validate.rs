@@ -1,23 +1,30 @@
-//! Validations between iterations: of a claim, and of the baseline.
+//! What runs in the workspace between iterations while the runtime is recorded: validations, of a claim and of the
+//! baseline, and the setup.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, Verdict,
 };
-use ralph_orchestrator_machine::{BaselineCheck, BaselineMode, Validation, ValidatorVerdict};
+use ralph_orchestrator_machine::{
+    BaselineCheck, BaselineMode, Effect, Input, SetupEnd, Validation, ValidatorVerdict, millis,
+};
 use ralph_orchestrator_store::store_evidence;
 use ralph_orchestrator_workspace::TreeSnapshot;
 use tokio::sync::watch;
 
+use super::cancel::CancelToken;
 use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
 use super::execution::GRACE;
+use super::secret_files::SecretFiles;
 use super::session::Session;
 use super::stop::stop_requested;
 use super::validation_policy::baseline_mode;
 use super::validation_task::{Selection, ValidationTask, is_stored};
+use crate::workspace_setup::{SetupContext, WorkspaceSetup};
 
 impl Session {
     /// Returns the task of validating the work as it is now, while the agent runs, which `cancel` ends early.
@@ -36,38 +43,41 @@ impl Session {
         cancel: watch::Receiver<Option<CancelReason>>,
         is_preview: bool,
     ) -> ValidationTask {
-        let taken = self.policy.validators.iter().filter(|check| selection.includes(check));
+        let taken = self.context.policy.validators.iter().filter(|check| selection.includes(check));
         let names = taken.map(|check| check.info.name.clone()).collect();
         // What is accepted has to be observed right before it is validated.
         if selection == Selection::All {
-            self.known_tree.set(None);
+            self.observer.known_tree.set(None);
         }
-        self.announce_validators(names);
+        self.journal.announce_validators(names);
         ValidationTask {
-            run: self.run.clone(),
-            workspace: self.workspace.clone(),
-            held: self.held.clone(),
-            env: self.env.clone(),
-            policy: Arc::clone(&self.policy),
-            baseline: Arc::clone(&self.baseline),
-            clock: Arc::clone(&self.clock),
-            iteration: self.state.iterations,
-            tree: self.state.workspace.tree.clone(),
-            tree_left: self.state.workspace.tree_left.clone(),
-            disk: self.store.disk().clone(),
-            snapshot_file: self.layout().snapshot(&self.run),
-            secret_files: self.secret_files(),
-            pinned: Arc::clone(&self.pinned),
-            artefacts: self.state.workspace.artefacts.clone(),
+            run: self.context.run.clone(),
+            workspace: self.context.workspace.clone(),
+            held: self.observer.held.clone(),
+            env: self.context.env.clone(),
+            policy: Arc::clone(&self.context.policy),
+            baseline: Arc::clone(&self.context.baseline),
+            clock: Arc::clone(&self.journal.clock),
+            iteration: self.journal.state.iterations,
+            tree: self.journal.state.workspace.tree.clone(),
+            tree_left: self.journal.state.workspace.tree_left.clone(),
+            disk: self.journal.store.disk().clone(),
+            snapshot_file: self.journal.store.layout().snapshot(&self.context.run),
+            secret_files: SecretFiles::new(
+                self.journal.store.key().clone(),
+                self.context.redactor.clone(),
+            ),
+            pinned: Arc::clone(&self.observer.pinned),
+            artefacts: self.journal.state.workspace.artefacts.clone(),
             changes: None,
-            tree_since: self.state.workspace.tree_since,
-            evidence: self.state.workspace.evidence_history.clone(),
+            tree_since: self.journal.state.workspace.tree_since,
+            evidence: self.journal.state.workspace.evidence_history.clone(),
             selection,
             claim,
-            hasher: Some(self.take_hasher()),
-            known_tree: self.known_tree.clone(),
+            hasher: Some(self.observer.take_hasher(&self.journal.state, &self.prompts.source)),
+            known_tree: self.observer.known_tree.clone(),
             cancel,
-            stop: self.stop.clone(),
+            stop: self.controls.stop.clone(),
             is_preview,
         }
     }
@@ -84,17 +94,18 @@ impl Session {
             }
         }
         // A validator may have removed the prompt since it was read.
-        if let Some(text) = self.prompt.last_text() {
-            validation.task = self.policy.task_digest(&text).await;
+        if let Some(text) = self.prompts.source.last_text() {
+            validation.task = self.context.policy.task_digest(&text).await;
         }
         Ok(validation)
     }
 
     /// Begins to encode what is stored before the baseline is checked, beside what is recorded until then.
     pub(super) fn encode_baseline_snapshot(&self, snapshot: &TreeSnapshot) {
-        let is_checked = baseline_mode(self.config.completion.baseline) != BaselineMode::Off;
-        if is_checked && is_stored(snapshot, &self.policy, Selection::RequiredChecks) {
-            self.known_tree.begin_encoding();
+        let is_checked =
+            baseline_mode(self.context.config.completion.baseline) != BaselineMode::Off;
+        if is_checked && is_stored(snapshot, &self.context.policy, Selection::RequiredChecks) {
+            self.observer.known_tree.begin_encoding();
         }
     }
 
@@ -108,8 +119,11 @@ impl Session {
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
         }
-        let (Some(tree), Some(evidence)) = (self.tree().await?, self.evidence().await?) else {
-            let interrupted = *self.stop.borrow() > 0;
+        let (Some(tree), Some(evidence)) = (
+            self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?,
+            self.observer.evidence(&self.journal, &self.controls).await?,
+        ) else {
+            let interrupted = *self.controls.stop.borrow() > 0;
             return Ok(BaselineCheck { interrupted, out_of_time: !interrupted, ..check });
         };
         let evidence = evidence.contents.into_values().collect();
@@ -137,8 +151,9 @@ impl Session {
             };
             (task.hasher, result)
         });
-        let (mut stop, mut allowance) = (self.stop.clone(), self.validation_allowance());
-        let mut inbox = self.lend_inbox_watch();
+        let (mut stop, mut allowance) =
+            (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
+        let mut inbox = self.controls.lend_inbox_watch(&self.journal);
         let (hasher, result) = loop {
             let goes_on = cancel.borrow().is_none();
             tokio::select! {
@@ -153,10 +168,11 @@ impl Session {
                 () = inbox.changed() => {}
                 () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
             }
-            let max_ms = self.state.limits.max_runtime_ms;
-            let recorded = self.take_controls().and_then(|_| self.tick());
-            if self.state.limits.max_runtime_ms != max_ms {
-                allowance = self.validation_allowance();
+            let max_ms = self.journal.state.limits.max_runtime_ms;
+            let recorded =
+                self.controls.take_controls(&mut self.journal).and_then(|_| self.journal.tick());
+            if self.journal.state.limits.max_runtime_ms != max_ms {
+                allowance = self.controls.validation_allowance(&self.journal);
             }
             if let Err(error) = recorded {
                 cancel.send_replace(Some(CancelReason::Signal));
@@ -164,8 +180,8 @@ impl Session {
                 return Err(error);
             }
         };
-        self.return_inbox_watch(inbox);
-        self.hasher = hasher;
+        self.controls.return_inbox_watch(inbox);
+        self.observer.hasher = hasher;
         let validation = result?;
         if !validation.interrupted {
             return match selection {
@@ -186,15 +202,15 @@ impl Session {
         if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
             return Ok(Some(Vec::new()));
         }
-        let folder = self.layout().evidence(&self.run);
+        let folder = self.journal.store.layout().evidence(&self.context.run);
         let mut kept = Vec::new();
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
-                if *self.stop.borrow() > 0 {
+                if *self.controls.stop.borrow() > 0 {
                     return Ok(None);
                 }
-                if !store_evidence(self.store.disk(), &folder, &file)? {
+                if !store_evidence(self.journal.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));
@@ -204,6 +220,106 @@ impl Session {
             }
         }
         Ok(Some(kept))
+    }
+
+    /// Returns the setup that has to run before this effect, if one has to.
+    pub(super) fn setup_before(&self, effect: &Effect) -> Option<Arc<dyn WorkspaceSetup>> {
+        let needs_it = match effect {
+            Effect::Prepare(_) => true,
+            // Between iterations the workspace is as the agent left it.
+            Effect::CheckBaseline | Effect::Validate(_) => self.journal.state.iterations == 0,
+            _ => false,
+        };
+        let setup = self
+            .context
+            .setup
+            .as_ref()
+            .filter(|_| needs_it && !self.journal.state.setup.is_done)?;
+        // What went wrong with a file that is gone is no news for the agent.
+        let is_there = setup.missing_file().is_none() || self.journal.state.setup.problem.is_some();
+        is_there.then(|| Arc::clone(setup))
+    }
+
+    /// Runs the setup, and observes what it left: that is no part of what the iteration changes.
+    pub(super) async fn set_up(
+        &mut self,
+        setup: Arc<dyn WorkspaceSetup>,
+    ) -> Result<Vec<Input>, EngineError> {
+        self.observer.held.verify()?;
+        self.journal.advance(Input::SetupStarted)?;
+        self.observer.known_tree.set(None);
+        let mut end = if setup.missing_file().is_some() {
+            SetupEnd::default()
+        } else {
+            self.run_setup(&*setup).await?
+        };
+        if !end.interrupted && !end.out_of_time {
+            end.tree =
+                self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?;
+        }
+        let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
+        Ok(signal.into_iter().chain([Input::SetupFinished(end)]).collect())
+    }
+
+    /// Runs the setup while the runtime is recorded.
+    async fn run_setup(&mut self, setup: &dyn WorkspaceSetup) -> Result<SetupEnd, EngineError> {
+        let (cancel, cancelled) = watch::channel(None);
+        let token = CancelToken::new(cancelled);
+        let (run, workspace) = (self.context.run.clone(), self.context.workspace.clone());
+        let mut env = self.context.env.clone();
+        if self.context.config.sandbox.mode != SandboxMode::Off {
+            // The one folder outside the workspace that is its own.
+            let scratch = self.agent.scratch.fresh(&self.context.run)?;
+            env.insert("TMPDIR".into(), scratch.display().to_string());
+        }
+        let iteration = self.journal.state.iterations.saturating_add(1);
+        let context = SetupContext { run: &run, iteration, workspace: &workspace, env: &env };
+        let mut work = setup.run(context, &token);
+        let (mut stop, mut allowance) =
+            (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
+        let mut inbox = self.controls.lend_inbox_watch(&self.journal);
+        let timeout_ms = millis(self.context.config.run.setup_timeout);
+        let until_ms = self.journal.clock.runtime_ms().saturating_add(timeout_ms);
+        let result = loop {
+            let goes_on = cancel.borrow().is_none();
+            let left = until_ms.saturating_sub(self.journal.clock.runtime_ms());
+            let pause = if goes_on { left.clamp(1, LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
+            tokio::select! {
+                biased;
+                result = &mut work => break result,
+                () = stop_requested(&mut stop, 1), if goes_on => {
+                    cancel.send_replace(Some(CancelReason::Signal));
+                }
+                () = allowance.expired(), if goes_on => {
+                    cancel.send_replace(Some(CancelReason::MaxRuntime));
+                }
+                () = inbox.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {
+                    if left == 0 && goes_on {
+                        cancel.send_replace(Some(CancelReason::Timeout));
+                    }
+                }
+            }
+            let max_ms = self.journal.state.limits.max_runtime_ms;
+            let recorded =
+                self.controls.take_controls(&mut self.journal).and_then(|_| self.journal.tick());
+            if self.journal.state.limits.max_runtime_ms != max_ms {
+                allowance = self.controls.validation_allowance(&self.journal);
+            }
+            if let Err(error) = recorded {
+                cancel.send_replace(Some(CancelReason::Signal));
+                drop(tokio::time::timeout(GRACE, work).await);
+                return Err(error);
+            }
+        };
+        self.controls.return_inbox_watch(inbox);
+        let reason = *cancel.borrow();
+        Ok(SetupEnd {
+            problem: result.err(),
+            tree: None,
+            interrupted: reason == Some(CancelReason::Signal),
+            out_of_time: reason == Some(CancelReason::MaxRuntime),
+        })
     }
 }
 

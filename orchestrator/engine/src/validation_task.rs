@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, ValidationContext, Verdict,
 };
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 use super::allowance::OBSERVE_AFTER_STOP;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
-use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
+use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};

@@ -9,14 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_machine::Input;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
-use ralph_orchestrator_workspace::{PinnedPaths, TreeDiff, TreeDigest, TreeHasher, TreeSnapshot};
+use ralph_orchestrator_safe_fs::{escape, unescape};
+use ralph_orchestrator_workspace::{PinnedPaths, TreeDiff, TreeDigest, TreeSnapshot};
 
-use super::error::EngineError;
-use super::observe::scan;
 use super::protection::{NAMED, join_names};
-use super::session::Session;
 use super::validation_policy::ConfiguredValidator;
 
 /// More artefacts than this cannot be told from work.
@@ -24,7 +20,7 @@ const MOST_ARTEFACTS: usize = 1000;
 /// Stands for a validator where it is not known which one it was.
 const UNKNOWN: &str = "";
 /// The largest kept snapshot that is read, in bytes.
-const LARGEST_SNAPSHOT: usize = 64 * 1024 * 1024;
+pub(super) const LARGEST_SNAPSHOT: usize = 64 * 1024 * 1024;
 
 /// What one validator changed or deleted of what was there before.
 #[derive(Debug, Default)]
@@ -230,31 +226,4 @@ fn named(diff: &TreeDiff) -> String {
         format!("`{}` ({what})", path.to_string_lossy().escape_debug())
     };
     join_names(all.map(name).collect())
-}
-
-impl Session {
-    /// Finds what validators left whose end the orchestrator did not live to see. Nothing else ran since the
-    /// workspace was last observed.
-    pub(super) async fn find_artefacts(&mut self) -> Result<Option<Input>, EngineError> {
-        let state = &self.state;
-        if state.running.is_some() || !state.is_validation_due() {
-            return Ok(None);
-        }
-        let file = self.layout().snapshot(&self.run);
-        let kept = read_file(&file, LARGEST_SNAPSHOT, SymlinkPolicy::Follow).ok();
-        let json = kept.as_deref().and_then(|kept| self.store.key().unseal(kept));
-        let kept = json.and_then(|json| TreeSnapshot::from_json(&json));
-        let Some(before) = kept.filter(|kept| state.workspace.is_same_tree(kept.digest().as_str()))
-        else {
-            return Ok(None);
-        };
-        let enough = self.observation_allowance().expired_or_stopped();
-        let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
-        self.hasher = Some(hasher);
-        let known = artefact_paths(&self.state.workspace.artefacts).collect();
-        let changes = WorkspaceChanges::begin(Arc::new(before), Arc::clone(&self.pinned), known);
-        let left = now.map(|now| changes.into_artefacts(&now)).unwrap_or_default();
-        let paths = left.into_values().flatten().collect();
-        Ok(Some(Input::Artefacts(paths)))
-    }
 }

@@ -1,62 +1,82 @@
-//! Pauses between iterations, and waits for the provider.
+//! Waits: between iterations, for the provider, for the end of a pause, and for processes of the agent that could not be
+//! ended, beside which nothing is validated.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_machine::{Input, Now, Timer};
+use ralph_orchestrator_contract::survivors_complaint;
+use ralph_orchestrator_machine::{Input, Now, State, millis};
 
-use super::clock::{self, LONGEST_SLEEP_MS, millis};
+use super::blocking::blocking;
+use super::clock::{self, LONGEST_SLEEP_MS};
+use super::controls::RunControls;
 use super::error::EngineError;
-use super::session::Session;
+use super::run_journal::RunJournal;
 use super::stop::stop_requested;
 
 /// The longest pause after failures, and the shortest, whatever `run.delay` is: an agent that fails at
 /// once must not be started again at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// How long they are waited for. A process that waits for an unreachable disk may still end by then.
+const LONGEST_SURVIVAL_MS: u64 = 10 * 60_000;
+/// Between two attempts to end them: first, and at most. It is doubled each time.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
-impl Session {
-    fn pause_length(&self, failures: u32) -> Duration {
-        let pause = shortest_pause(self.config.run.delay, failures);
-        if failures == 0 { pause } else { pause + pause.mul_f64(random_quarter()) }
-    }
-
-    pub(super) async fn wait_until(&mut self, until_ms: u64) -> Result<Vec<Input>, EngineError> {
+impl RunControls {
+    pub(super) async fn wait_until(
+        &mut self,
+        journal: &mut RunJournal,
+        until_ms: u64,
+    ) -> Result<Vec<Input>, EngineError> {
         let reason =
-            self.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
+            journal.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
         let wait = ProviderWait::new(
             until_ms,
-            Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() },
-            self.state.limits.max_wait_ms,
+            Now { runtime_ms: journal.clock.runtime_ms(), unix_ms: clock::unix_ms() },
+            journal.state.limits.max_wait_ms,
         );
         let ms = wait.left(wait.began);
-        self.announce_wait(ms, reason);
-        self.wait_for(|runtime_ms| wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })).await
+        journal.announce_wait(ms, reason);
+        self.wait_for(journal, |runtime_ms| {
+            wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })
+        })
+        .await
     }
 
     /// Pauses between two iterations.
-    pub(super) async fn pause(&mut self, failures: u32) -> Result<Vec<Input>, EngineError> {
-        let pause = self.pause_length(failures);
+    pub(super) async fn pause(
+        &mut self,
+        journal: &mut RunJournal,
+        failures: u32,
+    ) -> Result<Vec<Input>, EngineError> {
+        let pause = pause_length(journal.context.config.run.delay, failures);
         if !pause.is_zero() {
-            self.announce_pause(millis(pause));
+            journal.announce_pause(millis(pause));
         }
-        let until_ms = self.clock.runtime_ms().saturating_add(millis(pause));
-        self.wait_for(|now_ms| until_ms.saturating_sub(now_ms)).await
+        let until_ms = journal.clock.runtime_ms().saturating_add(millis(pause));
+        self.wait_for(journal, |now_ms| until_ms.saturating_sub(now_ms)).await
     }
 
     /// Waits until `left`, given the runtime, is 0, but no longer than `max_runtime` allows and not once
     /// the run is asked to stop or to pause. Records the runtime from time to time.
-    async fn wait_for(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
-        let mut inbox = self.lend_inbox_watch();
+    async fn wait_for(
+        &mut self,
+        journal: &mut RunJournal,
+        left: impl Fn(u64) -> u64,
+    ) -> Result<Vec<Input>, EngineError> {
+        let mut inbox = self.lend_inbox_watch(journal);
         let result = loop {
-            self.take_controls()?;
+            self.take_controls(journal)?;
             if *self.stop.borrow() > 0 {
                 break vec![Input::Signal, Input::WaitFinished];
             }
-            if self.is_wait_obsolete() {
+            if is_wait_obsolete(&journal.state) {
                 break vec![Input::WaitFinished];
             }
-            let now_ms = self.clock.runtime_ms();
-            let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
+            let now_ms = journal.clock.runtime_ms();
+            let allowed = journal.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
             let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_SLEEP_MS);
             if piece == 0 {
                 break vec![Input::WaitFinished];
@@ -66,16 +86,95 @@ impl Session {
                 () = stop_requested(&mut self.stop, 1) => {}
                 () = inbox.changed() => {}
             }
-            self.tick()?;
+            journal.tick()?;
         };
         self.return_inbox_watch(inbox);
         Ok(result)
     }
 
-    /// Records the runtime, so that a crash does not lose it.
-    pub(super) fn tick(&mut self) -> Result<(), EngineError> {
-        self.advance(Input::Timer(Timer::Clock)).map(drop)
+    /// Waits until the pause of the run ends, without using up its runtime.
+    pub(super) async fn hold(
+        &mut self,
+        journal: &mut RunJournal,
+    ) -> Result<Vec<Input>, EngineError> {
+        journal.clock.halt();
+        let mut inbox = self.lend_inbox_watch(journal);
+        let result = loop {
+            if let Err(error) = self.take_controls(journal) {
+                break Err(error);
+            }
+            if *self.stop.borrow() > 0 {
+                break Ok(vec![Input::Signal, Input::HoldFinished]);
+            }
+            let is_stopped =
+                journal.state.process.stop_requested || journal.state.is_out_of_budget();
+            if is_stopped || !journal.state.is_pause_requested() {
+                break Ok(vec![Input::HoldFinished]);
+            }
+            tokio::select! {
+                () = stop_requested(&mut self.stop, 1) => {}
+                () = inbox.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
+            }
+        };
+        self.return_inbox_watch(inbox);
+        journal.clock.run();
+        result
     }
+
+    /// Waits until none of the processes that outlived the last iteration lives, and kills again what can
+    /// be killed. Returns the input for the machine if one lives longer than a stop or `max_runtime`
+    /// allows.
+    pub(super) async fn wait_for_survivors(
+        &mut self,
+        journal: &mut RunJournal,
+    ) -> Result<Option<Input>, EngineError> {
+        if journal.state.agent.survivors.is_empty() {
+            return Ok(None);
+        }
+        let began_ms = journal.clock.runtime_ms();
+        let longest_ms = journal.state.limits.max_runtime_ms.map_or(LONGEST_SURVIVAL_MS, |max| {
+            max.saturating_sub(began_ms).min(LONGEST_SURVIVAL_MS)
+        });
+        let mut pause = FIRST_RETRY;
+        let mut survivors = journal.state.agent.survivors.clone();
+        loop {
+            let (processes, run) =
+                (Arc::clone(&journal.context.processes), journal.context.run.clone());
+            let iteration = journal.state.iterations;
+            survivors = blocking(move || processes.end(&run, iteration, survivors)).await?;
+            let Some(complaint) = survivors_complaint(&survivors) else { return Ok(None) };
+            let waited_ms = journal.clock.runtime_ms().saturating_sub(began_ms);
+            let left_ms = longest_ms.saturating_sub(waited_ms);
+            if left_ms == 0 || *self.stop.borrow() > 0 {
+                let message = format!(
+                    "{complaint}; nothing was validated beside them. End them, then `run` resumes"
+                );
+                return Ok(Some(Input::ProcessesSurvived(message)));
+            }
+            if pause == FIRST_RETRY {
+                let reason = format!("{complaint}; nothing is validated beside them");
+                journal.announce_wait(left_ms, reason);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause.min(Duration::from_millis(left_ms))) => {}
+                () = stop_requested(&mut self.stop, 1) => {}
+            }
+            pause = pause.saturating_mul(2).min(LONGEST_RETRY);
+            journal.tick()?;
+            self.take_controls(journal)?;
+        }
+    }
+}
+
+/// Whether a wait has to end because of what people asked for.
+fn is_wait_obsolete(state: &State) -> bool {
+    state.process.stop_requested || state.is_pause_requested() || state.is_out_of_budget()
+}
+
+fn pause_length(delay: Duration, failures: u32) -> Duration {
+    let pause = shortest_pause(delay, failures);
+    if failures == 0 { pause } else { pause + pause.mul_f64(random_quarter()) }
 }
 
 /// A wait for a time of the wall clock, which may be set to anything meanwhile.

@@ -6,7 +6,7 @@ use super::handoff::DEFAULT_WINDOW;
 use super::input::{Effect, IterationEnd, Timer};
 use super::outcome::IterationOutcome;
 use super::record::Record;
-use super::state::{ContextUsage, State};
+use super::state::ContextUsage;
 use super::transition::Transition;
 
 /// The longest note, in bytes.
@@ -73,22 +73,6 @@ pub(super) fn usage(next: &mut Transition, usage: Usage) {
     }
     if let Some(reason) = next.state.limit_reached_by(usage) {
         next.cancel(reason);
-    }
-}
-
-impl State {
-    /// Returns the limit that the running iteration reaches with this usage.
-    #[must_use]
-    pub fn limit_reached_by(&self, usage: Usage) -> Option<CancelReason> {
-        let cost = self.budget.cost_charged + usage.cost.unwrap_or_default();
-        let tokens = self.budget.tokens_used + usage.tokens.unwrap_or_default();
-        if self.limits.max_cost_usd.is_some_and(|max| cost >= max) {
-            Some(CancelReason::MaxCost)
-        } else if self.limits.max_tokens.is_some_and(|max| tokens.total() >= max) {
-            Some(CancelReason::MaxTokens)
-        } else {
-            None
-        }
     }
 }
 

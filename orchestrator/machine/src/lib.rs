@@ -47,8 +47,8 @@ pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
     Timer, Validation,
 };
-pub use limit_overrides::{LimitChanges, LimitOverride, LimitOverrides};
-pub use limits::{Limit, LimitValue, RunLimits};
+pub use limit_overrides::{LimitChanges, LimitOverrides};
+pub use limits::{BudgetRow, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis};
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
@@ -61,6 +61,6 @@ pub use state::{
     ValidationState, WorkspaceState,
 };
 pub use step::step;
-pub use stop::{Stop, StopReason};
+pub use stop::{Stop, StopKind, StopReason};
 pub use verdict::{ValidatorVerdict, is_unchecked};
 pub use workspace_setup::{SetupEnd, SetupState};

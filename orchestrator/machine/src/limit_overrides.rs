@@ -1,42 +1,52 @@
 //! Limits that people set while a run is under way. They replace those of the configuration until they are
 //! cleared.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use ralph_orchestrator_contract::Usd;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::control::ControlOrigin;
-use super::limits::{Limit, RunLimits};
+use super::limits::{Limit, LimitUnit, LimitValue, RunLimits};
 
-/// Changes of limits. What is missing stays as it is; `null` is no limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+const CLEAR: &str = "clear";
+
+/// Changes of limits on what the run may use. What is missing stays as it is; `null` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitChanges {
     /// First return to the limits of the configuration.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clear: bool,
-    /// Iterations.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub max_iterations: Option<Option<u64>>,
-    /// Wall time in milliseconds.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub max_runtime_ms: Option<Option<u64>>,
-    /// Money.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub max_cost_usd: Option<Option<Usd>>,
-    /// Tokens of all kinds.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<Option<u64>>,
-}
-
-/// Reads a value that is there, `null` included.
-fn given<'de, T, D>(value: D) -> Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(value).map(Some)
+    changes: BTreeMap<Limit, Option<LimitValue>>,
 }
 
 impl LimitChanges {
+    /// Returns none. `clear`: first return to the limits of the configuration.
+    #[must_use]
+    pub const fn new(clear: bool) -> Self {
+        Self { clear, changes: BTreeMap::new() }
+    }
+
+    /// Returns these changes and another one; `None` is no limit.
+    #[must_use]
+    pub fn with(mut self, limit: Limit, max: Option<LimitValue>) -> Self {
+        self.changes.insert(limit, max);
+        self
+    }
+
+    /// Returns the change of a limit, if it changes.
+    #[must_use]
+    pub fn change(&self, limit: Limit) -> Option<Option<LimitValue>> {
+        self.changes.get(&limit).copied()
+    }
+
+    /// Returns all limits that change.
+    pub fn all(&self) -> impl Iterator<Item = (Limit, Option<LimitValue>)> {
+        self.changes.iter().map(|(limit, max)| (*limit, *max))
+    }
+
     /// Whether nothing would change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -44,65 +54,113 @@ impl LimitChanges {
     }
 }
 
+impl Serialize for LimitChanges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if self.clear {
+            map.serialize_entry(CLEAR, &true)?;
+        }
+        for (limit, max) in self.all() {
+            let name = limit.record_name();
+            match max {
+                Some(LimitValue::Money(usd)) => map.serialize_entry(&name, &usd)?,
+                max => map.serialize_entry(&name, &max.map(LimitValue::amount))?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitChanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ChangesVisitor)
+    }
+}
+
+struct ChangesVisitor;
+
+impl<'de> Visitor<'de> for ChangesVisitor {
+    type Value = LimitChanges;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("changes of limits")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitChanges, A::Error> {
+        let mut changes = LimitChanges::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let limit = Limit::budgets().find(|(limit, _)| limit.record_name() == name);
+            match limit.map(|(limit, _)| limit) {
+                Some(limit) => {
+                    let max = match limit.row().unit {
+                        LimitUnit::Money => map.next_value::<Option<Usd>>()?.map(LimitValue::Money),
+                        unit => map.next_value::<Option<u64>>()?.map(|max| unit.to_value(max)),
+                    };
+                    changes.changes.insert(limit, max);
+                }
+                None if name == CLEAR => changes.clear = map.next_value()?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(changes)
+    }
+}
+
 /// A limit that replaces that of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitOverride<T> {
+struct LimitOverride {
     /// The limit; `None` is no limit.
-    pub value: Option<T>,
+    max: Option<LimitValue>,
     /// Who set it.
-    pub origin: ControlOrigin,
+    origin: ControlOrigin,
 }
 
 /// The limits that replace those of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LimitOverrides {
-    max_iterations: Option<LimitOverride<u64>>,
-    max_runtime_ms: Option<LimitOverride<u64>>,
-    max_cost_usd: Option<LimitOverride<Usd>>,
-    max_tokens: Option<LimitOverride<u64>>,
-}
+pub struct LimitOverrides(BTreeMap<Limit, LimitOverride>);
 
 impl LimitOverrides {
     /// Returns who set this limit; `None` if it is that of the configuration.
     #[must_use]
     pub fn origin(&self, limit: Limit) -> Option<&ControlOrigin> {
-        match limit {
-            Limit::Iterations => self.max_iterations.as_ref().map(|set| &set.origin),
-            Limit::Runtime => self.max_runtime_ms.as_ref().map(|set| &set.origin),
-            Limit::Cost => self.max_cost_usd.as_ref().map(|set| &set.origin),
-            Limit::Tokens => self.max_tokens.as_ref().map(|set| &set.origin),
-            Limit::Failures | Limit::Stagnant | Limit::Rejections | Limit::Wait => None,
-        }
+        self.0.get(&limit).map(|set| &set.origin)
     }
 
     pub(super) fn apply(&mut self, changes: &LimitChanges, origin: &ControlOrigin) {
         if changes.clear {
-            *self = Self::default();
+            self.0.clear();
         }
-        set(&mut self.max_iterations, changes.max_iterations, origin);
-        set(&mut self.max_runtime_ms, changes.max_runtime_ms, origin);
-        set(&mut self.max_cost_usd, changes.max_cost_usd, origin);
-        set(&mut self.max_tokens, changes.max_tokens, origin);
+        for (limit, max) in changes.all() {
+            self.0.insert(limit, LimitOverride { max, origin: origin.clone() });
+        }
     }
 
     /// Returns the limits in force, given those of the configuration.
     pub(super) fn over(&self, configured: &RunLimits) -> RunLimits {
-        RunLimits {
-            max_iterations: value(self.max_iterations.as_ref(), configured.max_iterations),
-            max_runtime_ms: value(self.max_runtime_ms.as_ref(), configured.max_runtime_ms),
-            max_cost_usd: value(self.max_cost_usd.as_ref(), configured.max_cost_usd),
-            max_tokens: value(self.max_tokens.as_ref(), configured.max_tokens),
-            ..configured.clone()
+        let mut limits = configured.clone();
+        for (limit, set) in &self.0 {
+            limits.set(*limit, set.max);
         }
+        limits
     }
 }
 
-fn set<T>(place: &mut Option<LimitOverride<T>>, change: Option<Option<T>>, origin: &ControlOrigin) {
-    if let Some(value) = change {
-        *place = Some(LimitOverride { value, origin: origin.clone() });
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn value<T: Copy>(set: Option<&LimitOverride<T>>, configured: Option<T>) -> Option<T> {
-    set.map_or(configured, |set| set.value)
+    #[test]
+    fn changes_have_the_names_of_the_journal() {
+        let changes = LimitChanges::new(true)
+            .with(Limit::Runtime, Some(LimitValue::Duration(1500)))
+            .with(Limit::Cost, Usd::from_dollars(2.5).map(LimitValue::Money))
+            .with(Limit::Tokens, None);
+        let json = r#"{"clear":true,"max_runtime_ms":1500,"max_cost_usd":2.5,"max_tokens":null}"#;
+        assert_eq!(serde_json::to_string(&changes).unwrap(), json);
+        assert_eq!(serde_json::from_str::<LimitChanges>(json).unwrap(), changes);
+        let later = r#"{"max_iterations":7,"max_colours":3}"#;
+        let known = LimitChanges::default().with(Limit::Iterations, Some(LimitValue::Count(7)));
+        assert_eq!(serde_json::from_str::<LimitChanges>(later).unwrap(), known);
+        assert!(serde_json::from_str::<LimitChanges>(r#"{"max_tokens":"many"}"#).is_err());
+    }
 }

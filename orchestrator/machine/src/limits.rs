@@ -1,6 +1,10 @@
-//! The limits that stop a run.
+//! The limits that stop a run: one table, from which everything else that knows of limits reads.
 
-use ralph_orchestrator_contract::{ErrorClass, Usd};
+use std::fmt;
+use std::time::Duration;
+
+use ralph_orchestrator_config::{Limits, duration_text};
+use ralph_orchestrator_contract::{CancelReason, Capabilities, ErrorClass, Tokens, Usage, Usd};
 use serde::{Deserialize, Serialize};
 
 use super::state::State;
@@ -10,7 +14,7 @@ use super::stop::{Stop, StopReason};
 pub(super) const OUT_OF_TIME: &str = "limits.max_runtime is used up";
 
 /// A limit of `[limits]` that the machine applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// Iterations.
     Iterations,
@@ -28,6 +32,29 @@ pub enum Limit {
     Rejections,
     /// The longest wait for a rate limit.
     Wait,
+}
+
+/// The unit in which a limit is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitUnit {
+    /// Whole numbers.
+    Count,
+    /// Milliseconds.
+    Duration,
+    /// Billionths of a dollar.
+    Money,
+}
+
+impl LimitUnit {
+    /// Returns a value of that amount.
+    #[must_use]
+    pub const fn to_value(self, amount: u64) -> LimitValue {
+        match self {
+            Self::Count => LimitValue::Count(amount),
+            Self::Duration => LimitValue::Duration(amount),
+            Self::Money => LimitValue::Money(Usd::from_nanos(amount)),
+        }
+    }
 }
 
 /// The value of a limit, with its unit.
@@ -52,6 +79,52 @@ impl LimitValue {
     }
 }
 
+impl fmt::Display for LimitValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Duration(ms) => f.write_str(&duration_text(Duration::from_millis(*ms))),
+            Self::Money(usd) => write!(f, "{usd}"),
+        }
+    }
+}
+
+/// What is known of a limit: a row of the table of limits. A limit that is off is `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitRow {
+    /// Its key in `[limits]`, with the table.
+    pub key: &'static str,
+    /// In what it is counted.
+    pub unit: LimitUnit,
+    /// The reason for which a run stops that has used it up.
+    pub stop_reason: StopReason,
+    /// What a limit on what the run may use counts; `None` for any other limit.
+    pub budget: Option<BudgetRow>,
+    configured: fn(&Limits) -> Option<u64>,
+    value: fn(&RunLimits) -> Option<u64>,
+    set: fn(&mut RunLimits, Option<u64>),
+}
+
+/// What is known of a limit on what a run, or the runs of a backlog together, may use. People may change it while
+/// the run is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetRow {
+    /// What is counted, in a word.
+    pub label: &'static str,
+    /// What follows an amount that is used up.
+    pub used_up: &'static str,
+    /// The option that sets it.
+    pub option: &'static str,
+    /// What the option sets, without that there may be no limit.
+    pub about: &'static str,
+    /// Whether an agent reports what is counted; `None` if the orchestrator counts it.
+    pub is_reported: Option<fn(&Capabilities) -> bool>,
+    /// Why an agent is cancelled whose usage reaches it; `None` if it is checked between iterations, or by a clock.
+    pub cancel_reason: Option<CancelReason>,
+    used: fn(&RunUsage) -> u64,
+    configure: fn(&mut Limits, Option<u64>),
+}
+
 impl Limit {
     /// All of them, in the order of the documentation.
     pub const ALL: [Self; 8] = [
@@ -65,35 +138,251 @@ impl Limit {
         Self::Wait,
     ];
 
-    /// Returns its key, and the reason for which a run stops that has used it up.
-    const fn row(self) -> (&'static str, StopReason) {
+    /// Returns what is known of it.
+    #[must_use]
+    pub const fn row(self) -> &'static LimitRow {
         match self {
-            Self::Iterations => ("limits.max_iterations", StopReason::MaxIterations),
-            Self::Runtime => ("limits.max_runtime", StopReason::MaxRuntime),
-            Self::Cost => ("limits.max_cost_usd", StopReason::MaxCost),
-            Self::Tokens => ("limits.max_tokens", StopReason::MaxTokens),
-            Self::Failures => ("limits.max_failures", StopReason::Failures),
-            // With a claim pending it is thrashing.
-            Self::Stagnant => ("limits.max_stagnant", StopReason::Stagnation),
-            Self::Rejections => ("limits.max_rejections", StopReason::Thrashing),
-            Self::Wait => ("limits.max_wait", StopReason::NeedsHuman),
+            Self::Iterations => &ITERATIONS,
+            Self::Runtime => &RUNTIME,
+            Self::Cost => &COST,
+            Self::Tokens => &TOKENS,
+            Self::Failures => &FAILURES,
+            Self::Stagnant => &STAGNANT,
+            Self::Rejections => &REJECTIONS,
+            Self::Wait => &WAIT,
         }
+    }
+
+    /// Returns the limits on what a run may use, each with what it counts.
+    pub fn budgets() -> impl Iterator<Item = (Self, &'static BudgetRow)> {
+        Self::ALL.into_iter().filter_map(|limit| Some((limit, limit.row().budget.as_ref()?)))
     }
 
     /// Returns its key in `ralph.toml`.
     #[must_use]
     pub const fn key(self) -> &'static str {
-        self.row().0
+        self.row().key
+    }
+
+    /// Returns its key within `[limits]`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.key().trim_start_matches("limits.")
+    }
+
+    /// Returns its name in JSON for programs, where durations are in seconds.
+    #[must_use]
+    pub fn json_name(self) -> String {
+        self.name_with(if self.row().unit == LimitUnit::Duration { "_s" } else { "" })
+    }
+
+    /// Returns its name in the journal, where durations are in milliseconds.
+    #[must_use]
+    pub fn record_name(self) -> String {
+        self.name_with(if self.row().unit == LimitUnit::Duration { "_ms" } else { "" })
+    }
+
+    fn name_with(self, suffix: &str) -> String {
+        format!("{}{suffix}", self.name())
     }
 
     /// Returns the reason for which a run stops that has used it up.
     #[must_use]
     pub const fn stop_reason(self) -> StopReason {
-        self.row().1
+        self.row().stop_reason
+    }
+
+    /// Returns the value of a configuration.
+    #[must_use]
+    pub fn configured(self, limits: &Limits) -> Option<LimitValue> {
+        (self.row().configured)(limits).map(|max| self.row().unit.to_value(max))
     }
 
     fn stop(self, message: &str) -> Stop {
         Stop::new(self.stop_reason(), format!("{message} ({})", self.key()))
+    }
+}
+
+impl BudgetRow {
+    /// Returns how much is used of it, as an amount.
+    #[must_use]
+    pub fn used(&self, usage: &RunUsage) -> u64 {
+        (self.used)(usage)
+    }
+
+    /// Sets the value of a configuration.
+    pub fn configure(&self, limits: &mut Limits, max: Option<u64>) {
+        (self.configure)(limits, max);
+    }
+}
+
+// The table of limits.
+
+const ITERATIONS: LimitRow = LimitRow {
+    key: "limits.max_iterations",
+    unit: LimitUnit::Count,
+    stop_reason: StopReason::MaxIterations,
+    budget: Some(BudgetRow {
+        label: "iterations",
+        used_up: "iterations are used",
+        option: "max-iterations",
+        about: "Most iterations of the run",
+        is_reported: None,
+        cancel_reason: None,
+        used: |usage| usage.iterations,
+        configure: |limits, max| limits.max_iterations = max,
+    }),
+    configured: |limits| limits.max_iterations,
+    value: |limits| limits.max_iterations,
+    set: |limits, max| limits.max_iterations = max,
+};
+
+const RUNTIME: LimitRow = LimitRow {
+    key: "limits.max_runtime",
+    unit: LimitUnit::Duration,
+    stop_reason: StopReason::MaxRuntime,
+    budget: Some(BudgetRow {
+        label: "runtime",
+        used_up: "are used",
+        option: "max-runtime",
+        about: "Longest time that the run may take, such as 90m",
+        is_reported: None,
+        cancel_reason: None,
+        used: |usage| usage.runtime_ms,
+        configure: |limits, max| limits.max_runtime = max.map(Duration::from_millis),
+    }),
+    configured: |limits| limits.max_runtime.map(millis),
+    value: |limits| limits.max_runtime_ms,
+    set: |limits, max| limits.max_runtime_ms = max,
+};
+
+const COST: LimitRow = LimitRow {
+    key: "limits.max_cost_usd",
+    unit: LimitUnit::Money,
+    stop_reason: StopReason::MaxCost,
+    budget: Some(BudgetRow {
+        label: "cost",
+        used_up: "are spent",
+        option: "max-cost",
+        about: "Most dollars that the run may cost",
+        is_reported: Some(|can| can.cost),
+        cancel_reason: Some(CancelReason::MaxCost),
+        used: |usage| usage.cost_usd.nanos(),
+        configure: |limits, max| limits.max_cost_usd = max.map(Usd::from_nanos),
+    }),
+    configured: |limits| limits.max_cost_usd.map(Usd::nanos),
+    value: |limits| limits.max_cost_usd.map(Usd::nanos),
+    set: |limits, max| limits.max_cost_usd = max.map(Usd::from_nanos),
+};
+
+const TOKENS: LimitRow = LimitRow {
+    key: "limits.max_tokens",
+    unit: LimitUnit::Count,
+    stop_reason: StopReason::MaxTokens,
+    budget: Some(BudgetRow {
+        label: "tokens",
+        used_up: "tokens are used",
+        option: "max-tokens",
+        about: "Most tokens of all kinds that the run may use",
+        is_reported: Some(|can| can.tokens),
+        cancel_reason: Some(CancelReason::MaxTokens),
+        used: |usage| usage.tokens.total(),
+        configure: |limits, max| limits.max_tokens = max,
+    }),
+    configured: |limits| limits.max_tokens,
+    value: |limits| limits.max_tokens,
+    set: |limits, max| limits.max_tokens = max,
+};
+
+const FAILURES: LimitRow = LimitRow {
+    key: "limits.max_failures",
+    unit: LimitUnit::Count,
+    stop_reason: StopReason::Failures,
+    budget: None,
+    configured: |limits| limits.max_failures.map(u64::from),
+    value: |limits| finite(limits.max_failures),
+    set: |limits, max| limits.max_failures = or_endless(max),
+};
+
+const STAGNANT: LimitRow = LimitRow {
+    key: "limits.max_stagnant",
+    unit: LimitUnit::Count,
+    // With a claim pending it is thrashing.
+    stop_reason: StopReason::Stagnation,
+    budget: None,
+    configured: |limits| limits.max_stagnant.map(u64::from),
+    value: |limits| finite(limits.max_stagnant),
+    set: |limits, max| limits.max_stagnant = or_endless(max),
+};
+
+const REJECTIONS: LimitRow = LimitRow {
+    key: "limits.max_rejections",
+    unit: LimitUnit::Count,
+    stop_reason: StopReason::Thrashing,
+    budget: None,
+    configured: |limits| limits.max_rejections.map(u64::from),
+    value: |limits| finite(limits.max_rejections),
+    set: |limits, max| limits.max_rejections = or_endless(max),
+};
+
+const WAIT: LimitRow = LimitRow {
+    key: "limits.max_wait",
+    unit: LimitUnit::Duration,
+    stop_reason: StopReason::NeedsHuman,
+    budget: None,
+    configured: |limits| Some(millis(limits.max_wait)).filter(|max| *max < u64::MAX),
+    value: |limits| Some(limits.max_wait_ms).filter(|max| *max < u64::MAX),
+    set: |limits, max| limits.max_wait_ms = max.unwrap_or(u64::MAX),
+};
+
+fn finite(max: u32) -> Option<u64> {
+    (max < u32::MAX).then_some(max.into())
+}
+
+fn or_endless(max: Option<u64>) -> u32 {
+    max.and_then(|max| u32::try_from(max).ok()).unwrap_or(u32::MAX)
+}
+
+/// Returns the milliseconds of a duration.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What runs have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunUsage {
+    /// Iterations.
+    pub iterations: u64,
+    /// Wall time, in milliseconds.
+    pub runtime_ms: u64,
+    /// Cost.
+    pub cost_usd: Usd,
+    /// Tokens, by class.
+    pub tokens: Tokens,
+}
+
+impl RunUsage {
+    /// Returns what a run has used.
+    #[must_use]
+    pub fn from_state(state: &State) -> Self {
+        Self {
+            iterations: state.iterations,
+            runtime_ms: state.budget.runtime_ms,
+            cost_usd: state.cost(),
+            tokens: state.tokens(),
+        }
+    }
+
+    /// Returns both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            iterations: self.iterations.saturating_add(other.iterations),
+            runtime_ms: self.runtime_ms.saturating_add(other.runtime_ms),
+            cost_usd: self.cost_usd + other.cost_usd,
+            tokens: self.tokens + other.tokens,
+        }
     }
 }
 
@@ -159,19 +448,23 @@ impl RunLimits {
     /// Returns the value of a limit; `None` if it is off.
     #[must_use]
     pub fn value(&self, limit: Limit) -> Option<LimitValue> {
-        let count = |max: u32| (max < u32::MAX).then_some(LimitValue::Count(max.into()));
-        match limit {
-            Limit::Iterations => self.max_iterations.map(LimitValue::Count),
-            Limit::Runtime => self.max_runtime_ms.map(LimitValue::Duration),
-            Limit::Cost => self.max_cost_usd.map(LimitValue::Money),
-            Limit::Tokens => self.max_tokens.map(LimitValue::Count),
-            Limit::Failures => count(self.max_failures),
-            Limit::Stagnant => count(self.max_stagnant),
-            Limit::Rejections => count(self.max_rejections),
-            Limit::Wait => {
-                (self.max_wait_ms < u64::MAX).then_some(LimitValue::Duration(self.max_wait_ms))
-            }
+        let row = limit.row();
+        (row.value)(self).map(|max| row.unit.to_value(max))
+    }
+
+    /// Sets a limit; `None` is none.
+    pub(super) fn set(&mut self, limit: Limit, max: Option<LimitValue>) {
+        (limit.row().set)(self, max.map(LimitValue::amount));
+    }
+
+    /// Returns the limits of a configuration, with nothing beside them.
+    #[must_use]
+    pub fn from_config(configured: &Limits) -> Self {
+        let mut limits = Self::default();
+        for limit in Limit::ALL {
+            limits.set(limit, limit.configured(configured));
         }
+        limits
     }
 }
 
@@ -191,27 +484,54 @@ pub(super) fn exceeded(state: &State) -> Option<Stop> {
 
 /// Returns the stop if a limit on what the run may use is reached.
 pub(super) fn budget_exceeded(state: &State) -> Option<Stop> {
-    let limits = &state.limits;
-    let (cost, tokens) = (state.cost(), state.tokens().total());
     // An iteration that is begun again counts once.
-    let used = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
-    if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
-        let all = match max {
-            // The limit was lowered since.
-            max if used > max => format!("{used} iterations are used, and the limit is {max}"),
-            1 => "the only iteration is used".to_owned(),
-            max => format!("all {max} iterations are used"),
+    let iterations = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
+    let usage = RunUsage { iterations, ..RunUsage::from_state(state) };
+    let mut reached = Limit::budgets().filter_map(|(limit, row)| {
+        let (used, max) = (row.used(&usage), state.limits.value(limit)?);
+        (used >= max.amount()).then(|| used_up(limit, row, used, max))
+    });
+    reached.next()
+}
+
+fn used_up(limit: Limit, row: &BudgetRow, used: u64, max: LimitValue) -> Stop {
+    match (limit, max) {
+        (Limit::Runtime, _) => Stop::new(limit.stop_reason(), OUT_OF_TIME),
+        // The limit was lowered since.
+        (Limit::Iterations, LimitValue::Count(max)) if used > max => {
+            limit.stop(&format!("{used} iterations are used, and the limit is {max}"))
+        }
+        (Limit::Iterations, LimitValue::Count(1)) => limit.stop("the only iteration is used"),
+        (Limit::Iterations, max) => limit.stop(&format!("all {max} iterations are used")),
+        (_, max) => {
+            let used = limit.row().unit.to_value(used);
+            limit.stop(&format!("{used} of {max} {}", row.used_up))
+        }
+    }
+}
+
+impl State {
+    /// Returns why the running iteration is to be cancelled with this usage: the limit that it reaches.
+    #[must_use]
+    pub fn limit_reached_by(&self, usage: Usage) -> Option<CancelReason> {
+        let usage = RunUsage {
+            cost_usd: self.budget.cost_charged + usage.cost.unwrap_or_default(),
+            tokens: self.budget.tokens_used + usage.tokens.unwrap_or_default(),
+            ..RunUsage::from_state(self)
         };
-        return Some(Limit::Iterations.stop(&all));
+        let mut reached = Limit::budgets().filter_map(|(limit, row)| {
+            let is_reached = row.used(&usage) >= self.limits.value(limit)?.amount();
+            row.cancel_reason.filter(|_| is_reached)
+        });
+        reached.next()
     }
-    if limits.max_runtime_ms.is_some_and(|max| state.budget.runtime_ms >= max) {
-        return Some(Stop::new(StopReason::MaxRuntime, OUT_OF_TIME));
+
+    /// Whether the agent has not said how much of a limit it has used.
+    #[must_use]
+    pub fn is_unreported(&self, row: &BudgetRow) -> bool {
+        let is_nothing = row.used(&RunUsage::from_state(self)) == 0;
+        row.is_reported.is_some() && is_nothing && !self.budget.cost_reported
     }
-    if let Some(max) = limits.max_cost_usd.filter(|max| cost >= *max) {
-        return Some(Limit::Cost.stop(&format!("{cost} of {max} are spent")));
-    }
-    let max = limits.max_tokens.filter(|max| tokens >= *max)?;
-    Some(Limit::Tokens.stop(&format!("{tokens} of {max} tokens are used")))
 }
 
 fn too_many_failures(state: &State) -> Option<Stop> {
@@ -278,6 +598,33 @@ mod tests {
         let configured = all.iter().filter(|key| key.starts_with("limits.max_"));
         let configured: BTreeSet<&str> = configured.map(String::as_str).collect();
         assert_eq!(BTreeSet::from(Limit::ALL.map(Limit::key)), configured);
+    }
+
+    #[test]
+    fn each_row_is_about_the_limit_of_its_name() {
+        for limit in Limit::ALL {
+            let max = Some(limit.row().unit.to_value(7));
+            let mut limits = RunLimits::default();
+            limits.set(limit, max);
+            let set: Vec<Limit> =
+                Limit::ALL.into_iter().filter(|other| limits.value(*other).is_some()).collect();
+            assert_eq!((limits.value(limit), set), (max, vec![limit]));
+            limits.set(limit, None);
+            assert_eq!(limits, RunLimits::default());
+        }
+        for (limit, row) in Limit::budgets() {
+            let mut configured = Limits::default();
+            for (_, row) in Limit::budgets() {
+                row.configure(&mut configured, None);
+            }
+            row.configure(&mut configured, Some(7));
+            let applied = RunLimits::from_config(&configured);
+            let set: Vec<Limit> = Limit::budgets()
+                .map(|(limit, _)| limit)
+                .filter(|other| applied.value(*other).is_some())
+                .collect();
+            assert_eq!((applied.value(limit).map(LimitValue::amount), set), (Some(7), vec![limit]));
+        }
     }
 
     #[test]

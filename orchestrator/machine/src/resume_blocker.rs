@@ -48,39 +48,30 @@ impl State {
     #[must_use]
     pub fn resume_blocker(&self) -> Option<ResumeBlocker> {
         let reason = self.stop.as_ref()?.reason;
-        Some(match reason {
-            StopReason::Completed => return None,
-            // The limit was raised since.
-            StopReason::MaxIterations
-            | StopReason::MaxRuntime
-            | StopReason::MaxCost
-            | StopReason::MaxTokens
-                if !self.is_out_of_budget() =>
-            {
-                ResumeBlocker::Nothing
-            }
-            StopReason::MaxIterations => ResumeBlocker::Limit(Limit::Iterations),
-            StopReason::MaxRuntime => ResumeBlocker::Limit(Limit::Runtime),
-            StopReason::MaxCost => ResumeBlocker::Limit(Limit::Cost),
-            StopReason::MaxTokens => ResumeBlocker::Limit(Limit::Tokens),
-            StopReason::Thrashing if self.is_rejected_for_protected() => ResumeBlocker::Protected,
-            StopReason::Thrashing if self.rejected_in_a_row() >= self.limits.max_rejections => {
-                ResumeBlocker::Limit(Limit::Rejections)
-            }
-            StopReason::Thrashing => ResumeBlocker::Limit(Limit::Stagnant),
-            StopReason::InitFailed => ResumeBlocker::Products(self.initializer.missing.clone()),
-            StopReason::Stagnation => ResumeBlocker::Stagnation,
-            StopReason::Failures => ResumeBlocker::Failures,
-            StopReason::AgentUnavailable if self.failed_as(&ErrorClass::NotFound) => {
-                ResumeBlocker::NotFound
-            }
-            StopReason::AgentUnavailable => ResumeBlocker::Unavailable,
-            StopReason::NeedsHuman => self.human_blocker(),
-            StopReason::Baseline => ResumeBlocker::Baseline,
-            StopReason::Initialized | StopReason::Interrupted | StopReason::Once => {
-                ResumeBlocker::Nothing
-            }
-        })
+        (reason != StopReason::Completed).then(|| reason.blocker(self))
+    }
+
+    pub(super) fn budget_blocker(&self, limit: Limit) -> ResumeBlocker {
+        // The limit may have been raised since.
+        if self.is_out_of_budget() { ResumeBlocker::Limit(limit) } else { ResumeBlocker::Nothing }
+    }
+
+    pub(super) fn thrashing_blocker(&self) -> ResumeBlocker {
+        if self.is_rejected_for_protected() {
+            ResumeBlocker::Protected
+        } else if self.rejected_in_a_row() >= self.limits.max_rejections {
+            ResumeBlocker::Limit(Limit::Rejections)
+        } else {
+            ResumeBlocker::Limit(Limit::Stagnant)
+        }
+    }
+
+    pub(super) fn unavailable_blocker(&self) -> ResumeBlocker {
+        if self.failed_as(&ErrorClass::NotFound) {
+            ResumeBlocker::NotFound
+        } else {
+            ResumeBlocker::Unavailable
+        }
     }
 
     /// Returns the open question of the agent.
@@ -105,7 +96,7 @@ impl State {
     }
 
     /// Checks in the order of the loop.
-    fn human_blocker(&self) -> ResumeBlocker {
+    pub(super) fn human_blocker(&self) -> ResumeBlocker {
         let survivors = || self.agent.survivors.iter().map(ToString::to_string).collect();
         let has_survivors = !self.agent.survivors.is_empty();
         let verdicts = self.validation.rejection.iter().flat_map(|rejection| &rejection.verdicts);

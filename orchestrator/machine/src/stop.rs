@@ -1,6 +1,10 @@
-//! Why a run stops.
+//! Why a run stops: one table, from which everything else that knows of stop reasons reads.
 
 use serde::{Deserialize, Serialize};
+
+use super::limits::Limit;
+use super::resume_blocker::ResumeBlocker;
+use super::state::State;
 
 /// Why a run stopped, for good or until it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,27 +42,109 @@ pub enum StopReason {
     Once,
 }
 
+/// What a stop means to whoever has started the run: it decides the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopKind {
+    /// What was to be done is done.
+    Done,
+    /// The iteration that was asked for is over, however it ended.
+    Once,
+    /// A limit is reached, or the work leads nowhere.
+    Limit,
+    /// A person is needed.
+    Human,
+    /// The configuration does not allow the run.
+    Refused,
+    /// The agent cannot be started.
+    Unavailable,
+    /// It was asked to stop.
+    Interrupted,
+}
+
+/// What is known of a reason: a row of the table of stop reasons.
+struct StopRow {
+    /// The stable word, as in the journal and every output.
+    word: &'static str,
+    kind: StopKind,
+    /// What keeps a run that stopped for it from being resumed.
+    blocker: fn(&State) -> ResumeBlocker,
+}
+
 impl StopReason {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Completed,
+        Self::MaxIterations,
+        Self::MaxRuntime,
+        Self::MaxCost,
+        Self::MaxTokens,
+        Self::Failures,
+        Self::Stagnation,
+        Self::Thrashing,
+        Self::InitFailed,
+        Self::Initialized,
+        Self::NeedsHuman,
+        Self::AgentUnavailable,
+        Self::Baseline,
+        Self::Interrupted,
+        Self::Once,
+    ];
+
+    /// Returns what is known of it: the table of stop reasons.
+    const fn row(self) -> StopRow {
+        let (word, kind, blocker): (_, _, fn(&State) -> ResumeBlocker) = match self {
+            Self::Completed => ("completed", StopKind::Done, |_| ResumeBlocker::Nothing),
+            Self::MaxIterations => {
+                ("max_iterations", StopKind::Limit, |state| state.budget_blocker(Limit::Iterations))
+            }
+            Self::MaxRuntime => {
+                ("max_runtime", StopKind::Limit, |state| state.budget_blocker(Limit::Runtime))
+            }
+            Self::MaxCost => {
+                ("max_cost", StopKind::Limit, |state| state.budget_blocker(Limit::Cost))
+            }
+            Self::MaxTokens => {
+                ("max_tokens", StopKind::Limit, |state| state.budget_blocker(Limit::Tokens))
+            }
+            Self::Failures => ("failures", StopKind::Limit, |_| ResumeBlocker::Failures),
+            Self::Stagnation => ("stagnation", StopKind::Limit, |_| ResumeBlocker::Stagnation),
+            Self::Thrashing => ("thrashing", StopKind::Limit, State::thrashing_blocker),
+            Self::InitFailed => ("init_failed", StopKind::Limit, |state| {
+                ResumeBlocker::Products(state.initializer.missing.clone())
+            }),
+            Self::Initialized => ("initialized", StopKind::Done, |_| ResumeBlocker::Nothing),
+            Self::NeedsHuman => ("needs_human", StopKind::Human, State::human_blocker),
+            Self::AgentUnavailable => {
+                ("agent_unavailable", StopKind::Unavailable, State::unavailable_blocker)
+            }
+            Self::Baseline => ("baseline", StopKind::Refused, |_| ResumeBlocker::Baseline),
+            Self::Interrupted => ("interrupted", StopKind::Interrupted, |_| ResumeBlocker::Nothing),
+            Self::Once => ("once", StopKind::Once, |_| ResumeBlocker::Nothing),
+        };
+        StopRow { word, kind, blocker }
+    }
+
     /// Returns the stable word, as in the journal and every output.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::MaxIterations => "max_iterations",
-            Self::MaxRuntime => "max_runtime",
-            Self::MaxCost => "max_cost",
-            Self::MaxTokens => "max_tokens",
-            Self::Failures => "failures",
-            Self::Stagnation => "stagnation",
-            Self::Thrashing => "thrashing",
-            Self::InitFailed => "init_failed",
-            Self::Initialized => "initialized",
-            Self::NeedsHuman => "needs_human",
-            Self::AgentUnavailable => "agent_unavailable",
-            Self::Baseline => "baseline",
-            Self::Interrupted => "interrupted",
-            Self::Once => "once",
-        }
+        self.row().word
+    }
+
+    /// Returns what it means to whoever has started the run.
+    #[must_use]
+    pub const fn kind(self) -> StopKind {
+        self.row().kind
+    }
+
+    /// Returns the limit on what the run may use that is used up.
+    #[must_use]
+    pub fn budget(self) -> Option<Limit> {
+        Limit::budgets().map(|(limit, _)| limit).find(|limit| limit.stop_reason() == self)
+    }
+
+    /// Returns what keeps a run in this state, which stopped for it, from being resumed.
+    pub(super) fn blocker(self, state: &State) -> ResumeBlocker {
+        (self.row().blocker)(state)
     }
 }
 
@@ -74,5 +160,18 @@ pub struct Stop {
 impl Stop {
     pub(super) fn new(reason: StopReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of the journal are made from the names of the variants.
+    #[test]
+    fn the_table_has_every_reason_and_its_word_in_the_journal() {
+        let unknown = serde_json::from_str::<StopReason>("\"?\"").unwrap_err().to_string();
+        let known: Vec<&str> = unknown.split('`').skip(3).step_by(2).collect();
+        assert_eq!(StopReason::ALL.map(StopReason::word).to_vec(), known);
     }
 }

@@ -6,7 +6,6 @@
 
 pub mod current_run;
 pub mod diff;
-pub mod limits;
 pub mod listing;
 pub mod located_run;
 pub mod next_step;

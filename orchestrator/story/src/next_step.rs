@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
+use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
-    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
+    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunUsage, State, StopReason,
 };
 use ralph_orchestrator_text::one_line;
 
-use crate::limits::used;
 use crate::words::limit_value;
 
 /// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
@@ -103,19 +102,6 @@ pub fn is_answered(state: &State) -> bool {
         && state.open_answers().any(|answer| answer.question.is_some())
 }
 
-/// Returns the limit of a configuration; `None` if it is off, or none on what a run may use.
-pub fn configured(limits: &Limits, limit: Limit) -> Option<LimitValue> {
-    match limit {
-        Limit::Iterations => limits.max_iterations.map(LimitValue::Count),
-        Limit::Runtime => limits
-            .max_runtime
-            .map(|max| LimitValue::Duration(u64::try_from(max.as_millis()).unwrap_or(u64::MAX))),
-        Limit::Cost => limits.max_cost_usd.map(LimitValue::Money),
-        Limit::Tokens => limits.max_tokens.map(LimitValue::Count),
-        Limit::Failures | Limit::Stagnant | Limit::Rejections | Limit::Wait => None,
-    }
-}
-
 /// Returns the advice for a limit that a person has set by `limits`, or that is not the one which the next `run`
 /// has: to raise it in the configuration would have no effect, or is not needed.
 fn raise_override(
@@ -133,8 +119,8 @@ fn raise_override(
         ));
     }
     let plain = plain?;
-    let next = configured(&plain.config.limits, limit);
-    let used = used(state, state.budget.runtime_ms, limit).amount();
+    let next = limit.configured(&plain.config.limits);
+    let used = used(state, limit);
     let is_other = next != state.controls.configured_limits.value(limit);
     (is_other && next.is_none_or(|next| next.amount() > used)).then(|| {
         format!(
@@ -160,11 +146,12 @@ fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig
         _ => format!("or {restart}"),
     };
     // To raise it in a file that an agent can write would be asked for.
-    let command = match flag(limit) {
+    let flag = flag(limit);
+    let command = match &flag {
         Some(flag) => format!("limits {flag} {more}` raises {value}"),
         None => format!("run --set {key}={more}` raises {value} for one start"),
     };
-    match flag(limit) {
+    match flag {
         None if !state.is_pause_requested() => {
             format!("`{program} {command}, and resumes; {otherwise}")
         }
@@ -180,31 +167,26 @@ fn has_never_claimed(state: &State) -> bool {
 }
 
 /// Returns the option of `limits` that changes this limit, if it has one.
-const fn flag(limit: Limit) -> Option<&'static str> {
-    match limit {
-        Limit::Iterations => Some("--max-iterations"),
-        Limit::Runtime => Some("--max-runtime"),
-        Limit::Cost => Some("--max-cost"),
-        Limit::Tokens => Some("--max-tokens"),
-        Limit::Failures | Limit::Stagnant | Limit::Rejections | Limit::Wait => None,
-    }
+fn flag(limit: Limit) -> Option<String> {
+    limit.row().budget.map(|row| format!("--{}", row.option))
+}
+
+/// Returns how much is used of a limit on what the run may use.
+fn used(state: &State, limit: Limit) -> u64 {
+    limit.row().budget.map_or(0, |row| row.used(&RunUsage::from_state(state)))
 }
 
 /// Returns twice the limit's value, or twice what is used where that is more already, as it is typed.
 fn raised(state: &State, limit: Limit) -> String {
-    let used = match limit {
-        Limit::Iterations => state.iterations,
-        Limit::Tokens => state.tokens().total(),
-        Limit::Runtime => state.budget.runtime_ms,
-        _ => 0,
-    };
-    match state.limits.value(limit) {
-        Some(LimitValue::Count(count)) => count.max(used).saturating_mul(2).to_string(),
+    let unit = limit.row().unit;
+    let more = |max: LimitValue| unit.to_value(max.amount().max(used(state, limit)));
+    match state.limits.value(limit).map(more) {
+        Some(LimitValue::Count(count)) => count.saturating_mul(2).to_string(),
         Some(LimitValue::Duration(ms)) => {
-            let seconds = Duration::from_millis(ms.max(used)).as_secs().saturating_mul(2).max(1);
+            let seconds = Duration::from_millis(ms).as_secs().saturating_mul(2).max(1);
             duration_text(Duration::from_secs(seconds)).replace(' ', "")
         }
-        Some(LimitValue::Money(usd)) => format!("{}", usd.max(state.cost()).dollars() * 2.0),
+        Some(LimitValue::Money(usd)) => format!("{}", usd.dollars() * 2.0),
         None => "none".to_owned(),
     }
 }

@@ -11,8 +11,7 @@ use ralph_orchestrator_text::{
 };
 
 use crate::words::{
-    cancel_reason, changed_files, changes, control, cost, describe_guidance, outcome, saved,
-    trigger,
+    changed_files, changes, control, cost, describe_guidance, outcome, saved, trigger,
 };
 
 /// Changed files that are named.
@@ -269,7 +268,7 @@ fn describe_cancelling(reason: CancelReason) -> String {
         CancelReason::Handoff => {
             "hand-off: stopping the agent before its context is full".to_owned()
         }
-        reason => format!("stopping the agent: {} reached", cancel_reason(reason)),
+        reason => format!("stopping the agent: {} reached", reason.cause()),
     }
 }
 

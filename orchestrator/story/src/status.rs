@@ -1,13 +1,14 @@
 //! How a run stands, as a phase, a line and an object.
 
-use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, State, StopReason};
+use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, Limit, State, StopReason};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
 use ralph_orchestrator_text::{one_line, timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::next_step;
 use crate::selected_run::SelectedRun;
 use crate::whole_state::whole_state;
+use crate::words::limit_json;
 
 /// One word for how the run stands. The same fold decides about it as about everything else.
 pub fn phase(state: &State, held: bool) -> &'static str {
@@ -66,15 +67,7 @@ pub fn object(stored: &SelectedRun) -> Value {
         "waiting_until": waiting_until,
         "pause": state.controls.pause,
         "guidance": guidance(state),
-        "limits": {
-            "max_iterations": state.limits.max_iterations,
-            "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
-            "max_cost_usd": state.limits.max_cost_usd,
-            "max_tokens": state.limits.max_tokens,
-            "max_failures": finite(state.limits.max_failures),
-            "max_stagnant": finite(state.limits.max_stagnant),
-            "max_rejections": finite(state.limits.max_rejections),
-        },
+        "limits": limits(state),
         "state_dir": stored.layout.root(),
     })
 }
@@ -93,9 +86,11 @@ fn git(state: &State) -> Option<Value> {
     })
 }
 
-/// Nothing where there is no limit.
-fn finite(most: u32) -> Option<u32> {
-    (most < u32::MAX).then_some(most)
+/// The limits on what the run may use and do. How long it may wait is no such limit.
+fn limits(state: &State) -> Map<String, Value> {
+    let all = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Wait);
+    all.map(|limit| (limit.json_name(), state.limits.value(limit).map_or(Value::Null, limit_json)))
+        .collect()
 }
 
 fn latch(state: &State) -> Value {

@@ -1,12 +1,14 @@
 //! Words for what happens in a run.
 
+use std::time::Duration;
+
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use ralph_orchestrator_machine::{
-    Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, LimitValue,
+    Changes, Control, ControlOrigin, FileChange, IterationOutcome, LimitChanges, LimitValue,
     Trigger,
 };
 use ralph_orchestrator_text::{count, duration, len, one_line, short_number};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a completion rests on if no required validator runs anything.
 pub const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
@@ -136,30 +138,19 @@ pub fn limit_value(value: Option<LimitValue>) -> String {
     }
 }
 
-fn limit_changes(changes: &LimitChanges) -> String {
-    let word = |key: &str, value| format!("{key} {}", limit_value(value));
-    let cleared = changes.clear.then(|| "those of the configuration".to_owned());
-    let set = [
-        changes.max_iterations.map(|max| word("max_iterations", max.map(LimitValue::Count))),
-        changes.max_runtime_ms.map(|max| word("max_runtime", max.map(LimitValue::Duration))),
-        changes.max_cost_usd.map(|max| word("max_cost_usd", max.map(LimitValue::Money))),
-        changes.max_tokens.map(|max| word("max_tokens", max.map(LimitValue::Count))),
-    ];
-    cleared.into_iter().chain(set.into_iter().flatten()).collect::<Vec<_>>().join(", ")
+/// The value of a limit for programs: durations in seconds.
+pub fn limit_json(value: LimitValue) -> Value {
+    match value {
+        LimitValue::Count(count) => json!(count),
+        LimitValue::Duration(ms) => json!(Duration::from_millis(ms).as_secs_f64()),
+        LimitValue::Money(usd) => json!(usd),
+    }
 }
 
-/// Why the agent is ended early.
-pub const fn cancel_reason(reason: CancelReason) -> &'static str {
-    match reason {
-        CancelReason::Timeout => "limits.iteration_timeout",
-        CancelReason::Idle => "limits.idle_timeout",
-        CancelReason::MaxRuntime => Limit::Runtime.key(),
-        CancelReason::MaxCost => Limit::Cost.key(),
-        CancelReason::MaxTokens => Limit::Tokens.key(),
-        CancelReason::Handoff => "[handoff]",
-        CancelReason::Signal => "a signal",
-        CancelReason::Pause => "a pause",
-    }
+fn limit_changes(changes: &LimitChanges) -> String {
+    let cleared = changes.clear.then(|| "those of the configuration".to_owned());
+    let set = changes.all().map(|(limit, max)| format!("{} {}", limit.name(), limit_value(max)));
+    cleared.into_iter().chain(set).collect::<Vec<_>>().join(", ")
 }
 
 /// How an iteration ended.
@@ -178,7 +169,7 @@ pub fn outcome(outcome: &IterationOutcome) -> String {
         IterationOutcome::Interrupted => "interrupted (the orchestrator died)".into(),
         IterationOutcome::StoppedEarly { reason: CancelReason::Handoff } => "handed off".into(),
         IterationOutcome::StoppedEarly { reason } => {
-            format!("stopped by {}", cancel_reason(*reason))
+            format!("stopped by {}", reason.cause())
         }
     }
 }

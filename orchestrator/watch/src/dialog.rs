@@ -1,15 +1,12 @@
 //! What is in front of the panes: texts that are typed, questions, pages to read.
 
-use crate::facts::{RequestedControl, RunFacts, RunListItem, StoryLine};
+use crate::facts::{LimitFacts, RequestedControl, RunFacts, RunListItem, StoryLine};
 use crate::key::Key;
 use crate::scroll_text::ScrollText;
 use crate::text_input::TextInput;
 
-/// Checks a limit as it was typed: its place among iterations, runtime, cost and tokens, and the text.
+/// Checks a limit as it was typed: its place among the limits of a run's facts, and the text.
 pub type LimitCheck = fn(usize, &str) -> Result<(), String>;
-
-/// The names of the limits, in their order.
-pub const LIMIT_NAMES: [&str; 4] = ["iterations", "runtime", "cost", "tokens"];
 
 /// The run that a dialog is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +108,7 @@ fn typed(
 /// The limits, to be changed.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitsForm {
-    pub(crate) fields: [TextInput; 4],
-    before: [String; 4],
-    pub(crate) used: [String; 4],
+    pub(crate) fields: Vec<LimitField>,
     pub(crate) at: usize,
     pub(crate) problem: Option<String>,
     /// It asks whether they are to be set.
@@ -123,16 +118,39 @@ pub(crate) struct LimitsForm {
 enum FormStep {
     Stay,
     Close,
-    Send([Option<String>; 4]),
+    Send(Vec<Option<String>>),
+}
+
+/// A limit, to be changed.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitField {
+    pub(crate) name: &'static str,
+    pub(crate) input: TextInput,
+    before: String,
+    pub(crate) used: String,
+}
+
+impl LimitField {
+    fn new(limit: &LimitFacts) -> Self {
+        Self {
+            name: limit.name,
+            input: TextInput::of(&limit.value),
+            before: limit.value.clone(),
+            used: limit.used.clone(),
+        }
+    }
+
+    /// Returns what was typed, if it is another limit.
+    fn changed(&self) -> Option<String> {
+        let text = self.input.text().trim().to_owned();
+        (text != self.before).then_some(text)
+    }
 }
 
 impl LimitsForm {
     pub(crate) fn new(facts: &RunFacts) -> Self {
-        let before = facts.limits.each_ref().map(|limit| limit.value.clone());
         Self {
-            fields: before.each_ref().map(|value| TextInput::of(value)),
-            before,
-            used: facts.limits.each_ref().map(|limit| limit.used.clone()),
+            fields: facts.limits.iter().map(LimitField::new).collect(),
             at: 0,
             problem: None,
             is_asking: false,
@@ -149,13 +167,17 @@ impl LimitsForm {
             return FormStep::Stay;
         }
         match key {
-            Key::Up | Key::BackTab => self.at = (self.at + 3) % 4,
-            Key::Down | Key::Tab => self.at = (self.at + 1) % 4,
+            Key::Up | Key::BackTab => {
+                self.at = self.at.checked_sub(1).unwrap_or(self.fields.len().saturating_sub(1));
+            }
+            Key::Down | Key::Tab => {
+                self.at = if self.at + 1 < self.fields.len() { self.at + 1 } else { 0 };
+            }
             Key::Enter => return self.check(check),
             _ => {
                 self.problem = None;
                 if let Some(field) = self.fields.get_mut(self.at) {
-                    field.edit(key);
+                    field.input.edit(key);
                 }
             }
         }
@@ -178,18 +200,15 @@ impl LimitsForm {
         FormStep::Stay
     }
 
-    fn changed(&self) -> [Option<String>; 4] {
-        let mut before = self.before.iter();
-        self.fields.each_ref().map(|field| {
-            let text = field.text().trim().to_owned();
-            before.next().is_none_or(|before| *before != text).then_some(text)
-        })
+    fn changed(&self) -> Vec<Option<String>> {
+        self.fields.iter().map(LimitField::changed).collect()
     }
 
     /// What changes, in words.
     pub(crate) fn changes(&self) -> Vec<String> {
-        let all = self.changed().into_iter().zip(&self.before).zip(LIMIT_NAMES);
-        all.filter_map(|((now, before), name)| Some(format!("{name} from {before} to {}", now?)))
-            .collect()
+        let change = |field: &LimitField| {
+            Some(format!("{} from {} to {}", field.name, field.before, field.changed()?))
+        };
+        self.fields.iter().filter_map(change).collect()
     }
 }

@@ -80,6 +80,8 @@ pub enum Tone {
 /// A limit and what is used of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitFacts {
+    /// What it limits, in a word.
+    pub name: &'static str,
     /// What is used.
     pub used: String,
     /// The limit; `None` if there is none.
@@ -132,8 +134,8 @@ pub struct RunFacts {
     pub phase: Phase,
     /// Its agent.
     pub agent: String,
-    /// The limits on iterations, runtime, cost and tokens, in this order.
-    pub limits: [LimitFacts; 4],
+    /// The limits on what the run may use.
+    pub limits: Vec<LimitFacts>,
     /// Context and tokens in words.
     pub usage: String,
     /// What happens at the moment, or what has to happen.
@@ -204,8 +206,8 @@ pub enum RequestedControl {
     Pause,
     /// The end of the pause.
     Resume,
-    /// Other limits on iterations, runtime, cost and tokens, as they were typed; `None` where it stays.
-    Limits([Option<String>; 4]),
+    /// Other limits on what the run may use, in the order of its facts, as they were typed; `None` where it stays.
+    Limits(Vec<Option<String>>),
     /// The end of the run.
     Stop,
 }

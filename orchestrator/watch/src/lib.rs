@@ -15,9 +15,8 @@ mod scroll_text;
 mod state;
 mod terminal;
 mod text_input;
-mod wrap;
 
-pub use dialog::{LIMIT_NAMES, LimitCheck};
+pub use dialog::LimitCheck;
 pub use facts::{
     IterationFacts, LimitFacts, Phase, Request, RequestedControl, RunFacts, RunListItem, StoryLine,
     Tone, Update, VerdictFacts, VerdictWord,

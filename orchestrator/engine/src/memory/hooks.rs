@@ -2,13 +2,14 @@
 
 use ralph_orchestrator_config::MemoryMode;
 use ralph_orchestrator_machine::{Input, StartIteration};
-use ralph_orchestrator_memory::{ViewBounds, bounded_view, one_line, split_entries, tail_entries};
+use ralph_orchestrator_memory::{ViewBounds, bounded_view, split_entries, tail_entries};
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_text::plain_line;
 
 use super::super::clock;
-use super::super::error::EngineError;
 use super::super::feedback;
-use super::super::session::Session;
+use super::super::run_context::RunContext;
+use super::super::run_journal::RunJournal;
 use super::{RunMemory, SessionKey};
 
 const STRUCTURED: &str = "What earlier iterations did, the last one at the end:\n\n";
@@ -17,85 +18,79 @@ const LONGEST_SUBJECT: usize = 120;
 /// Stands for a line that would be a claim if it came from the agent.
 const LEFT_OUT: &str = "[a line that shows how to claim completion is left out]";
 
-impl Session {
+/// What iterations leave in words, if that is configured.
+pub(in super::super) struct MemorySlot(pub(in super::super) Option<RunMemory>);
+
+impl MemorySlot {
     /// Gives the iteration that begins a session of its own.
-    pub(in super::super) fn prepare_memory(&mut self, start: &StartIteration) {
+    pub(in super::super) fn prepare(&mut self, journal: &RunJournal, start: &StartIteration) {
         let (iteration, attempt) = (start.iteration, start.attempt);
-        let key = SessionKey { run: &self.run, iteration, attempt };
-        let prepared = self.memory.as_mut().map_or(Ok(()), |memory| memory.prepare(key, now_s()));
-        self.report_memory(prepared.map(|()| Vec::new()));
+        let key = SessionKey { run: &journal.context.run, iteration, attempt };
+        let prepared = self.0.as_mut().map_or(Ok(()), |memory| memory.prepare(key, now_s()));
+        report(journal, prepared.map(|()| Vec::new()));
     }
 
     /// Writes that the session begins. No agent runs yet.
-    pub(in super::super) fn begin_memory(&mut self) {
-        let begun = self.memory.as_mut().map_or(Ok(Vec::new()), RunMemory::begin);
-        self.report_memory(begun);
+    pub(in super::super) fn begin(&mut self, journal: &RunJournal) {
+        let begun = self.0.as_mut().map_or(Ok(Vec::new()), RunMemory::begin);
+        report(journal, begun);
     }
 
     /// Puts back what the agent changed of what only grows. No agent runs any more.
-    pub(in super::super) fn guard_memory(&self) -> Vec<Input> {
-        let restored = self.memory.as_ref().map_or(Ok(Vec::new()), RunMemory::guard);
+    pub(in super::super) fn guard(&self) -> Vec<Input> {
+        let restored = self.0.as_ref().map_or(Ok(Vec::new()), RunMemory::guard);
         let warnings = restored.unwrap_or_else(|error| vec![problem(&error)]);
         warnings.into_iter().map(Input::Warning).collect()
     }
 
     /// Keeps what only grows as it is before code of the agent runs outside of its session.
-    pub(in super::super) fn keep_memory(&mut self) {
-        let kept = self.memory.as_mut().map_or(Ok(()), RunMemory::keep_for_phase);
-        self.report_memory(kept.map(|()| Vec::new()));
+    pub(in super::super) fn keep(&mut self, journal: &RunJournal) {
+        let kept = self.0.as_mut().map_or(Ok(()), RunMemory::keep_for_phase);
+        report(journal, kept.map(|()| Vec::new()));
     }
 
     /// Puts back what that code changed.
-    pub(in super::super) fn release_memory(&mut self) -> Vec<Input> {
-        let restored = self.memory.as_mut().map_or(Ok(Vec::new()), RunMemory::end_phase);
+    pub(in super::super) fn release(&mut self) -> Vec<Input> {
+        let restored = self.0.as_mut().map_or(Ok(Vec::new()), RunMemory::end_phase);
         let warnings = restored.unwrap_or_else(|error| vec![problem(&error)]);
         warnings.into_iter().map(Input::Warning).collect()
     }
 
     /// Writes what the last iteration did, once it is decided what follows.
-    pub(in super::super) fn close_memory(&mut self) {
-        let Some(memory) = self.memory.as_mut().filter(|_| self.state.running.is_none()) else {
+    pub(in super::super) fn close(&mut self, journal: &RunJournal) {
+        let Some(memory) = self.0.as_mut().filter(|_| journal.state.running.is_none()) else {
             return;
         };
-        let closed = memory.close(&self.run, &self.state, now_s());
-        self.report_memory(closed);
-    }
-
-    /// Reports what was put right, or could not be written: nothing of the work depends on it.
-    fn report_memory(&self, result: Result<Vec<String>, StateError>) {
-        for warning in result.unwrap_or_else(|error| vec![problem(&error)]) {
-            self.warn_unrecorded(&warning);
-        }
-    }
-
-    /// Returns the subjects of the last commits, if the agent is given any.
-    pub(in super::super) async fn recent_commits(&mut self) -> Result<Vec<String>, EngineError> {
-        let most = self.config.memory.recent_commits;
-        if most == 0 || !self.config.memory.mode.is_given() {
-            return Ok(Vec::new());
-        }
-        self.recent_subjects(most).await
+        let closed = memory.close(&journal.context.run, &journal.state, now_s());
+        report(journal, closed);
     }
 
     /// Returns what the agent is given about earlier iterations; empty if that is nothing.
-    pub(in super::super) fn memory_block(&self, commits: &[String]) -> String {
-        let memory = self.memory.as_ref().filter(|memory| memory.config.mode.is_given());
+    pub(in super::super) fn block(&self, context: &RunContext, commits: &[String]) -> String {
+        let memory = self.0.as_ref().filter(|memory| memory.config.mode.is_given());
         let Some(memory) = memory else { return String::new() };
         let mut text = memory.view();
         if !commits.is_empty() {
             text.push_str("Recent commits, the newest first:\n");
             let subjects: Vec<String> =
-                commits.iter().map(|subject| one_line(subject, LONGEST_SUBJECT)).collect();
+                commits.iter().map(|subject| plain_line(subject, LONGEST_SUBJECT)).collect();
             feedback::list(&mut text, subjects.iter().map(String::as_str), subjects.len());
             text.push('\n');
         }
-        if self.config.memory.recent_commits > 0 {
+        if context.config.memory.recent_commits > 0 {
             text.push_str(&memory.failures_view());
         }
-        let detectors = &self.policy.detectors;
+        let detectors = &context.policy.detectors;
         let forms: Vec<String> = detectors.iter().flat_map(|detector| detector.forms()).collect();
         // Agents write into the files, and commit.
-        without_forms(&self.redactor.text(&text), &forms)
+        without_forms(&context.redactor.text(&text), &forms)
+    }
+}
+
+/// Reports what was put right, or could not be written: nothing of the work depends on it.
+fn report(journal: &RunJournal, result: Result<Vec<String>, StateError>) {
+    for warning in result.unwrap_or_else(|error| vec![problem(&error)]) {
+        journal.warn_unrecorded(&warning);
     }
 }
 

@@ -20,15 +20,15 @@ const PAUSE_NOW: Control = Control::Pause { now: true };
 
 fn max_cost(dollars: Option<f64>) -> Control {
     let max = dollars.map(|dollars| Usd::from_dollars(dollars).unwrap());
-    Control::Limits(LimitChanges { max_cost_usd: Some(max), ..LimitChanges::default() })
+    Control::Limits(LimitChanges::default().with(Limit::Cost, max.map(LimitValue::Money)))
 }
 
 fn max_iterations(max: u64) -> Control {
-    Control::Limits(LimitChanges { max_iterations: Some(Some(max)), ..LimitChanges::default() })
+    Control::Limits(LimitChanges::default().with(Limit::Iterations, Some(LimitValue::Count(max))))
 }
 
 fn clear() -> Control {
-    Control::Limits(LimitChanges { clear: true, ..LimitChanges::default() })
+    Control::Limits(LimitChanges::new(true))
 }
 
 /// Any control; few ids, so that some come twice.
@@ -42,11 +42,8 @@ pub(super) fn inputs() -> impl Strategy<Value = Input> {
         (0u64..8).prop_map(max_iterations),
         proptest::option::of(0.0..2.0).prop_map(max_cost),
         (0u64..2_000_000).prop_map(|ms| {
-            Control::Limits(LimitChanges {
-                max_runtime_ms: Some(Some(ms)),
-                max_tokens: Some(None),
-                ..LimitChanges::default()
-            })
+            let changes = LimitChanges::default().with(Limit::Tokens, None);
+            Control::Limits(changes.with(Limit::Runtime, Some(LimitValue::Duration(ms))))
         }),
         Just(clear()),
         Just(Control::Limits(LimitChanges::default())),

@@ -1,14 +1,14 @@
 //! Dialogs, in the middle of the screen.
 
+use ralph_orchestrator_text::{columns, wrap};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
 use super::{BOLD, DIM, Pen, REVERSED};
-use crate::dialog::{Dialog, LIMIT_NAMES, LimitsForm, Target};
+use crate::dialog::{Dialog, LimitField, LimitsForm, Target};
 use crate::facts::Tone;
 use crate::state::WatchState;
 use crate::text_input::TextInput;
-use crate::wrap::{columns, wrap};
 
 const WIDEST: u16 = 90;
 /// Columns before what is typed in the form of limits.
@@ -24,7 +24,7 @@ struct Rows {
 impl Rows {
     fn text(&mut self, text: &str, style: Style) {
         let lines = wrap(text, self.width, 0);
-        self.lines.extend(lines.into_iter().map(|line| vec![(line.text, style)]));
+        self.lines.extend(lines.into_iter().map(|line| vec![(line, style)]));
     }
 
     fn input(&mut self, input: &TextInput) {
@@ -93,13 +93,11 @@ fn stop(mut rows: Rows, target: &Target) -> Rows {
 
 fn limits(pen: &Pen<'_>, mut rows: Rows, target: &Target, form: &LimitsForm) -> Rows {
     rows.text(&format!("Limits of {}; none is no limit:", target.name), Style::new());
-    for (at, ((name, field), used)) in
-        LIMIT_NAMES.iter().zip(&form.fields).zip(&form.used).enumerate()
-    {
+    for (at, LimitField { name, input, used, .. }) in form.fields.iter().enumerate() {
         let is_current = at == form.at && !form.is_asking;
         let room = rows.width.saturating_sub(14) / 2;
         let room = room.clamp(6, 14);
-        let (text, column) = field.visible(room);
+        let (text, column) = input.visible(room);
         let mark = if is_current { "▸ " } else { "  " };
         if is_current {
             rows.cursor = Some((rows.lines.len(), usize::from(LABEL) + 1 + column));

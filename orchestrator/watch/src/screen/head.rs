@@ -1,13 +1,12 @@
 //! What is known of the chosen run: its phase, what happens, its limits, the last verdicts.
 
+use ralph_orchestrator_text::{columns, fit, wrap};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
 use super::{BOLD, DIM, Panes, Pen, glyph};
-use crate::dialog::LIMIT_NAMES;
 use crate::facts::{LimitFacts, RunFacts, Tone, VerdictWord};
 use crate::state::WatchState;
-use crate::wrap::{columns, fit, wrap};
 
 /// From here on, in thousandths, a limit is nearly used up.
 const NEARLY: u16 = 750;
@@ -50,10 +49,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, panes: &Panes, state: &WatchState) {
         let is_last = at + 1 == usize::from(panes.activity_rows);
         let text = match activity.get(at) {
             // What is left is said to be more.
-            Some(line) if is_last && at + 1 < activity.len() => {
-                fit(&format!("{}…", line.text), width)
-            }
-            line => line.map(|line| line.text.clone()).unwrap_or_default(),
+            Some(line) if is_last && at + 1 < activity.len() => fit(&format!("{line}…"), width),
+            line => line.cloned().unwrap_or_default(),
         };
         pen.line(row, &[(" ", Style::new()), (&text, style)]);
     }
@@ -73,23 +70,23 @@ fn limits(
     facts: &RunFacts,
     rows: &mut impl Iterator<Item = Rect>,
 ) {
-    let of_row = 4 / usize::from(panes.limit_rows.max(1));
+    let of_row = facts.limits.len().div_ceil(usize::from(panes.limit_rows.max(1)));
     let width = panes.head.width.saturating_sub(1) / u16::try_from(of_row).unwrap_or(1).max(1);
-    let all: Vec<(&LimitFacts, &str)> = facts.limits.iter().zip(LIMIT_NAMES).collect();
-    for part in all.chunks(of_row.max(1)) {
+    for part in facts.limits.chunks(of_row.max(1)) {
         let Some(row) = rows.next() else { return };
-        for (column, (limit, name)) in (0_u16..).zip(part) {
+        for (column, limit) in (0_u16..).zip(part) {
             let x = row.x + 1 + column * width;
-            bar(pen, Rect { x, width: width.saturating_sub(2), ..row }, limit, name);
+            bar(pen, Rect { x, width: width.saturating_sub(2), ..row }, limit);
         }
     }
 }
 
-fn bar(pen: &mut Pen<'_>, area: Rect, limit: &LimitFacts, name: &str) {
+fn bar(pen: &mut Pen<'_>, area: Rect, limit: &LimitFacts) {
     let text = match &limit.max {
         Some(max) => format!("{} of {max}", limit.used),
         None => format!("{}, no limit", limit.used),
     };
+    let name = limit.name;
     let name = match area.width {
         FULL_NAMES.. => format!("{name:<10} "),
         _ => format!("{:<8}", name.get(..4).filter(|_| name == "iterations").unwrap_or(name)),

@@ -95,7 +95,7 @@ fn to_lines(buffer: &Buffer) -> Vec<String> {
                 continue;
             }
             let symbol = buffer[(x, y)].symbol();
-            skip = crate::wrap::columns(symbol).saturating_sub(1);
+            skip = ralph_orchestrator_text::columns(symbol).saturating_sub(1);
             line.push_str(symbol);
         }
         line.trim_end().to_owned()
@@ -136,9 +136,15 @@ fn runs() -> Vec<RunListItem> {
     all.into_iter().enumerate().map(item).collect()
 }
 
-fn limit(used: &str, max: Option<&str>, share: Option<u16>, value: &str) -> LimitFacts {
+fn limit(
+    name: &'static str,
+    used: &str,
+    max: Option<&str>,
+    share: Option<u16>,
+    value: &str,
+) -> LimitFacts {
     let max = max.map(str::to_owned);
-    LimitFacts { used: used.to_owned(), max, share, value: value.to_owned() }
+    LimitFacts { name, used: used.to_owned(), max, share, value: value.to_owned() }
 }
 
 fn facts() -> RunFacts {
@@ -151,11 +157,11 @@ fn facts() -> RunFacts {
         run: "run-0".to_owned(),
         phase: Phase::Running,
         agent: "claude-sdk/opus".to_owned(),
-        limits: [
-            limit("7", Some("100"), Some(70), "100"),
-            limit("3:11:04", Some("4h"), Some(796), "4h"),
-            limit("$46.10", Some("$50"), Some(922), "50"),
-            limit("5.9M", None, None, "none"),
+        limits: vec![
+            limit("iterations", "7", Some("100"), Some(70), "100"),
+            limit("runtime", "3:11:04", Some("4h"), Some(796), "4h"),
+            limit("cost", "$46.10", Some("$50"), Some(922), "50"),
+            limit("tokens", "5.9M", None, None, "none"),
         ],
         usage: "context 41 %  tokens in 17.0k, out 31.2k, cache read 5.9M".to_owned(),
         activity:

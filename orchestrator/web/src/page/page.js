@@ -188,13 +188,24 @@ $("newest").addEventListener("click", () => {
   $("iterations").closest(".wide").focus();
   refreshRun().catch(failed);
 });
+const LIMITS = [
+  { name: "iterations", key: "max_iterations", used: run => run.iterations, format: number, field: "Most iterations" },
+  { name: "cost", key: "max_cost_usd", used: run => run.cost_usd, format: dollars, field: "Most dollars" },
+  { name: "runtime", key: "max_runtime_s", used: run => run.runtime_s, format: time, field: "Most seconds" },
+  { name: "tokens", key: "max_tokens", used: run => sum(run.tokens), format: number, field: "Most tokens" },
+];
+const sum = counts => Object.values(counts).reduce((sum, count) => sum + (Number(count) || 0), 0);
+$("set-limits").prepend(...LIMITS.map(({ key, format, field }) => {
+  const label = make("label", `${field} `);
+  const input = label.appendChild(make("input"));
+  input.name = key;
+  input.inputMode = format === dollars ? "decimal" : "numeric";
+  input.pattern = format === dollars ? "[0-9]+(\\.[0-9]+)?|none" : "[0-9]+|none";
+  return label;
+}));
 function showLimits(run) {
-  const tokens = Object.values(run.tokens).reduce((sum, count) => sum + (Number(count) || 0), 0);
-  const rows = [["iterations", run.iterations, run.limits.max_iterations, number],
-    ["cost", run.cost_usd, run.limits.max_cost_usd, dollars],
-    ["runtime", run.runtime_s, run.limits.max_runtime_s, time],
-    ["tokens", tokens, run.limits.max_tokens, number]];
-  $("limits").replaceChildren(...rows.map(([name, used, most, format]) => {
+  $("limits").replaceChildren(...LIMITS.map(({ name, key, used: usedBy, format }) => {
+    const [used, most] = [usedBy(run), run.limits[key]];
     const row = make("div");
     const bar = make("meter");
     bar.max = most ?? 1;

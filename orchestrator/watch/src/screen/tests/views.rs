@@ -109,7 +109,7 @@ fn limits_and_stops_ask_first() {
     viewer.press(&[Key::Backspace, Key::Up, Key::ClearLine]).type_in("7000");
     assert!(viewer.press(&[Key::Enter]).text().contains("Change tokens from none to 7000?"));
     viewer.press(&[Key::Char('y')]);
-    let limits = [None, None, None, Some("7000".to_owned())];
+    let limits = vec![None, None, None, Some("7000".to_owned())];
     assert_eq!(viewer.requests, [control_of(RequestedControl::Limits(limits))]);
 }
 
