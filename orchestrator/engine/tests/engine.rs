@@ -9,5 +9,5 @@
 
 mod faults;
 mod in_session_validation;
-#[path = "shared/open_run.rs"]
-mod open_run;
+#[path = "shared/run_folder.rs"]
+mod run_folder;

@@ -22,12 +22,12 @@ pub struct DirEntryName {
 /// Lists folders, with one buffer for all of them.
 #[derive(Debug)]
 pub struct DirLister {
-    buffer: Vec<MaybeUninit<u8>>,
+    buffer: Box<[MaybeUninit<u8>]>,
 }
 
 impl Default for DirLister {
     fn default() -> Self {
-        Self { buffer: vec![MaybeUninit::uninit(); BUFFER] }
+        Self { buffer: Box::new_uninit_slice(BUFFER) }
     }
 }
 

@@ -47,10 +47,20 @@ impl Fault {
     /// another fault.
     pub(crate) const fn concerns(self, operation: FileOperation) -> bool {
         match self {
-            Self::Eio | Self::EioAfter | Self::Crash | Self::CrashAfter => true,
+            Self::Eio | Self::EioAfter | Self::Crash => true,
             Self::Short => matches!(operation, FileOperation::Write),
             Self::Full | Self::FullInTheMiddle => {
                 matches!(operation, FileOperation::Write | FileOperation::CreateDir)
+            }
+            // A crash in the middle of any other is one before the next operation.
+            Self::CrashAfter => {
+                matches!(
+                    operation,
+                    FileOperation::Write
+                        | FileOperation::CreateDir
+                        | FileOperation::Sync
+                        | FileOperation::Rename
+                )
             }
             Self::PowerLoss => {
                 matches!(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
@@ -11,10 +10,9 @@ use ralph_orchestrator_engine::{
 };
 use ralph_orchestrator_machine::{Record, State};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
-use tempfile::TempDir;
 
 use super::scripted::Script;
-use crate::open_run::{Start, open_run};
+use crate::run_folder::{RunFolder, Start, open_run};
 
 const CONFIG: &str = r#"
 [run]
@@ -31,7 +29,7 @@ dir = "@STATE@"
 "#;
 
 pub(crate) struct World {
-    folder: TempDir,
+    folder: RunFolder,
     pub(crate) script: Script,
 }
 
@@ -65,21 +63,10 @@ impl World {
 
     /// With more tables in its configuration.
     pub(crate) fn with(more: &str) -> Self {
-        // In memory, if there is such a place: syncing is not what is tested here.
-        let memory = Path::new("/dev/shm");
-        let folder = TempDir::new_in(memory).or_else(|_| TempDir::new()).unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        fs::create_dir(root.join("w")).unwrap();
-        fs::write(root.join("PROMPT.md"), "# Task\n\nMake a file called done.\n").unwrap();
-        let state = root.join("state");
-        let config = format!("{}{more}", CONFIG.replace("@STATE@", &state.display().to_string()));
-        fs::write(root.join("ralph.toml"), config).unwrap();
-        let script = Script { workspace: root.join("w"), state, happened: Arc::default() };
+        let folder = RunFolder::new(&format!("{CONFIG}{more}"));
+        let (workspace, state) = (folder.workspace(), folder.state());
+        let script = Script { workspace, state, happened: Arc::default() };
         Self { folder, script }
-    }
-
-    fn root(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap()
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -88,13 +75,13 @@ impl World {
 
     /// `run`, in a process of its own as far as memory is concerned.
     pub(crate) fn run(&self, disk: Disk) -> Result<Ended, EngineError> {
-        let sources = Sources { file: self.root().join("ralph.toml"), ..Sources::default() };
+        let sources = Sources { file: self.folder.config_file(), ..Sources::default() };
         self.run_loaded(config::load(&sources).unwrap(), disk)
     }
 
     /// The same with a task from the command line, and no configuration file.
     pub(crate) fn run_without_file(&self, task: &str) -> Result<Ended, EngineError> {
-        let (file, away) = (self.root().join("ralph.toml"), self.root().join("away.toml"));
+        let (file, away) = (self.folder.config_file(), self.folder.root().join("away.toml"));
         let sets = vec![("run.prompt_text".to_owned(), task.to_owned())];
         let loaded = config::load(&Sources { file: file.clone(), sets, ..Sources::default() });
         fs::rename(&file, &away).unwrap();
@@ -106,7 +93,7 @@ impl World {
     fn run_loaded(&self, loaded: LoadedConfig, disk: Disk) -> Result<Ended, EngineError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let root = self.root();
+            let root = self.folder.root();
             let opened = open_run(Start {
                 root: &root,
                 loaded,

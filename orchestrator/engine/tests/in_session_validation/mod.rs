@@ -3,5 +3,5 @@
 mod answers;
 mod cuts;
 mod notes;
+mod play;
 mod survivors;
-mod world;

@@ -20,10 +20,9 @@ use ralph_orchestrator_engine::{
 };
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Disk, Layout, read_current_run};
-use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::open_run::{Start, open_run};
+use crate::run_folder::{RunFolder, Start, open_run};
 
 const CONFIG: &str = r#"
 [run]
@@ -217,7 +216,7 @@ pub(crate) struct After {
     pub(crate) said: Vec<String>,
     /// What was shown to people.
     pub(crate) shown: Vec<String>,
-    _folder: TempDir,
+    _folder: RunFolder,
 }
 
 impl After {
@@ -242,14 +241,8 @@ pub(crate) async fn run_with(
     limits: &str,
     ask: watch::Receiver<u32>,
 ) -> After {
-    let folder = TempDir::new().unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    fs::create_dir(root.join("w")).unwrap();
-    fs::write(root.join("PROMPT.md"), "# Task\n").unwrap();
-    let state = root.join("state");
-    let config = CONFIG.replace("@STATE@", &state.display().to_string());
-    fs::write(root.join("ralph.toml"), format!("{config}{limits}")).unwrap();
-    let stage = Stage { workspace: root.join("w"), said: Arc::default() };
+    let folder = RunFolder::new(&format!("{CONFIG}{limits}"));
+    let stage = Stage { workspace: folder.workspace(), said: Arc::default() };
     let play: Arc<dyn Play> = Arc::new(play);
     let player = || Player { play: Arc::clone(&play), stage: stage.clone() };
     let registry = {
@@ -265,7 +258,8 @@ pub(crate) async fn run_with(
             .add("played", move |_, _| Ok(Box::new(again(&v)) as Box<dyn EvidenceValidator>));
         registry
     };
-    let file = root.join("ralph.toml");
+    let root = folder.root();
+    let file = folder.config_file();
     let loaded = config::load(&Sources { file, ..Sources::default() }).unwrap();
     let opened = open_run(Start {
         root: &root,
@@ -281,7 +275,8 @@ pub(crate) async fn run_with(
     let finished = tokio::time::timeout(PATIENCE, Box::pin(session.drive(observer, ask)));
     let finished = finished.await.expect("the run never ended").unwrap();
     let mut records = Vec::new();
-    read_current_run(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();
+    read_current_run(&Layout::new(folder.state()), |entry| records.push(entry.record.clone()))
+        .unwrap();
     let said = stage.said.lock().unwrap().clone();
     let shown = watcher.0.lock().unwrap().clone();
     After { finished, records, said, shown, _folder: folder }
