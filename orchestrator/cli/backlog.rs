@@ -1,15 +1,17 @@
 //! The backlog of a configuration, and errors about it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::backlogs::{find, guard_rules};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::{CommandError, explain};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::trust::refusal;
 use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
-use ralph_orchestrator_config::{
-    AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
-};
-use ralph_orchestrator_contract::{BuildError, Usd};
+use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
+use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger, read_proved};
-use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
@@ -18,49 +20,6 @@ use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
 
 use crate::block_on::block_on;
-use crate::compiled_in::CompiledIn;
-use crate::context::Context;
-use crate::error::{CommandError, explain};
-use crate::plugins::Plugins;
-use crate::{registry, trust};
-
-/// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
-/// makes formats known that are not built in.
-pub(crate) async fn find(
-    loaded: &LoadedConfig,
-    vars: &BTreeMap<String, String>,
-    compiled_in: &CompiledIn,
-    register: impl FnOnce(&mut FactoryMap<dyn Backlog>) -> Result<(), CommandError>,
-) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
-    let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
-        return Ok(None);
-    };
-    let key = |parts: &[&str]| -> Vec<String> {
-        ["backlog"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
-    };
-    let mut table = json!({"path": path});
-    if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
-        table.insert("order".to_owned(), json!(order));
-    }
-    let mut formats = registry::backlogs(compiled_in);
-    if !formats.contains(kind) {
-        register(&mut formats)?;
-    }
-    let build = build_context(loaded, vars);
-    match formats.build(kind, table, &build).await {
-        Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
-        Some(Err(BuildError { key: parts, unknown_key, message })) => {
-            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            let error = loaded.error_at(&key(&parts), unknown_key.as_deref(), &message);
-            Err(ConfigErrors::from(error).into())
-        }
-        None => {
-            let names = formats.names();
-            let error = loaded.unknown_name_error(&key(&["kind"]), kind, "kind of backlog", &names);
-            Err(ConfigErrors::from(error).into())
-        }
-    }
-}
 
 /// Returns the backlog that a command is about.
 pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
@@ -119,16 +78,6 @@ fn rules(context: &Context) -> GuardRules {
     context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default()
 }
 
-/// Returns what agents may change, as the configuration has it.
-pub(crate) fn guard_rules(config: &BacklogConfig) -> GuardRules {
-    GuardRules {
-        completions: match config.agent_completions {
-            AgentCompletions::Revert => ralph_orchestrator_backlog::AgentCompletions::Revert,
-            AgentCompletions::Keep => ralph_orchestrator_backlog::AgentCompletions::Keep,
-        },
-    }
-}
-
 /// The backlog of a configuration together with what was recorded of the work on it.
 pub(crate) struct BacklogView {
     path: String,
@@ -147,7 +96,7 @@ impl BacklogView {
         let limits = context.loaded.config.limits.clone();
         let is_of_plugin = !registry::backlogs(&context.compiled_in).contains(&config.kind);
         if is_of_plugin && !context.judged.unaccepted.is_empty() {
-            let found = Err(trust::refusal(&context.judged.unaccepted).summary());
+            let found = Err(refusal(&context.judged.unaccepted).summary());
             return Ok(Some(Self {
                 path: config.path.display().to_string(),
                 found,

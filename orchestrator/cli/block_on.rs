@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::error::CommandError;
+use ralph_orchestrator_assembly::error::CommandError;
 
 /// Runs a command that waits for things.
 pub(crate) fn block_on<T>(

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use ralph_orchestrator_assembly::compiled_in::{CompiledIn, NameError, set_of_program};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{discovery, messages};
 use ralph_orchestrator_contract::{
     Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
@@ -13,9 +17,6 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::args::{Command, CommandLine};
-use crate::compiled_in::{CompiledIn, NameError, set_of_program};
-use crate::discovery::{self, ConfigFile};
-use crate::error::{CommandError, exit};
 use crate::{
     commands, complete, detach, help, output, question, suggest, trace, workspace_selection,
 };
@@ -140,6 +141,7 @@ impl CliBuilder {
     pub fn build(self) -> Result<Cli, NameError> {
         self.compiled_in.check()?;
         set_of_program(self.compiled_in);
+        messages::set_receiver(output::info);
         Ok(Cli {})
     }
 

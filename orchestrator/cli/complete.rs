@@ -4,15 +4,14 @@ use std::ffi::OsStr;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::{config_sources, tasks};
 use ralph_orchestrator_config as config;
 
-use crate::bench::trial_config::known_agents;
-use crate::config_sources;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::plugins::Plugins;
 use crate::set_args::SetArgs;
-use crate::tasks;
+use ralph_orchestrator_bench_run::trial_config::known_agents;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
@@ -88,8 +87,8 @@ fn agents() -> Vec<String> {
 
 /// The names of all tasks of this folder.
 fn tasks() -> Vec<String> {
-    let folder = ConfigFile::find(None)
-        .and_then(|file| config_sources::folder_of_tasks(&file, &SetArgs::default()));
+    let folder =
+        ConfigFile::find(None).and_then(|file| config_sources::folder_of_tasks(&file, &[]));
     folder.and_then(|folder| tasks::list(&folder)).unwrap_or_default()
 }
 

@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_assembly::context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_engine::Session;
 use ralph_orchestrator_store::{Layout, RunReader};
 use ralph_orchestrator_supervisor::start_in_background;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded_file::BoundedFile;
-use crate::context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::{output, writer};
 
 /// The hidden argument of the second process.

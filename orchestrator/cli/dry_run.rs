@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
 use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, duration_text};
 use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
@@ -13,10 +15,8 @@ use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
-use crate::context::Context;
 use crate::git::RunPlace;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {

@@ -4,7 +4,8 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use crate::error::CommandError;
+use ralph_orchestrator_assembly::error::CommandError;
+
 use crate::output_place::{create_folder, folder_of};
 
 /// Writes a file that is not there, durably, with the folders above it. Returns whether it was not.

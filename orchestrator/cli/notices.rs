@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::{Notify, NotifyKind, SandboxMode};
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
@@ -15,15 +18,13 @@ use ralph_orchestrator_engine::{RunEvent, RunObserver, plain_environment};
 use ralph_orchestrator_machine::{Record, StopReason};
 use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_text::count;
-use ralph_orchestrator_text::shell_word;
 
-use crate::context::Context;
-use crate::sandbox::SandboxPolicy;
+use crate::output;
 use crate::telemetry::Telemetry;
-use crate::{output, registry};
 
 use progress::ProgressWebhook;
 
@@ -68,7 +69,7 @@ impl Notices {
         let notifier = Notifier::start(NotifierSetup {
             layout: layout.clone(),
             workspace: config.run.workspace.display().to_string(),
-            program: format!("ralph-orchestrator -w {}", shell_word(&config.run.workspace)),
+            program: format!("ralph-orchestrator -w {}", quote_word(&config.run.workspace)),
             has_backlog: config.backlog.is_some(),
             receivers,
             transport: Arc::new(transport(context, switch)),

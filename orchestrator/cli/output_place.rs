@@ -8,11 +8,11 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_safe_fs::{create_folders, normalize_lexically};
 use ralph_orchestrator_store::list_worktrees;
 use tempfile::NamedTempFile;
 
-use crate::error::CommandError;
 use crate::workspace_selection::all_states;
 
 /// Returns the real path of what a command is to write. The last part may be missing, as may be folders above it.

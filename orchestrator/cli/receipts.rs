@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::user_folders::config_home;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::{Finished, Redactor};
 use ralph_orchestrator_machine::{StopReason, ValidatorVerdict};
@@ -16,10 +19,6 @@ use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_run, read_run_confi
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toml::Table;
-
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::user_folders::config_home;
 
 /// The name of the digest of a workspace's tree, which only this program computes.
 pub(crate) const TREE: &str = "ralphTree";

@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, escape_formatter};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::JournalEntry;
@@ -25,9 +27,6 @@ use ralph_orchestrator_story::words::{changes, cost, outcome, tokens};
 use ralph_orchestrator_text::{duration, escape, local};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-
-use crate::context::Context;
-use crate::error::CommandError;
 
 use patches::Patches;
 use pictures::Evidence;

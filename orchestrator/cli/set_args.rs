@@ -1,5 +1,7 @@
 //! Keys of the configuration on the command line of a command.
 
+use ralph_orchestrator_assembly::overrides::Overrides;
+
 use crate::values;
 
 // A documentation comment would become the summary of each command that has them.
@@ -8,4 +10,10 @@ pub(crate) struct SetArgs {
     /// Set a key of the configuration, such as limits.max_cost_usd=5
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) sets: Vec<(String, String)>,
+}
+
+impl From<&SetArgs> for Overrides {
+    fn from(args: &SetArgs) -> Self {
+        args.sets.clone().into()
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::{Builder, Runtime};
@@ -12,7 +13,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::activity::Activity;
-use crate::error::exit;
 use crate::output;
 
 /// At the third request there is nothing more to wait for.

@@ -1,10 +1,9 @@
 //! The end of a run, requested from outside.
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::{Control, ControlOrigin, ReceivedControl};
 use ralph_orchestrator_store::{Holder, Layout, Lock, SeriesLock, read_current_run, send_control};
 use rustix::process::{Pid, Signal, kill_process};
-
-use crate::error::CommandError;
 
 /// Requests the end of the run that a process holds, and returns that process and the id of the message that says
 /// who does.

@@ -6,15 +6,15 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::config_values::{flag, validator};
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_text::one_line;
 use toml::Value;
 
 use crate::commands::run::RunArgs;
-use crate::config_values::{flag, validator};
-use crate::error::CommandError;
 use crate::init::protect::protected_by;
-use crate::overrides::Overrides;
 use crate::{agent_words, output};
 
 /// The limits of a task without a file.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Layout, list_runs};
@@ -19,7 +20,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::context::Context;
 use crate::output;
 
 pub(crate) use collector::Collector;

@@ -1,19 +1,21 @@
 //! Controls of this user's runs and their changes, as the web page and the full-screen view request them.
 
+use ralph_orchestrator_assembly::context::invocation;
+use ralph_orchestrator_assembly::control;
+use ralph_orchestrator_assembly::control::ControlTarget;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
-use ralph_orchestrator_text::shell_word;
 
 use crate::block_on::block_on;
-use crate::context::invocation;
-use crate::control::{self, ControlTarget};
-use crate::error::CommandError;
-use crate::git::{blocking, open_stored_run};
+use crate::git::open_stored_run;
 use crate::stop_request::request_stop;
-use crate::user_folders::variables;
 use crate::workspace_selection::to_config_file;
 
 /// Bytes of a patch that are shown.
@@ -45,7 +47,7 @@ pub(crate) fn send(
     let program = to_config_file(&run.state_dir).map_or_else(
         |_| {
             let workspace = run.state_dir.owner.workspace().unwrap_or_default();
-            format!("ralph-orchestrator -w {}", shell_word(workspace))
+            format!("ralph-orchestrator -w {}", quote_word(workspace))
         },
         |file| invocation(&file),
     );

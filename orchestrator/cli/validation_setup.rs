@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, HeldFiles, build_context};
 use ralph_orchestrator_supervisor::KillSwitch;
 
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::plugins::Plugins;
-use crate::sandbox::SandboxPolicy;
-use crate::{output, registry, signals};
+use crate::{output, signals};
 
 /// What the processes of checks outside of a run end with, and hold while they live.
 #[derive(Default)]

@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_watch::{
     Key, Request, TerminalEvent, TerminalSession, Theme, Update, WatchState,
 };
 
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::signals::{self, EndSignal};
+
 use requests::check_limit;
 
 /// How long news and signals may wait for their turn; keys never do.

@@ -10,6 +10,7 @@ mod shown_run;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_story::listing::Listing;
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_story::tracked_run::TrackedRun;
@@ -18,7 +19,6 @@ use ralph_orchestrator_web::{
 };
 use serde_json::Value;
 
-use crate::error::{CommandError, exit};
 use crate::workspace_selection::all_states;
 
 use records::Records;

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::user_folders::{state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
     Lock, Owner, StateDir, identity_of, list_runs, list_worktrees, state_dirs, state_dirs_of,
 };
 
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
 use crate::git::worktrees_dir;
 use crate::output;
-use crate::user_folders::{state_home, variables};
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;

@@ -100,14 +100,15 @@ fn left(env: &TestEnvironment) -> Vec<i32> {
     of_run(&env.root())
 }
 
-/// What is examined. Every limit that is a time cancels an agent in the same way: each agent meets one of them, by
-/// turns.
+/// What is examined. Every limit that is a time cancels an agent in the same way, and so does every signal: each agent
+/// meets one of them, by turns.
 fn cases() -> Vec<(Real, Stop)> {
-    let times = Stop::ALL.iter().filter(|stop| matches!(stop, Stop::Time(_))).copied().cycle();
-    let others = Stop::ALL.into_iter().filter(|stop| !matches!(stop, Stop::Time(_)));
-    let all = Real::ALL.into_iter().zip(times);
-    let all = all.flat_map(|(real, time)| {
-        others.clone().chain([time]).map(move |stop| (real, stop)).collect::<Vec<_>>()
+    let some = |is_one: fn(&Stop) -> bool| Stop::ALL.into_iter().filter(is_one).cycle();
+    let times = some(|stop| matches!(stop, Stop::Time(_)));
+    let signals = some(|stop| matches!(stop, Stop::Signal(..)));
+    let all = Real::ALL.into_iter().zip(times.zip(signals));
+    let all = all.flat_map(|(real, (time, signal))| {
+        [Stop::Budget, Stop::Kill, time, signal].map(|stop| (real, stop))
     });
     // Codex behind the protocol tells what it has used when its turn has ended: no budget cuts a turn.
     all.filter(|case| *case != (Real::AcpCodex, Stop::Budget)).collect()

@@ -166,3 +166,32 @@ fn every_crate_begins_with_a_paragraph() {
     }
     assert!(without.is_empty(), "{without:?}");
 }
+
+/// Whether rustdoc would take a block in the documentation of this source for code.
+fn has_documented_code(source: &str) -> bool {
+    let comments = source.lines().map(str::trim).filter(|line| line.starts_with("//"));
+    let lines = comments.map(|line| line.trim_start_matches(['/', '!']).trim());
+    let fences = lines.filter_map(|line| line.strip_prefix("```"));
+    // Each second one ends a block.
+    fences.step_by(2).any(|language| !["text", "json", "sh", "toml"].contains(&language))
+}
+
+#[test]
+fn no_manifest_leaves_out_code_of_the_documentation_or_tests_of_a_program() {
+    let mut left_out = Vec::new();
+    for manifest in files("*Cargo.toml") {
+        let table: toml::Table = page(&manifest).parse().unwrap();
+        let folder = manifest.trim_end_matches("Cargo.toml");
+        let leaves_out = |target: &toml::Value, key: &str| target.get(key) == Some(&false.into());
+        if table.get("lib").is_some_and(|lib| leaves_out(lib, "doctest")) {
+            let sources = files(&format!("{folder}src/*.rs")).into_iter();
+            left_out.extend(sources.filter(|file| has_documented_code(&page(file))));
+        }
+        let programs = table.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
+        for program in programs.filter(|program| leaves_out(program, "test")) {
+            let file = format!("{folder}{}", program["path"].as_str().unwrap());
+            left_out.extend(page(&file).contains("#[test]").then_some(file));
+        }
+    }
+    assert!(left_out.is_empty(), "{left_out:?}");
+}

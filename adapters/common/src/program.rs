@@ -6,9 +6,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass};
-use ralph_orchestrator_supervisor::{
-    CaptureLimit, Grace, Spec, Supervisor, find_program, harmless_line,
-};
+use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor, find_program};
+use ralph_orchestrator_text::plain_line;
 
 /// How long `--version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -114,10 +113,10 @@ impl Program {
             return Err(self.unavailable(&format!("{version} took more than {seconds} s")));
         }
         let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
-        let first = harmless_line(stdout.lines().next().unwrap_or_default(), MAX_VERSION);
+        let first = plain_line(stdout.lines().next().unwrap_or_default(), MAX_VERSION);
         if !output.exit.ending.is_success() || first.is_empty() {
             let exit = &output.exit;
-            let said = harmless_line(&stderr, MAX_PROBLEM);
+            let said = plain_line(&stderr, MAX_PROBLEM);
             return Err(self.unavailable(&format!("{version} ended with {exit}: {said}")));
         }
         Ok(format!("{first} at {}", program.display()))

@@ -1,17 +1,11 @@
-//! The trait that every backlog implements, and how one is opened.
+//! The trait that every backlog implements.
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::BacklogError;
-use crate::file::BacklogFile;
 use crate::guard::{GuardReport, GuardRules, TrustedEdit};
 use crate::item::{BacklogSnapshot, ItemStatus, NewItem};
-use crate::json::JsonFormat;
-use crate::order::{ItemOrder, ItemPlacement, NextItem};
-use crate::plan_md::PlanFormat;
-use crate::text_backlog::TextBacklog;
+use crate::order::{ItemPlacement, NextItem};
 
 /// A list of items in one file. Holds no state of its own: every call reads the file afresh, so
 /// edits by people and other processes count at once. Calls block on the disk.
@@ -110,34 +104,5 @@ pub trait Backlog: Send + Sync {
     /// As [`load`](Self::load).
     fn explain(&self) -> Result<Vec<ItemPlacement>, BacklogError> {
         self.load().map(|snapshot| snapshot.explain())
-    }
-}
-
-/// The built-in formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BacklogKind {
-    /// feature-list.json, prd.json or feature_list.json; the content says which.
-    Json,
-    /// Checkboxes in Markdown.
-    PlanMd,
-    /// features.db.
-    #[cfg(feature = "sqlite")]
-    Sqlite,
-}
-
-/// Returns the backlog in `file`, which is not read yet. Without `order`, items have the order of
-/// the format.
-#[must_use]
-pub fn open_backlog(
-    kind: BacklogKind,
-    file: BacklogFile,
-    order: Option<ItemOrder>,
-) -> Box<dyn Backlog> {
-    match kind {
-        BacklogKind::Json => Box::new(TextBacklog::new(JsonFormat, file, order)),
-        BacklogKind::PlanMd => Box::new(TextBacklog::new(PlanFormat, file, order)),
-        #[cfg(feature = "sqlite")]
-        BacklogKind::Sqlite => Box::new(crate::sqlite::SqliteBacklog::new(file, order)),
     }
 }

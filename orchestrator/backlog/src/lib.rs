@@ -19,6 +19,7 @@ mod format_backlog;
 mod guard;
 mod item;
 mod json;
+mod kind;
 mod order;
 mod plan_md;
 #[cfg(feature = "sqlite")]
@@ -27,10 +28,11 @@ mod text;
 mod text_backlog;
 mod text_format;
 
-pub use self::backlog::{Backlog, BacklogKind, open_backlog};
+pub use self::backlog::Backlog;
 pub use self::error::{BacklogDefect, BacklogError, DefectKind};
 pub use self::file::{BacklogFile, MAX_BYTES};
 pub use self::format_backlog::open_backlog_of;
 pub use self::guard::{AgentCompletions, GuardFinding, GuardReport, GuardRules, TrustedEdit};
 pub use self::item::{BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, TextLocation};
+pub use self::kind::{BacklogKind, open_backlog};
 pub use self::order::{ItemOrder, ItemPlacement, NextItem, PendingDependency, PlacementReason};

@@ -1,4 +1,4 @@
-//! What a text format does. [`TextBacklog`](crate::text_backlog::TextBacklog) is built on it.
+//! What a text format does. `TextBacklog` is built on it.
 
 use std::ops::Range;
 

@@ -1,15 +1,14 @@
 //! `add`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit, explain};
 use ralph_orchestrator_backlog::NewItem;
 use ralph_orchestrator_driver::{AddOutcome, DriverError, add_item};
 use ralph_orchestrator_store::Disk;
 use serde_json::json;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::explain;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
 use crate::{backlog, git, output, values};
 

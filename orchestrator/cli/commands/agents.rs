@@ -2,6 +2,13 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::compiled_in::{CompiledInAgent, of_program};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_contract::{BuildContext, Description};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
@@ -9,13 +16,7 @@ use ralph_orchestrator_story::words::capability_names;
 use serde_json::{Value, json};
 
 use crate::block_on::block_on;
-use crate::compiled_in::{CompiledInAgent, of_program};
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::plugins::Plugins;
-use crate::user_folders::variables;
-use crate::{output, registry};
+use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentsArgs {

@@ -5,9 +5,9 @@
 //! in this program's name.
 
 use clap_complete::env::Shells;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 
 use crate::complete::VARIABLE;
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::values::{self, Shell};
 

@@ -1,20 +1,21 @@
 //! `config`
 
+use ralph_orchestrator_assembly::compiled_in::of_program;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::{ConfigFile, WITHOUT_FILE};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::schema::{PluginKeys, schema};
+use ralph_orchestrator_assembly::{registry, sandbox};
 use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
 use ralph_orchestrator_text::columns;
 
 use crate::block_on::block_on;
-use crate::compiled_in::of_program;
-use crate::context::Context;
-use crate::discovery::{ConfigFile, WITHOUT_FILE};
-use crate::error::{CommandError, exit};
-use crate::plugins::Plugins;
 use crate::render::terminal::stdout_width;
-use crate::schema::{PluginKeys, schema};
 use crate::set_args::SetArgs;
-use crate::{backlog, git, output, registry, sandbox};
+use crate::{backlog, git, output};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.
 const MOST_VALUE: usize = 72;

@@ -1,14 +1,15 @@
 //! `diff`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_git::{Diff, FileStatus};
 use ralph_orchestrator_story::diff::{compare, object};
 use ralph_orchestrator_text::{count, escape, len};
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git::{blocking, open_stored};
+use crate::git::open_stored;
 use crate::set_args::SetArgs;
 use crate::{output, values};
 

@@ -7,6 +7,12 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::{placeholder, sandbox, tasks};
 use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
 };
@@ -24,16 +30,10 @@ use serde_json::Value;
 
 use crate::block_on::block_on;
 use crate::commands::rollback;
-use crate::context::Context;
-use crate::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
 use crate::dry_run::setup_text;
-use crate::error::{CommandError, exit};
-use crate::init::prompt;
-use crate::plugins::Plugins;
-use crate::sandbox::{self, SandboxPolicy};
 use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{backlog, git, notices, output, tasks, trust};
+use crate::{backlog, git, notices, output, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -185,7 +185,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
-    let task = tasks::require(context).err().map(|error| Err(error.render(false, None)));
+    let task = tasks::require(&context.loaded).err().map(|error| Err(error.render(false, None)));
     findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
     findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
@@ -267,8 +267,8 @@ fn check_surroundings(context: &Context) -> Vec<Finding> {
 
 /// The prompt as `init` wrote it, which a run is refused for.
 fn check_prompt(context: &Context) -> Option<Finding> {
-    let place = prompt::placeholder(&context.loaded.config)?;
-    Some(Finding::new("prompt", Err(prompt::needs_task(&place)), exit::CONFIG))
+    let place = placeholder::placeholder(&context.loaded.config)?;
+    Some(Finding::new("prompt", Err(placeholder::needs_task(&place)), exit::CONFIG))
 }
 
 /// Why the checks are not run on the workspace as it is.

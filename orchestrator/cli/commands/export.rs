@@ -3,6 +3,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -10,13 +14,10 @@ use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
 use ralph_orchestrator_text::{count, len};
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
+use crate::output;
 use crate::output_place::{create_folder, write_whole};
 use crate::set_args::SetArgs;
 use crate::telemetry::{Collector, read_transcript};
-use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {

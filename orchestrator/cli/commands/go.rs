@@ -1,7 +1,8 @@
 //! `go`: `run` with a task.
 
+use ralph_orchestrator_assembly::error::CommandError;
+
 use crate::commands::run::RunArgs;
-use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GoArgs {

@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::ancestors;
@@ -14,17 +19,12 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::hook::check::{self, CheckOutcome, CheckRequest};
 use crate::hook::events::{self, HookCall};
 use crate::hook::message::HookMessage;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
-use crate::overrides::Overrides;
 use crate::set_args::SetArgs;
-use crate::user_folders;
 use crate::{output, question, signals, trust};
 
 /// The longest message of an agent's program, in bytes.

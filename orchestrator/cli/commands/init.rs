@@ -4,7 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::error::{CommandError, exit};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::placeholder::is_placeholder;
+use ralph_orchestrator_assembly::trust::Trust;
+use ralph_orchestrator_assembly::user_folders;
+
 use crate::init::check::ProposedChecks;
 use crate::init::next_commands::{next_commands, option_of, say};
 use crate::init::preset::PresetFolder;
@@ -12,8 +16,6 @@ use crate::init::{agent, check_run, ignore, preset, prompt, systemd};
 use crate::new_file::create_new;
 use crate::output;
 use crate::output_place::write_whole;
-use crate::trust::Trust;
-use crate::user_folders;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
@@ -94,7 +96,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
         preset::say_next(file);
         return Ok(exit::OK);
     }
-    let needs_task = prompt::is_placeholder(&prompt);
+    let needs_task = is_placeholder(&prompt);
     let needs_check = preset.is_none() && checks.is_some_and(|checks| checks.found.is_empty());
     next(file, &prompt, needs_task, needs_check);
     Ok(exit::OK)

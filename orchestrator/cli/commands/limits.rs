@@ -1,5 +1,10 @@
 //! `limits`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control::{COMMAND_LINE, ControlTarget, own_origin};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{control, run_selection};
 use ralph_orchestrator_machine::{
     BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage, State,
 };
@@ -7,12 +12,8 @@ use ralph_orchestrator_story::words::{limit_json, limit_value};
 use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
 
-use crate::context::Context;
-use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
-use crate::{output, run_selection, values};
+use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {

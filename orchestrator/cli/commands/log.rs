@@ -6,6 +6,10 @@ mod follow;
 mod iteration;
 mod transcript;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout, read_run};
@@ -13,11 +17,8 @@ use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::trajectory::build_trajectory;
 
 use crate::backlog::{item_name, usage_text};
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
-use crate::{output, run_selection, values};
+use crate::{output, values};
 
 use iteration::IterationPrinter;
 use transcript::TranscriptFormat;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::error::{CommandError, exit};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+
 use crate::output_place::{create_folder, write_whole};
 use crate::{help, output};
 

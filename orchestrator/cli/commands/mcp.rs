@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use ralph_adapter_common::agent_tools::relay;
-
-use crate::error::{CommandError, exit};
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct McpArgs {

@@ -39,9 +39,10 @@ pub(crate) mod verify;
 pub(crate) mod watch;
 pub(crate) mod why;
 
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+
 use crate::args::ControlCommand;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
 
 /// Runs a command that asks something of a run.
 pub(crate) fn control(file: &ConfigFile, command: ControlCommand) -> Result<u8, CommandError> {

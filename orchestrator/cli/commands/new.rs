@@ -4,6 +4,12 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::tasks::{ERRORS, FOLDER, PLAN, PREFIX, PROGRESS, number};
+use ralph_orchestrator_assembly::trust::Trust;
+use ralph_orchestrator_assembly::{config_sources, context, tasks, user_folders};
 use ralph_orchestrator_safe_fs::{
     DirLister, open_folder, open_or_create_subfolder, open_subfolder, real_path,
 };
@@ -12,15 +18,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
 
-use crate::config_sources;
-use crate::context::{self, Context};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
-use crate::tasks::{ERRORS, FOLDER, PLAN, PREFIX, PROGRESS, number};
-use crate::trust::Trust;
-use crate::user_folders;
-use crate::{output, tasks, values};
+use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArgs {
@@ -57,7 +56,7 @@ pub(crate) fn new(file: &ConfigFile, args: &NewArgs) -> Result<u8, CommandError>
     if file.task().is_some() {
         return Err(CommandError::user("a new task gets its own number; leave out --task"));
     }
-    let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets)?);
+    let workspace = real_path(&config_sources::folder_of_tasks(file, &args.sets.sets)?);
     let id = create(&workspace, args)?;
     let plan = tasks::find(&workspace, &id)?.plan;
     Trust::new(&user_folders::variables(), &args.sets.sets)

@@ -1,13 +1,13 @@
 //! `next`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_backlog::{NextItem, PlacementReason};
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::set_args::SetArgs;
 use crate::{backlog, git, output};
 

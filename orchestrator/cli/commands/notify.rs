@@ -1,14 +1,14 @@
 //! `notify`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::orphans::RUN_ID;
 use ralph_orchestrator_engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::orphans::RUN_ID;
 use crate::set_args::SetArgs;
 use crate::{notices, output, trust};
 

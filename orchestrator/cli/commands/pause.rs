@@ -1,10 +1,10 @@
 //! `pause` and `resume`
 
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Control;
 
 use super::steer::send;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
 use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]

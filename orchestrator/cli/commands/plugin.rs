@@ -8,18 +8,18 @@ pub(crate) use test::TestPluginArgs;
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::{Plugins, summary};
+use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
 use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_host_process};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
-use crate::plugins::{Plugins, summary};
 use crate::set_args::SetArgs;
-use crate::user_folders::{plugin_cache, variables};
 
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]

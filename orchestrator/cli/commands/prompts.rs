@@ -1,11 +1,11 @@
 //! `prompts`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_config::{Prompts, Role};
 use ralph_orchestrator_engine::{FoundPrompt, RolePromptError, built_in_prompt, find_role_prompt};
 
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
 use crate::output;
 use crate::set_args::SetArgs;

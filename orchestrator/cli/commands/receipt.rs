@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_text::shorten_home;
 
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
 use crate::receipts::{self, KeyFiles};
-use crate::run_selection;
 use crate::set_args::SetArgs;
 use crate::{help, output};
 

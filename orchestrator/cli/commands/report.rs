@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_text::{bytes, len};
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::write_whole;
 use crate::report::{RunReport, render_page};
-use crate::run_selection;
 use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]

@@ -1,14 +1,14 @@
 //! `reset`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::run_selection::{layouts, list_all};
 use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
 use ralph_orchestrator_store::{self, self as store, Disk, Layout};
 use ralph_orchestrator_text::{count, len, shorten_home};
 
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::orphans::end_orphans;
-use crate::run_selection::{layouts, list_all};
 use crate::set_args::SetArgs;
 use crate::{output, question};
 

@@ -3,6 +3,11 @@
 use std::io;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::context;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_engine::bookkeeping_paths;
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
@@ -14,12 +19,9 @@ use ralph_orchestrator_text::{count, len, local, one_line};
 use serde_json::json;
 
 use crate::block_on::block_on;
-use crate::context::{self, Context};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git::{self, blocking, open_stored};
-use crate::output;
+use crate::git::open_stored;
 use crate::set_args::SetArgs;
+use crate::{git, output};
 
 /// Files that are named.
 const MOST_FILES: usize = 20;

@@ -5,6 +5,17 @@ mod backlog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
+use ralph_orchestrator_assembly::missing_agent_program::explain;
+use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::placeholder::refuse_placeholder;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::processes::SupervisedProcesses;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
@@ -20,25 +31,15 @@ use tokio::runtime::Handle;
 
 use crate::block_on::block_on;
 use crate::commands::rollback;
-use crate::context::{self, Context};
-use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
-use crate::error::{CommandError, exit, stop_exit_status};
-use crate::git::{self, Confinement, GitRepositories, RunPlace};
-use crate::init::prompt;
-use crate::missing_agent_program::explain;
+use crate::error::stop_exit_status;
+use crate::git::RunPlace;
 use crate::notices::{self, Notices};
-use crate::orphans::end_orphans;
-use crate::plugins::Plugins;
-use crate::processes::SupervisedProcesses;
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
-use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{
-    detach, dry_run, output, question, receipts, registry, signals, task, tasks, trust, values,
-};
+use crate::{detach, dry_run, git, output, question, receipts, signals, task, trust, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -149,7 +150,7 @@ pub(crate) fn run(
         }
     };
     let context = protect(context, file, &args)?;
-    tasks::require(&context)?;
+    tasks::require(&context.loaded)?;
     if !args.dry_run {
         rollback::finish_interrupted(&context)?;
     }
@@ -324,7 +325,7 @@ fn write_receipt(context: &Context, layout: &Layout, finished: &Finished, is_jso
 /// Returns how agents are confined, and the plugins.
 fn prepare(context: &Context) -> Result<(Option<SandboxPolicy>, Plugins), CommandError> {
     let policy = SandboxPolicy::from_context(context)?;
-    prompt::refuse_placeholder(&context.loaded.config)?;
+    refuse_placeholder(&context.loaded.config)?;
     Ok((policy, Plugins::from_context(context)?))
 }
 

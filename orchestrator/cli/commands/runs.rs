@@ -4,22 +4,23 @@ pub(crate) mod all_workspaces;
 mod prune;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::context::{Context, NO_RUN};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection::{RunLocation, layouts, list_all, short_id};
+use ralph_orchestrator_assembly::tasks;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
-use serde_json::{Value, json};
-
-use crate::backlog::item_name;
-use crate::context::{Context, NO_RUN};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::render::terminal::stdout_width;
-use crate::run_selection::{RunLocation, layouts, list_all, short_id};
-use crate::set_args::SetArgs;
-use crate::{help, output, tasks};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_story::words::cost;
 use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
+use serde_json::{Value, json};
+
+use crate::backlog::item_name;
+use crate::render::terminal::stdout_width;
+use crate::set_args::SetArgs;
+use crate::{help, output};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

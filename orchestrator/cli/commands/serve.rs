@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::serving;
+use ralph_orchestrator_assembly::user_folders::{cache_home, variables};
 use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::block_on::block_on;
-use crate::error::{CommandError, exit};
 use crate::output;
-use crate::serving;
-use crate::user_folders::{cache_home, variables};
 use crate::web::UserRuns;
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,10 @@
 //! `status`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control::sender;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
 };
@@ -16,15 +21,11 @@ use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timest
 use super::rollback;
 use crate::backlog::BacklogView;
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::control::sender;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
+use crate::output;
 use crate::render::summary::unlisted_changes;
 use crate::render::terminal::stdout_width;
 use crate::set_args::SetArgs;
-use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {

@@ -1,11 +1,12 @@
 //! `steer`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control;
+use ralph_orchestrator_assembly::control::{COMMAND_LINE, ControlTarget, own_origin};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_machine::Control;
 
-use crate::context::Context;
-use crate::control::{self, COMMAND_LINE, ControlTarget, own_origin};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::set_args::SetArgs;
 

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::context;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::control::{COMMAND_LINE, own_origin};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection::layouts;
 use ralph_orchestrator_store::{Holder, Layout, Owner, withdraw_control};
 use rustix::process::test_kill_process;
 
-use crate::context::{self, Context};
-use crate::control::{COMMAND_LINE, own_origin};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
-use crate::run_selection::layouts;
 use crate::set_args::SetArgs;
 use crate::stop_request::{holder_of, other_work, request};
 

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Trust, read};
+use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_text::escape;
 
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::git::{accept_repository, enter_existing};
-use crate::output;
-use crate::overrides::Overrides;
-use crate::trust::{self, FileVersion, JudgedFiles, Judgement, Trust};
-use crate::user_folders;
+use crate::{output, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
@@ -27,7 +27,7 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     let judge = Trust::new(&vars, &[]);
     judge.refuse_from_below()?;
     let judged = match &args.file {
-        Some(file) if judge.accept_links(file)? && !file.is_file() => return Ok(exit::OK),
+        Some(file) if accept_links(&judge, file)? && !file.is_file() => return Ok(exit::OK),
         Some(file) if judge.is_gone(file)? => {
             judge.accept_gone(file)?;
             output::result(&format!("accepted that {} is gone", file.display()));
@@ -72,6 +72,16 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     Ok(exit::OK)
 }
 
+/// Accepts all links on the way to a file or folder, itself included. Returns whether there was one to accept.
+fn accept_links(judge: &Trust, path: &Path) -> Result<bool, CommandError> {
+    let mut is_any = false;
+    judge.accept_links(path, |link| {
+        is_any = true;
+        output::result(&format!("accepted {link}"));
+    })?;
+    Ok(is_any)
+}
+
 /// Accepts the workspace, where it is another folder than the one in which its run began; and git's configuration and
 /// hooks of it, and of the worktree of its run. Returns whether it is another one, and what was changed.
 fn accept_folders(config: &ConfigFile) -> Result<(bool, Vec<String>), CommandError> {
@@ -88,7 +98,7 @@ fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {
         CommandError::user(format!("{}: {problem}", file.display()))
             .hinted("name a configuration, such as ralph.toml")
     };
-    let text = trust::read(file).ok_or_else(|| match file.exists() {
+    let text = read(file).ok_or_else(|| match file.exists() {
         true => failed("it cannot be read as text"),
         false => failed("there is no such file"),
     })?;
@@ -106,7 +116,7 @@ fn judge_all(judge: &Trust, config: &ConfigFile) -> Result<Vec<Judgement>, Comma
     let JudgedFiles { accepted, acceptable, unaccepted, links, .. } =
         Context::load(config, Overrides::default())?.judged;
     for link in links {
-        judge.accept_links(&link.path)?;
+        accept_links(judge, &link.path)?;
     }
     let accepted = accepted.into_iter().map(Judgement::Accepted);
     let acceptable = acceptable.into_iter().map(Judgement::Acceptable);

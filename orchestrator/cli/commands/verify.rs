@@ -4,6 +4,11 @@ mod receipt;
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_machine::ValidatorVerdict;
@@ -11,16 +16,9 @@ use ralph_orchestrator_store::{Lock, StateError};
 use ralph_orchestrator_text::{duration, one_line};
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git;
-use crate::output;
-use crate::plugins::Plugins;
-use crate::sandbox::SandboxPolicy;
 use crate::set_args::SetArgs;
-use crate::trust;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
+use crate::{git, output, trust};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

@@ -2,9 +2,10 @@
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+
 use crate::render::terminal::has_cursor;
 use crate::set_args::SetArgs;
 use crate::watch::show_runs;

@@ -1,5 +1,9 @@
 //! `why`
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{context, run_selection};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_machine::{IterationOutcome, ResumeBlocker, State};
@@ -8,16 +12,13 @@ use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::words::{changes, outcome, tokens};
-use ralph_orchestrator_text::{duration, fold, one_line, wrap};
+use ralph_orchestrator_text::{columns, duration, fold, one_line};
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;
-use crate::context::{self, Context};
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
+use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, stdout_width};
 use crate::set_args::SetArgs;
-use crate::{output, run_selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
@@ -223,10 +224,10 @@ fn lines(
     (hints, width): (&Hints<'_>, usize),
 ) -> Vec<String> {
     let (state, running) = (&stored.found.state, stored.is_running());
-    let mut lines = wrap(&headline(state, story, running), "", width);
+    let mut lines = fold(&headline(state, story, running), 0, width);
     lines.push(format!("run {}", stored.found.run));
     if let Some(line) = story.claim_stats.summary_line() {
-        lines.extend(wrap(&one_line(&line, 400), "", width));
+        lines.extend(fold(&one_line(&line, 400), 0, width));
     }
     let groups = groups(story);
     let shown = shown(&groups);
@@ -236,23 +237,15 @@ fn lines(
             lines.push(format!("  …      {gap} more groups of iterations: `log` lists them all"));
         }
         let head = format!("  {:<6} ", group.name());
-        let indent = " ".repeat(head.chars().count());
-        let mut text = wrap(&group.facts(story), &indent, width);
-        if let Some(first) = text.first_mut() {
-            *first = format!("{head}{}", first.trim_start());
-        }
-        lines.extend(text);
+        let text = format!("{head}{}", group.facts(story));
+        lines.extend(fold(&text, columns(&head), width));
     }
     lines.extend([String::new(), "Cost:".into()]);
     let money = money(stored, story, &shown);
     lines.extend(money.iter().flat_map(|line| fold(line, MONEY_INDENT, width)));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, hints) {
-        let mut text = wrap(&advice, "    ", width);
-        if let Some(first) = text.first_mut() {
-            *first = format!("  - {}", first.trim_start());
-        }
-        lines.extend(text);
+        lines.extend(fold(&format!("  - {advice}"), 4, width));
     }
     lines
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment, kept_folder};
 use ralph_orchestrator_git::Repository;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::process::kept_folder;
-use super::{SupervisedGit, blocking, environment};
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::error::CommandError;
 
 /// Accepts the workspace's repository as it is now, if runs have kept what it was. Returns what is another now.
 ///

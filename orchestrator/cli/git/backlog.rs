@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, environment};
+use ralph_orchestrator_assembly::orphans::RUN_ID;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::CommitMode;
 use ralph_orchestrator_driver::{BacklogSaver, ItemRun, differ_in_records_only};
@@ -18,10 +22,6 @@ use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{Confinement, SupervisedGit, environment};
-use crate::context::Context;
-use crate::orphans::RUN_ID;
-use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 
 /// The longest first line of a commit message, in characters.

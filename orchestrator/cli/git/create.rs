@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::{GitExit, GitRequest, RunGit as _};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{SupervisedGit, blocking, environment};
 use crate::block_on::block_on;
-use crate::error::CommandError;
-use crate::user_folders::variables;
 
 const MOST_OUTPUT: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -2,26 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_text::count;
-use ralph_orchestrator_text::shell_word;
 use serde_json::{Value, json};
 
-use super::blocking;
 use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::commands::run::RunArgs;
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::plugins::Plugins;
-use crate::{backlog, output, registry};
+use crate::{backlog, output};
 
 /// Longer than the file by which a worktree names its repository.
 const LONGEST_LINK: usize = 64 * 1024;
@@ -356,7 +357,7 @@ fn lost(run: &str, folder: &Path, repository: &Path, checkout: &Path) -> Command
     ))
     .hinted(format!(
         "if the checkout was moved, `git -C {} worktree repair {}` connects them again, and `run` goes on",
-        shell_word(checkout),
-        shell_word(folder)
+        quote_word(checkout),
+        quote_word(folder)
     ))
 }

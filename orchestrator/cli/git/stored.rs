@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::run_selection;
+use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_engine::redactor_of_run;
 use ralph_orchestrator_git::{CheckpointName, Repository, RunRef};
 use ralph_orchestrator_safe_fs::real_path;
@@ -13,11 +18,7 @@ use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
 use crate::output;
-use crate::run_selection::{self, no_run_error};
 
 /// Opens the repository that has the checkpoints of the workspace's run: those that its journal and the record of
 /// rollbacks name, whatever the refs say; or of the earlier one whose id begins like this.

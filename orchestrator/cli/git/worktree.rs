@@ -3,23 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_text::count;
-use ralph_orchestrator_text::shell_word;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::find_copies;
-use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
@@ -125,7 +125,7 @@ impl WorktreeView {
             }
             None => ("branch", branch.clone()),
         });
-        let at = shell_word(&folder);
+        let at = quote_word(&folder);
         let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
         match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
@@ -159,7 +159,7 @@ impl WorktreeView {
                 ),
             ));
         }
-        let home = shell_word(&self.home);
+        let home = quote_word(&self.home);
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
             // Git refuses for a file that is not committed, and a copy of the user's own is no loss.

@@ -5,27 +5,28 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{
+    Confinement, SupervisedGit, blocking, environment, kept_folder,
+};
+use ralph_orchestrator_assembly::orphans::RUN_ID;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_engine::{new_run_id, states_dir};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Disk, Layout, StateError, TrustStore, WorktreeLock, WorktreePaths, WorktreeRecord,
     lock_workspace,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::shell_word;
 use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
-use super::process::kept_folder;
 use super::worktree::short;
-use super::{Confinement, SupervisedGit, blocking, environment};
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::orphans::RUN_ID;
 use crate::output;
-use crate::sandbox::SandboxPolicy;
 
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";
@@ -63,7 +64,7 @@ impl WorktreeMaker {
             return true;
         }
         if folder.exists() {
-            let folder = shell_word(&folder);
+            let folder = quote_word(&folder);
             output::info(&format!(
                 "the worktree {folder} on branch {branch} was made for a run that did not begin, and is \
                  not used: `git worktree remove {folder}` and `git branch -d {branch}` remove it"
@@ -252,7 +253,7 @@ pub(super) fn copy_own_files(
             continue;
         }
         let from = trust.follow_links(&from)?.map_err(|stopping| {
-            let (file, link) = (from.display(), shell_word(&stopping.link));
+            let (file, link) = (from.display(), quote_word(&stopping.link));
             let message =
                 format!("{file} leads over a link that an agent could have made: not copied into the worktree");
             CommandError::config(message)
@@ -315,7 +316,7 @@ fn describe_submodules(record: &WorktreeRecord, submodules: &[String]) -> Option
         "warning: submodules are not checked out in the worktree ({}{more}): `git -C {} submodule \
          update --init` does that",
         escape(&first.join(", ")),
-        shell_word(record.folder())
+        quote_word(record.folder())
     ))
 }
 

@@ -2,6 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::GitRepositories;
+use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::processes::SupervisedProcesses;
+use ralph_orchestrator_assembly::{config_values, registry};
 use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_engine::{
@@ -14,16 +23,8 @@ use tokio::runtime::Handle;
 
 use super::agent::{AttachedAgent, NAME, SessionWork};
 use super::record::SessionRecord;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
-use crate::git::GitRepositories;
-use crate::orphans::end_orphans;
-use crate::overrides::Overrides;
-use crate::plugins::Plugins;
-use crate::processes::SupervisedProcesses;
 use crate::signals::Signals;
-use crate::{config_values, output, receipts, registry, trust};
+use crate::{output, receipts, trust};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]

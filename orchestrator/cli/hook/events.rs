@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::{context, user_folders};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::ancestors;
 use ralph_orchestrator_text::{count, one_line};
@@ -15,11 +19,6 @@ use super::message::{BackgroundTask, HookAnswer, HookEvent, HookMessage};
 use super::processes::{agent_of, is_in_run};
 use super::record::{BoundSession, SessionRecord, SessionRecords, StoredSession};
 use super::{child, transcript::SessionUsage};
-use crate::context;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
-use crate::overrides::Overrides;
-use crate::user_folders;
 
 /// The longest text of a person or an agent that is stored or passed on, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;
@@ -124,7 +123,7 @@ fn started(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
 
 /// The configuration whose workspace is this folder, if there is one.
 fn configuration(folder: &Path) -> Option<PathBuf> {
-    let file = folder.join(crate::discovery::NAME);
+    let file = folder.join(ralph_orchestrator_assembly::discovery::NAME);
     let found = ConfigFile::named(file.clone());
     let context = context::Context::load(&found, Overrides::default()).ok()?;
     (real_path(&context.loaded.config.run.workspace) == folder).then_some(file)

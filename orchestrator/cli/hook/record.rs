@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::read_if_exists;
 use ralph_orchestrator_store::Disk;
@@ -12,7 +13,6 @@ use ralph_orchestrator_workspace::state_dir_name_of_link;
 use serde::{Deserialize, Serialize};
 
 use super::transcript::TranscriptPosition;
-use crate::error::CommandError;
 
 /// The version of the format.
 const VERSION: u32 = 1;

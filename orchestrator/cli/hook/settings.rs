@@ -4,17 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::user_folders::{home_of, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Disk;
-use ralph_orchestrator_text::shell_word;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::message::HookEvent;
-use crate::error::CommandError;
 use crate::output_place::{find_file, find_place};
-use crate::user_folders::{home_of, state_home, variables};
 
 /// Longer than any settings.
 const LONGEST: usize = 4 << 20;
@@ -192,7 +192,7 @@ fn entry(agent: HookedAgent, event: HookEvent, timeout: Duration) -> Value {
     };
     let limit = if event == HookEvent::Stop { seconds } else { SHORT.saturating_sub(10) };
     let command =
-        format!("{}{}--timeout {limit}s || exit {otherwise}", shell_word(&program), agent.marker());
+        format!("{}{}--timeout {limit}s || exit {otherwise}", quote_word(&program), agent.marker());
     json!({ "hooks": [{ "type": "command", "command": command, "timeout": time }] })
 }
 

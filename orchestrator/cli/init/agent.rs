@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::compiled_in::{CompiledInAgent, of_program};
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_supervisor::find_program;
 use toml::Value;
 
 use crate::agent_words;
-use crate::compiled_in::{CompiledInAgent, of_program};
-use crate::error::CommandError;
-use crate::user_folders::variables;
 
 /// An agent that `init` can write a configuration for.
 struct KnownAgent {

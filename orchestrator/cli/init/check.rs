@@ -1,11 +1,11 @@
 //! The command that proves the work done.
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
 use super::protect::{self, ProtectedGlobs};
 use super::subprojects::Subprojects;
 use super::systems::{self, TestSystem};
-use crate::error::CommandError;
 
 /// A validator that is to be written, with what it relies on.
 pub(crate) struct ProposedCheck {

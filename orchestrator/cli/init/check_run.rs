@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::overrides::Overrides;
+use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::registry::LaunchContext;
 use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
@@ -11,14 +16,8 @@ use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_text::one_line;
 
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
-use crate::output;
-use crate::overrides::Overrides;
-use crate::plugins::Plugins;
-use crate::trust;
 use crate::validation_setup::CheckProcesses;
+use crate::{output, trust};
 
 /// How long each may take. What takes longer is not verified here.
 const AT_MOST: Duration = Duration::from_secs(120);

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use crate::error::CommandError;
+use ralph_orchestrator_assembly::error::CommandError;
 
 /// Those of these lines that the `.gitignore` of a folder does not have. None if the folder is in no
 /// repository.

@@ -4,6 +4,8 @@ mod demo;
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::presets;
 use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
 use ralph_orchestrator_engine::built_in_prompt;
 
@@ -11,9 +13,8 @@ use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
 use super::next_commands::{next_commands, option_of};
-use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
-use crate::{git, output, presets};
+use crate::{git, output};
 
 use demo::Demo;
 

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::error::CommandError;
+
 use super::check::ProposedCheck;
 use super::protect::{self, FOLDERS, FOREIGN};
 use super::systems::{self, TestSystem};
-use crate::error::CommandError;
 
 /// Most subfolders that are proposed.
 const MOST: usize = 8;

@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_workspace::state_dir_name;
 
-use crate::error::{CommandError, exit};
 use crate::output;
-use crate::user_folders;
 
 /// Writes the unit, and says how it is started.
 pub(crate) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {

@@ -4,13 +4,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_config::{CommitMode, SandboxMode};
 use ralph_orchestrator_notices::{Receiver, Target};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, leads_into, read_file};
 use ralph_orchestrator_supervisor::find_program;
 use ralph_validator_command::find_script;
-
-use crate::context::{Context, leads_into};
 
 /// What ends a command or a word in the text of a shell.
 const SEPARATORS: [char; 6] = [';', '|', '&', '\n', '(', ')'];

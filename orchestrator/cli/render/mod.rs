@@ -1,7 +1,6 @@
 //! Reports a run while it is active and at its end.
 
 mod backlog;
-pub(crate) mod config_errors;
 mod human;
 mod json;
 mod live;

@@ -1,14 +1,15 @@
 //! What the run and its iterations changed.
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_story::diff;
 use ralph_orchestrator_story::run_summary::IterationSummary;
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_text::{count, len};
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::error::CommandError;
-use crate::git::{blocking, open_stored_run};
+use crate::git::open_stored_run;
 
 /// Bytes of the patch of the whole run, and of an iteration.
 const LONGEST_WHOLE: usize = 256 * 1024;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_notices::{Retries, Retry, SendError, SupervisedTransport};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace};
 use tokio::sync::watch;
 
-use crate::context::Context;
 use crate::{notices, output};
 
 /// How long a collector may take to answer a request.

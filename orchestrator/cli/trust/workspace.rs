@@ -1,10 +1,10 @@
 //! A copy of a run's workspace, which has taken its place: the run goes on in it once a person has accepted it.
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::trust::Trust;
 use ralph_orchestrator_engine::{ReplacedWorkspace, states_dir};
 
-use super::Trust;
-use crate::context::Context;
-use crate::error::CommandError;
 use crate::{git, output, question};
 
 /// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::control::sender;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::{
     BudgetRow, IterationOutcome, Latch, Limit, LimitValue, RunUsage, State, StopReason,
@@ -18,7 +19,6 @@ use ralph_orchestrator_watch::{
     IterationFacts, LimitFacts, Phase, RunFacts, Tone, VerdictFacts, VerdictWord,
 };
 
-use crate::control::sender;
 use crate::render::summary::{iteration_cells, verdict};
 
 /// Iterations that are shown, the newest.

@@ -1,12 +1,12 @@
 //! What people ask for in the view: controls, changes, transcripts.
 
+use ralph_orchestrator_assembly::control::own_origin;
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::{Control, Limit, LimitChanges};
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_text::{count, escape, len};
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
-use crate::control::own_origin;
-use crate::error::CommandError;
 use crate::{user_runs, values};
 
 /// The name of the view in controls.

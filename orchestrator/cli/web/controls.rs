@@ -1,5 +1,6 @@
 //! The controls that the page and programs send.
 
+use ralph_orchestrator_assembly::control::{KeyedOrigin, refuse_client_below};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{Control, Limit, LimitChanges, LimitUnit, LimitValue};
 use ralph_orchestrator_story::located_run::LocatedRun;
@@ -9,7 +10,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::refused;
-use crate::control::{KeyedOrigin, refuse_client_below};
 use crate::user_runs;
 
 /// The name of the page in controls.

@@ -4,13 +4,11 @@ use figment::value::Value;
 
 use crate::error::{ConfigError, SourceLocation};
 use crate::key::{self, KeyPath};
-use crate::layers::PRESET;
+use crate::preset::PRESET;
 use crate::provenance::Provenance;
-use crate::schema;
 use crate::serde_messages::DeserializeIssue;
-use crate::shapes;
 use crate::suggest::{misspelt, nearest};
-use crate::variables;
+use crate::{schema, shapes, variables};
 
 /// The mistakes so far, and the keys they concern.
 pub(crate) struct Diagnostics<'a> {

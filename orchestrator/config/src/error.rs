@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_text::escape;
+
 /// Where a mistake was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceLocation {
@@ -135,29 +137,16 @@ impl ConfigError {
 /// One line, such as `ralph.toml:3:18: limits.max_cost_usd: expected a number of dollars, found "five"`.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_visibly(f, &format!("{}: ", self.location))?;
+        let mut line = format!("{}: ", self.location);
         if !self.key.is_empty() {
-            write_visibly(f, &format!("{}: ", self.key))?;
+            line.push_str(&format!("{}: ", self.key));
         }
-        write_visibly(f, &self.message)?;
-        match &self.suggestion {
-            Some(name) => write_visibly(f, &format!("; did you mean `{name}`?")),
-            None => Ok(()),
+        line.push_str(&self.message);
+        if let Some(name) = &self.suggestion {
+            line.push_str(&format!("; did you mean `{name}`?"));
         }
+        f.write_str(&escape(&line))
     }
-}
-
-/// Writes text in which control and bidirectional formatting characters are escaped.
-fn write_visibly(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        let is_formatting = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if is_formatting || (c.is_control() && c != '\n') {
-            write!(f, "{}", c.escape_unicode())?;
-        } else {
-            write!(f, "{c}")?;
-        }
-    }
-    Ok(())
 }
 
 impl std::error::Error for ConfigError {}

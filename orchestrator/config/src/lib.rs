@@ -34,6 +34,7 @@ mod layers;
 mod loaded;
 mod model;
 mod plan_file;
+mod preset;
 mod provenance;
 mod run_paths;
 mod schema;
@@ -57,10 +58,11 @@ pub use model::{
     TaskSetup, Telemetry, TrustMode, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
+pub use preset::Preset;
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
-pub use sources::{Defaults, Preset, Sources};
+pub use sources::{Defaults, Sources};
 pub use suggest::{misspelt_within, nearest};
 pub use variables::{ForeignVariable, foreign_variables};
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::Defaults;
 use crate::document::ConfigDocument;
 use crate::key::{self, KeyPath};
-use crate::layers::PRESET;
 use crate::model::units;
+use crate::preset::PRESET;
 
 /// Returns the JSON Schema of `ralph.toml`, for editors.
 #[must_use]

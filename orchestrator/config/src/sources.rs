@@ -8,6 +8,7 @@ use ralph_orchestrator_safe_fs::normalize_lexically;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::layers::{Flag, Layers};
 use crate::plan_file::TaskSource;
+use crate::preset::Preset;
 
 /// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -50,16 +51,6 @@ pub struct Defaults {
     pub detectors: Vec<String>,
     /// What `preset` can name.
     pub presets: Vec<Preset>,
-}
-
-/// Values for one way of working, chosen by `preset = "NAME"`: they come after the defaults and before
-/// everything that somebody wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preset {
-    /// Its name.
-    pub name: String,
-    /// Its values, in the form of `ralph.toml`.
-    pub toml: String,
 }
 
 impl Sources {

@@ -48,6 +48,17 @@ impl BuildError {
     }
 }
 
+/// Why an adapter, detector or validator was not built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FactoryError {
+    /// What its name stands for does not work, or has nothing of the kind.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Its table has a mistake.
+    #[error(transparent)]
+    Table(#[from] BuildError),
+}
+
 /// Reads a configuration table into a type. The type should `deny_unknown_fields`.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ pub use backlog::{
     BacklogEdit, BacklogFormat, BacklogItem, FormatDefect, FormatDescription, FormatError,
     ItemOrder, ItemStatus, NewItem, TextLocation,
 };
-pub use build::{BuildContext, BuildError, parse_config};
+pub use build::{BuildContext, BuildError, FactoryError, parse_config};
 pub use detector::{
     Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings, NearMiss,
 };

@@ -1,11 +1,9 @@
 //! Lines and their normalisation.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use ralph_orchestrator_text::{is_zero_width, strip_escape_sequences};
 use unicode_normalization::UnicodeNormalization as _;
-
-const ESC: char = '\u{1b}';
 
 /// Iterates over the lines of a text: the range without, and the end with the line ending. A line ends
 /// with LF, CR LF or a lone CR, as in Markdown.
@@ -26,68 +24,10 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, usize)> +
     })
 }
 
-/// Removes terminal escape sequences.
-pub(crate) fn strip_ansi(text: &str) -> Cow<'_, str> {
-    if !text.contains([ESC, '\u{9b}']) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let opener = match c {
-            '\u{9b}' => Some('['),
-            ESC => chars.next_if(|next| !matches!(next, '\n' | '\r')),
-            _ => {
-                out.push(c);
-                continue;
-            }
-        };
-        match opener {
-            // Parameters, then one final character.
-            Some('[') => {
-                while chars.next_if(|c| matches!(c, ' '..='?')).is_some() {}
-                chars.next_if(|c| matches!(c, '@'..='~'));
-            }
-            // A string up to BEL or ESC \, but never past the end of its line: a stray opener would hide the
-            // rest of the text.
-            Some(']' | 'P' | '_' | '^' | 'X') => {
-                while let Some(c) = chars.next_if(|c| !matches!(c, '\n' | '\r')) {
-                    if c == '\u{7}' || (c == ESC && chars.next_if_eq(&'\\').is_some()) {
-                        break;
-                    }
-                }
-            }
-            // Intermediates, then one final character.
-            Some(' '..='/') => {
-                while chars.next_if(|c| matches!(c, ' '..='/')).is_some() {}
-                chars.next_if(|c| matches!(c, '0'..='~'));
-            }
-            _ => {}
-        }
-    }
-    Cow::Owned(out)
-}
-
-/// Whether a character is invisible and ignored in a marker.
-pub(crate) const fn is_zero_width(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2064}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-    )
-}
-
 /// Normalises a line to what a reader sees: without escape sequences and zero-width characters, in NFKC,
 /// with Markdown escapes resolved, white space collapsed and trimmed.
 pub(crate) fn normalise(line: &str) -> String {
-    let mut visible = strip_ansi(line);
+    let mut visible = strip_escape_sequences(line);
     if !visible.is_ascii() {
         visible = visible.chars().filter(|c| !is_zero_width(*c)).nfkc().collect::<String>().into();
     }
@@ -104,14 +44,6 @@ pub(crate) fn normalise(line: &str) -> String {
     }
     out.truncate(out.trim_end().len());
     out
-}
-
-/// Truncates a text after `max` characters, with an ellipsis.
-pub(crate) fn truncate(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
-    }
 }
 
 #[cfg(test)]
@@ -132,23 +64,6 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_go() {
-        let table = [
-            ("\u{1b}[1;32mgreen\u{1b}[0m", "green"),
-            ("\u{9b}1mbold\u{9b}m", "bold"),
-            ("\u{1b}]0;title\u{7}text", "text"),
-            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
-            ("\u{1b}]never closed\nnext", "\nnext"),
-            ("\u{1b}(Btext\u{1b}Mup\u{1b}", "textup"),
-            ("\u{1b}[12", ""),
-            ("\u{1b}\n", "\n"),
-        ];
-        for (raw, plain) in table {
-            assert_eq!(strip_ansi(raw), plain, "{raw:?}");
-        }
-    }
-
-    #[test]
     fn a_normalised_line_is_what_one_sees() {
         let table = [
             ("\u{feff} a\u{a0}\u{a0}b\t", "a b"),
@@ -163,13 +78,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn cutting_counts_characters() {
-        assert_eq!(truncate("äöü", 3), "äöü");
-        assert_eq!(truncate("äöüß", 3), "äöü…");
-        assert_eq!(truncate("a b c", 2), "a…");
-    }
-
     proptest! {
         #[test]
         fn lines_cover_the_text(text in "\\PC*|[a\r\n]*") {
@@ -180,12 +88,6 @@ mod tests {
                 at = end;
             }
             prop_assert_eq!(at, text.len());
-        }
-
-        #[test]
-        fn stripping_takes_no_line_ending(text in "[a\r\n\u{1b}\u{9b}\\[\\]0m;]*") {
-            let endings = |text: &str| text.matches(['\r', '\n']).collect::<String>();
-            prop_assert_eq!(endings(&strip_ansi(&text)), endings(&text));
         }
     }
 }

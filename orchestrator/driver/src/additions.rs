@@ -8,7 +8,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, NewItem}
 use ralph_orchestrator_store::{Disk, Layout, SeriesFiles, SeriesLock, StateError};
 
 use crate::error::DriverError;
-use crate::iteration_guard::read_base;
+use crate::iteration_base::read_base;
 use crate::ledger::BacklogLedger;
 use crate::record::SeriesRecord;
 

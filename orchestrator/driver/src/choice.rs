@@ -6,19 +6,14 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_machine::StopReason;
 
 use crate::budget::exceeded;
-use crate::driver::{BacklogDriver, Stop};
+use crate::driver::BacklogDriver;
 use crate::error::DriverError;
 use crate::executor::Executor;
 use crate::ledger::ItemRun;
+use crate::stop::{Choice, Stop};
 
 /// Most items that a message names.
 const MOST_NAMED: usize = 20;
-
-/// What to do next.
-pub(crate) enum Choice {
-    Work { item: Box<BacklogItem>, resume: Option<String> },
-    Stop(Stop),
-}
 
 impl<E: Executor> BacklogDriver<E> {
     /// Decides what to do next, from the backlog as it is now.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemPlacement, ItemStatus,
-    NextItem,
+    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus, NextItem,
 };
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart};
@@ -15,7 +14,6 @@ use ralph_orchestrator_store::{
 };
 
 use crate::budget::remaining;
-use crate::choice::Choice;
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
@@ -23,6 +21,7 @@ use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::record::{FORMAT_VERSION, SeriesRecord};
 use crate::saver::BacklogSaver;
+use crate::stop::{Choice, Stop};
 
 /// What a driver works on.
 pub struct DriverSetup {
@@ -84,27 +83,6 @@ enum ItemEnd {
     /// The item is complete.
     Completed,
     Ended(BacklogEnd),
-}
-
-/// Why the work ends.
-pub(crate) struct Stop {
-    reason: StopReason,
-    message: String,
-    pub(crate) waiting: Vec<ItemPlacement>,
-    pub(crate) ended_well: bool,
-    pub(crate) state: Option<Box<State>>,
-}
-
-impl Stop {
-    pub(crate) fn new(reason: StopReason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            waiting: Vec::new(),
-            ended_well: false,
-            state: None,
-        }
-    }
 }
 
 impl<E: Executor> BacklogDriver<E> {

@@ -8,10 +8,12 @@ use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 
 use crate::budget::{exceeded, remaining};
-use crate::driver::{BacklogDriver, BacklogEnd, DriverSetup, Stop};
+use crate::driver::{BacklogDriver, BacklogEnd, DriverSetup};
 use crate::error::DriverError;
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
+use crate::item_text::append_instructions;
 use crate::record::SeriesRecord;
+use crate::stop::Stop;
 
 /// Most problems of a backlog that the initializer is given.
 const MOST_PROBLEMS: usize = 20;
@@ -116,14 +118,6 @@ fn initializer_text(backlog: &dyn Backlog, prompt: &str) -> String {
     );
     append_instructions(&mut text, backlog.instructions());
     text
-}
-
-/// Appends what the format wants agents to know.
-pub(crate) fn append_instructions(text: &mut String, instructions: &str) {
-    let instructions = instructions.trim();
-    if !instructions.is_empty() {
-        text.push_str(&format!("\n{instructions}\n"));
-    }
 }
 
 /// Returns what keeps the backlog from being worked on, for the initializer's agent.

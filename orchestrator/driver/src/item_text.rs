@@ -2,8 +2,6 @@
 
 use ralph_orchestrator_backlog::BacklogItem;
 
-use crate::initializer::append_instructions;
-
 /// More of an item's notes are left out, oldest first, in bytes.
 const MOST_NOTES: usize = 16 * 1024;
 
@@ -51,6 +49,14 @@ fn recent_notes(notes: &[String]) -> &[String] {
     };
     let count = notes.iter().rev().take_while(fits).count();
     notes.get(notes.len().saturating_sub(count)..).unwrap_or_default()
+}
+
+/// Appends what the format wants agents to know.
+pub(crate) fn append_instructions(text: &mut String, instructions: &str) {
+    let instructions = instructions.trim();
+    if !instructions.is_empty() {
+        text.push_str(&format!("\n{instructions}\n"));
+    }
 }
 
 #[cfg(test)]

@@ -11,18 +11,16 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, Redactor, RunEvent, RunObserver};
 use ralph_orchestrator_machine::{Note, Record};
 use ralph_orchestrator_store::{Series, SeriesFiles};
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::additions::take_additions;
 use crate::error::DriverError;
 use crate::finding_text::describe;
 use crate::item_text::item_text;
+use crate::iteration_base::{BASE, Iteration, read_base};
 use crate::ledger::BacklogLedger;
 use crate::record::SeriesRecord;
 
-/// The file with the version of the backlog before the phase that is running.
-const BASE: &str = "base";
 /// The file with the version that was replaced last.
 const REPLACED: &str = "replaced";
 
@@ -53,24 +51,6 @@ pub(crate) struct WorkState {
 struct OpenBase {
     iteration: Iteration,
     snapshot: BacklogSnapshot,
-}
-
-/// The iteration that may have changed the backlog, or after which a phase did.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Iteration {
-    item: String,
-    run: String,
-    iteration: u64,
-}
-
-/// Returns the iteration that is running, or was when the driver was killed, and the version before it.
-pub(crate) fn read_base(files: &SeriesFiles) -> Result<Option<(Iteration, Vec<u8>)>, DriverError> {
-    let Some(content) = files.read(BASE)? else { return Ok(None) };
-    let newline = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
-    let (head, rest) = content.split_at(newline);
-    let iteration = serde_json::from_slice(head)
-        .map_err(|source| DriverError::Encoding { what: "the last iteration", source })?;
-    Ok(Some((iteration, rest.get(1..).unwrap_or_default().to_vec())))
 }
 
 impl WorkState {

@@ -19,12 +19,14 @@ mod executor;
 mod finding_text;
 mod initializer;
 mod item_text;
+mod iteration_base;
 mod iteration_guard;
 mod ledger;
 mod local;
 mod proved;
 mod record;
 mod saver;
+mod stop;
 
 pub use additions::{AddOutcome, add_item};
 pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};

@@ -6,7 +6,7 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
 
 use crate::error::DriverError;
-use crate::iteration_guard::read_base;
+use crate::iteration_base::read_base;
 
 /// Reads the backlog without what an agent changed in an iteration that has not ended and may not
 /// change: that will be taken back, so it is not shown either. Changes nothing.

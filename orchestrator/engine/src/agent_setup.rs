@@ -11,7 +11,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_machine::{self as machine, Limit};
 
-use super::construction::{error_at, make};
+use super::construction::{PartKind, error_at, make};
 use super::environment;
 use super::prices::{self, Pricing};
 use super::scratch::ScratchDir;
@@ -56,7 +56,7 @@ impl ConfiguredAgent {
                 }
             },
         };
-        let what = (config.adapter.as_str(), "adapter");
+        let what = (PartKind::Adapter, config.adapter.as_str());
         let agent = make(loaded, &registry.agents, what, &at, &config.config, context).await?;
         let agent: Arc<dyn Agent> = Arc::from(agent);
         let description = agent.describe();

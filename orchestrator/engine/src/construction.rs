@@ -3,11 +3,51 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
-use ralph_orchestrator_contract::{BuildContext, BuildError, Description};
+use ralph_orchestrator_contract::{BuildContext, BuildError, Description, FactoryError};
 use ralph_orchestrator_safe_fs::real_path;
 
 use super::environment;
 use crate::registry::FactoryMap;
+
+/// What a factory builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Adapter,
+    Detector,
+    Validator,
+}
+
+impl PartKind {
+    /// Returns its word in messages.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Adapter => "adapter",
+            Self::Detector => "detector",
+            Self::Validator => "validator",
+        }
+    }
+
+    /// Returns where the name of a part stands that is configured at these keys.
+    fn name_key(self, at: &[String]) -> Vec<String> {
+        match self {
+            Self::Adapter => below(at, "adapter"),
+            Self::Detector => at.to_vec(),
+            Self::Validator => below(at, "kind"),
+        }
+    }
+
+    /// Returns where its own table stands.
+    fn table_key(self, at: &[String]) -> Vec<String> {
+        match self {
+            Self::Adapter => below(at, "config"),
+            Self::Detector | Self::Validator => at.to_vec(),
+        }
+    }
+}
+
+fn below(at: &[String], part: &str) -> Vec<String> {
+    at.iter().cloned().chain([part.to_owned()]).collect()
+}
 
 /// Builds one agent, detector or validator.
 ///
@@ -16,31 +56,23 @@ use crate::registry::FactoryMap;
 pub(super) async fn make<T: ?Sized>(
     loaded: &LoadedConfig,
     kinds: &FactoryMap<T>,
-    (name, word): (&str, &str),
+    (kind, name): (PartKind, &str),
     at: &[String],
     config: &serde_json::Value,
     context: &BuildContext,
 ) -> Result<Box<T>, ConfigErrors> {
-    let below = |part: &str| at.iter().cloned().chain([part.to_owned()]).collect::<Vec<_>>();
     let Some(built) = kinds.build(name, config.clone(), context).await else {
-        let key = match word {
-            "adapter" => below("adapter"),
-            "validator" => below("kind"),
-            _ => at.to_vec(),
-        };
-        return Err(loaded.unknown_name_error(&key, name, word, &kinds.names()).into());
+        let key = kind.name_key(at);
+        return Err(loaded.unknown_name_error(&key, name, kind.word(), &kinds.names()).into());
     };
-    built.map_err(|BuildError { key, unknown_key, message }| {
-        let is_table = !key.is_empty() || unknown_key.is_some();
-        let mut path = match word {
-            // A plugin that has no such item, or does not start, is a matter of its name.
-            "adapter" if !is_table && message.starts_with("the plugin `") => below("adapter"),
-            "validator" if !is_table && message.starts_with("the plugin `") => below("kind"),
-            "adapter" => below("config"),
-            _ => at.to_vec(),
-        };
-        path.extend(key);
-        loaded.error_at(&path, unknown_key.as_deref(), &message).into()
+    built.map_err(|error| match error {
+        FactoryError::Unavailable(message) => {
+            loaded.error_at(&kind.name_key(at), None, &message).into()
+        }
+        FactoryError::Table(BuildError { key, unknown_key, message }) => {
+            let path = [kind.table_key(at), key].concat();
+            loaded.error_at(&path, unknown_key.as_deref(), &message).into()
+        }
     })
 }
 

@@ -111,7 +111,7 @@ impl RunSetup<'_> {
             } else {
                 OTHER_TASK.to_owned()
             };
-            if let Some(earlier) = self.find_completed_before(&found.run).await {
+            if let Some(earlier) = Box::pin(self.find_completed_before(&found.run)).await {
                 return ExistingRun::Complete(Box::new(earlier));
             }
             return self.other_task(found, note);

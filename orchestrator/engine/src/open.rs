@@ -219,8 +219,7 @@ impl BuiltRun {
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
-        let places = (&location, paths);
-        notes.extend(record_owner(&mut store, &request, places, resumed.is_none())?);
+        notes.extend(record_owner(&mut store, &request, (&location, paths), run.is_none())?);
         if let Some(run) = run {
             notes.extend(run.prompt_notes(&location.prompt, workspace).await);
         }
@@ -228,7 +227,6 @@ impl BuiltRun {
         let protects = protected_globs(&policy, run);
         let launch = request.launch_context(&guard, protects, &layout, &location.prompt);
         agents.set_launch_context(request.registry, launch, location.workspace.path());
-
         let redactor = agents.redactor(&loaded.config.env, &request.vars, resumed.as_ref());
         let report = policy.check_setup(loaded, &agents.first.env).await;
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
@@ -240,10 +238,9 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
-        let work_places = request.work_places(location.workspace.path())?;
-        let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
-        memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
+        let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
+        let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
@@ -265,10 +262,10 @@ impl BuiltRun {
             part,
             work_places,
         };
-        match resumed {
-            Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline, new_run, request.dry_run),
-        }
+        let Some(ResumedRun { found, frozen }) = resumed else {
+            return builder.begin(loaded, baseline, new_run, request.dry_run);
+        };
+        builder.resume(loaded, found, frozen, &vars)
     }
 }
 
@@ -413,6 +410,16 @@ impl Request<'_> {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
         }
+    }
+
+    /// Opens what iterations leave in words, and completes what a crash interrupted.
+    fn recover_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        redactor: &Redactor,
+    ) -> Result<Option<RunMemory>, EngineError> {
+        self.open_memory(layout, workspace, redactor)?.map(RunMemory::recover).transpose()
     }
 
     /// Opens what iterations leave in words, and changes nothing.

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ralph_orchestrator_contract::{
-    Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
+    Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator, FactoryError,
 };
 use ralph_orchestrator_workspace::GuardedPaths;
 use serde_json::Value;
@@ -19,7 +19,8 @@ use crate::workspace_setup::WorkspaceSetup;
 /// The result of a factory.
 pub type BuildResult<T> = Result<Box<T>, BuildError>;
 /// The result of an asynchronous factory.
-pub type BuildFuture<'a, T> = Pin<Box<dyn Future<Output = BuildResult<T>> + Send + 'a>>;
+pub type BuildFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<Box<T>, FactoryError>> + Send + 'a>>;
 type SyncFactory<T> = Box<dyn Fn(Value, &BuildContext) -> BuildResult<T> + Send + Sync>;
 type AsyncFactory<T> = Box<
     dyn for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> BuildFuture<'a, T> + Send + Sync,
@@ -76,9 +77,9 @@ impl<T: ?Sized> FactoryMap<T> {
         name: &str,
         table: Value,
         context: &BuildContext,
-    ) -> Option<BuildResult<T>> {
+    ) -> Option<Result<Box<T>, FactoryError>> {
         if let Some(factory) = self.built_in.get(name) {
-            return Some(factory(table, context));
+            return Some(factory(table, context).map_err(FactoryError::from));
         }
         let (plugin, member) = self.plugin(name)?;
         Some((plugin.factory)(member, table, context).await)

@@ -15,7 +15,7 @@ use ralph_orchestrator_machine::{
 use ralph_orchestrator_workspace::{ProtectedError, ProtectedPaths};
 use serde_json::json;
 
-use super::construction::make;
+use super::construction::{PartKind, make};
 use crate::registry::Registry;
 
 /// A validator, with its table in the configuration.
@@ -76,14 +76,15 @@ impl CompletionPolicy {
         let mut detectors = Vec::new();
         for detector in &completion.detectors {
             let at = loaded.detector_key(&detector.name);
-            let what = (detector.name.as_str(), "detector");
+            let what = (PartKind::Detector, detector.name.as_str());
             let kinds = &registry.detectors;
             detectors.push(make(loaded, kinds, what, &at, &detector.config, context).await?);
         }
         let (mut validators, mut artefacts) = (Vec::new(), Vec::new());
         for validator in configured {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
-            let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
+            let kinds = &registry.validators;
+            let kind = (PartKind::Validator, validator.kind.as_str());
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
             super::protected_globs::check_syntax(loaded, &at, validator, &*built)?;
             check_globs(loaded, &at, "artefacts", &validator.artefacts)?;

@@ -1,93 +1,17 @@
 //! Checkpoints: the workspace under refs of the orchestrator's own, and nothing else touched.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::command::GitCommand;
+use crate::checkpoint_name::{CheckpointName, RunRef};
+use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result, to_message};
+use crate::object_id::ObjectId;
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 use crate::run_git::GitExit;
 use crate::snapshot::{SkippedFile, Snapshot};
-
-/// The id of a run, as part of a ref's name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct RunRef(String);
-
-impl RunRef {
-    /// Takes a run's id.
-    ///
-    /// # Errors
-    ///
-    /// Fails unless it is 1 to 64 ASCII letters, digits, `-` or `_`.
-    pub fn new(run: impl Into<String>) -> Result<Self> {
-        let run = run.into();
-        let is_plain =
-            run.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-        if is_plain && (1..=64).contains(&run.len()) {
-            Ok(Self(run))
-        } else {
-            Err(GitError::InvalidRun(run))
-        }
-    }
-
-    fn folder(&self) -> String {
-        format!("refs/ralph/{}/", self.0)
-    }
-}
-
-impl TryFrom<String> for RunRef {
-    type Error = GitError;
-
-    fn try_from(run: String) -> Result<Self> {
-        Self::new(run)
-    }
-}
-
-impl From<RunRef> for String {
-    fn from(run: RunRef) -> Self {
-        run.0
-    }
-}
-
-/// Which checkpoint of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckpointName {
-    /// After an iteration, under `refs/ralph/<run>/<iteration>`; 0 is the run's start.
-    Iteration(u64),
-    /// Before a rollback, under `refs/ralph/<run>/rollback/<number>`; numbered from 1.
-    BeforeRollback(u64),
-}
-
-impl CheckpointName {
-    pub(crate) fn reference(self, run: &RunRef) -> String {
-        format!("{}{self}", run.folder())
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let number = |digits: &str| {
-            let number: u64 = digits.parse().ok()?;
-            (number.to_string() == digits).then_some(number)
-        };
-        match text.strip_prefix("rollback/") {
-            Some(digits) => number(digits).map(Self::BeforeRollback),
-            None => number(text).map(Self::Iteration),
-        }
-    }
-}
-
-impl fmt::Display for CheckpointName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Iteration(number) => write!(f, "{number}"),
-            Self::BeforeRollback(number) => write!(f, "rollback/{number}"),
-        }
-    }
-}
 
 /// A checkpoint that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -144,7 +68,7 @@ impl Repository {
         mut self,
         recorded: impl IntoIterator<Item = (CheckpointName, String)>,
     ) -> Self {
-        let parse = |(name, id): (_, String)| Some((name, ObjectId::parse(&id, "record").ok()?));
+        let parse = |(name, id): (_, String)| Some((name, parse_object_id(&id, "record").ok()?));
         self.recorded = Some(recorded.into_iter().filter_map(parse).collect());
         self
     }
@@ -238,7 +162,7 @@ impl Repository {
         add.stdin(listed).read(&*self.git)?;
         let rebuilt = git().args(["write-tree", "--missing-ok"]).read_text(&*self.git)?;
         remove_if_there(&index)?;
-        ObjectId::parse(&rebuilt, "write-tree")
+        parse_object_id(&rebuilt, "write-tree")
     }
 
     /// Returns the checkpoints that the run's refs name.
@@ -313,7 +237,7 @@ impl Repository {
             command = command.args(["-p", parent.as_str()]);
         }
         let commit = command.args(["-F", "-"]).stdin(message.as_bytes().to_vec());
-        ObjectId::parse(&commit.read_text(&*self.git)?, "commit-tree")
+        parse_object_id(&commit.read_text(&*self.git)?, "commit-tree")
     }
 
     /// Returns name and address from the user's configuration, or the orchestrator's if it has none.
@@ -370,7 +294,7 @@ fn parse_commit(name: CheckpointName, commit: &ObjectId, content: &[u8]) -> Opti
     let text = String::from_utf8_lossy(content);
     let (head, message) = text.split_once("\n\n")?;
     let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
-    let tree = ObjectId::parse(field("tree ")?, "cat-file").ok()?;
+    let tree = parse_object_id(field("tree ")?, "cat-file").ok()?;
     let time = field("committer ")?.rsplit(' ').nth(1)?.parse().ok()?;
     let subject = message.lines().next().unwrap_or_default().to_owned();
     Some(Checkpoint { name, commit: commit.clone(), tree, time, subject })
@@ -380,9 +304,9 @@ fn parse_checkpoint(line: &str, run: &RunRef) -> Option<Checkpoint> {
     let mut fields = line.splitn(5, '\0');
     let name = fields.next()?.strip_prefix(&run.folder())?;
     let name = CheckpointName::parse(name)?;
-    let commit = ObjectId::parse(fields.next()?, "for-each-ref").ok()?;
+    let commit = parse_object_id(fields.next()?, "for-each-ref").ok()?;
     // Only commits have a tree: a ref to anything else is none of ours.
-    let tree = ObjectId::parse(fields.next()?, "for-each-ref").ok()?;
+    let tree = parse_object_id(fields.next()?, "for-each-ref").ok()?;
     let time = fields.next()?.parse().ok()?;
     Some(Checkpoint { name, commit, tree, time, subject: fields.next()?.to_owned() })
 }

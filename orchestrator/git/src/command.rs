@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{GitError, Result, to_message};
+use crate::object_id::ObjectId;
 use crate::run_git::{GitExit, GitOutput, GitRequest, RunGit};
 
 /// How much a listing may print, in bytes.
@@ -258,6 +259,14 @@ fn without_newline(mut output: Vec<u8>) -> Vec<u8> {
         output.pop();
     }
     output
+}
+
+/// Reads an object's id that a subcommand printed.
+pub(crate) fn parse_object_id(text: &str, command: &str) -> Result<ObjectId> {
+    ObjectId::from_hex(text).ok_or_else(|| GitError::UnexpectedOutput {
+        command: command.to_owned(),
+        expected: "an object id",
+    })
 }
 
 #[cfg(test)]

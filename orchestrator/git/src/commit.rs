@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::changes::{IterationStart, Selection, is_dirty};
 use crate::command::GitCommand;
 use crate::error::{GitError, Result, to_message};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
 use crate::private::remove_if_there;
-use crate::repository::{Head, ObjectId, Repository};
+use crate::repository::{Head, Repository};
 use crate::run_git::GitExit;
 use crate::snapshot::SkippedFile;
 

@@ -7,9 +7,10 @@ use crate::changes::Selection;
 use crate::commit::{CommitIntent, CommitOutcome, CommitPolicy};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 use crate::snapshot::{SkipReason, SkippedFile};
 
 const RECORD: &str = "file-commit.json";

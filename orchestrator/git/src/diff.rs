@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use crate::command::parse_object_id;
 use crate::error::{GitError, Result};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 
 /// One end of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl Repository {
             DiffEnd::Empty => {
                 let command = self.private_git().args(["hash-object", "-w", "-t", "tree"]);
                 let tree = command.arg("--stdin").read_text(&*self.git)?;
-                ObjectId::parse(&tree, "hash-object")
+                parse_object_id(&tree, "hash-object")
             }
         }
     }

@@ -3,8 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use ralph_orchestrator_text::escape;
+
+use crate::object_id::ObjectId;
+use crate::operation::Operation;
 use crate::path::RepoPath;
-use crate::repository::{ObjectId, Operation};
 use crate::run_git::GitExit;
 
 /// Says why something could not be done with the repository. Nothing of the user's was changed,
@@ -257,16 +260,8 @@ impl GitError {
     }
 }
 
-/// Makes printed text harmless: lossy UTF-8, control characters but newlines escaped, trimmed.
+/// Makes printed text harmless: lossy UTF-8, trimmed, bounded, with all but newlines and tabs escaped that must not be shown.
 pub(crate) fn to_message(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut message = String::with_capacity(text.len());
-    for character in text.trim().chars().take(4000) {
-        if character.is_control() && character != '\n' {
-            message.extend(character.escape_default());
-        } else {
-            message.push(character);
-        }
-    }
-    message
+    escape(&text.trim().chars().take(4000).collect::<String>())
 }

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::error::Result;
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul};
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 
 impl Repository {
     /// Writes the files of a tree, such as a checkpoint's, below `folder`, an absolute path: all of them, or those

@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::CheckpointName;
-use crate::command::GitCommand;
+use crate::checkpoint_name::CheckpointName;
+use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result, to_message};
+use crate::file_policy::FilePolicy;
+use crate::object_id::ObjectId;
+use crate::operation::Operation;
 use crate::path::{RepoPath, split_nul};
 use crate::private::{PrivateFolder, PrivateLock};
 use crate::run_git::{GitExit, RunGit};
-use crate::snapshot::FilePolicy;
 use crate::special::refuse_special_files;
 
 const IDENTITY: &str = "repository.json";
@@ -44,32 +46,6 @@ impl fmt::Debug for Repository {
             .field("workspace", &self.workspace)
             .field("git_dir", &self.git_dir)
             .finish_non_exhaustive()
-    }
-}
-
-/// An object's id, in hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ObjectId(String);
-
-impl ObjectId {
-    pub(crate) fn parse(text: &str, command: &str) -> Result<Self> {
-        let is_id = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
-        is_id.then(|| Self(text.to_owned())).ok_or_else(|| GitError::UnexpectedOutput {
-            command: command.to_owned(),
-            expected: "an object id",
-        })
-    }
-
-    /// Returns the hexadecimal digits.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -112,37 +88,6 @@ impl Head {
             Self::Unborn { .. } => None,
             Self::Branch { commit, .. } | Self::Detached { commit } => Some(commit),
         }
-    }
-}
-
-/// What the user, or an agent, has begun and not finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// `git rebase`.
-    Rebase,
-    /// `git am`.
-    ApplyMailbox,
-    /// `git merge`.
-    Merge,
-    /// `git cherry-pick`.
-    CherryPick,
-    /// `git revert`.
-    Revert,
-    /// `git bisect`.
-    Bisect,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rebase => "a rebase",
-            Self::ApplyMailbox => "`git am`",
-            Self::Merge => "a merge",
-            Self::CherryPick => "a cherry-pick",
-            Self::Revert => "a revert",
-            Self::Bisect => "a bisect",
-        })
     }
 }
 
@@ -454,7 +399,7 @@ impl Repository {
         let branch = begin().args(["symbolic-ref", "-q", "HEAD"]).read_optional(git)?;
         let commit = begin().args(["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
         let commit = commit.read_optional(git)?;
-        let parse = |id: Vec<u8>| ObjectId::parse(&String::from_utf8_lossy(&id), "rev-parse");
+        let parse = |id: Vec<u8>| parse_object_id(&String::from_utf8_lossy(&id), "rev-parse");
         let commit = commit.map(parse).transpose()?;
         let name = branch.map(|bytes| {
             let name = String::from_utf8_lossy(&bytes).into_owned();
@@ -475,7 +420,7 @@ impl Repository {
     pub(crate) fn resolve(&self, name: &str) -> Result<Option<ObjectId>> {
         let command = self.user_git().args(["rev-parse", "-q", "--verify"]);
         let found = command.arg(name).read_optional(&*self.git)?;
-        found.map(|id| ObjectId::parse(&String::from_utf8_lossy(&id), "rev-parse")).transpose()
+        found.map(|id| parse_object_id(&String::from_utf8_lossy(&id), "rev-parse")).transpose()
     }
 
     pub(crate) fn operation(&self) -> Option<Operation> {

@@ -6,13 +6,16 @@ use std::io;
 use rustix::fs::{Dir, FileType, Mode, fchmod};
 use serde::Serialize;
 
-use crate::checkpoint::{Checkpoint, CheckpointName, RunRef};
+use crate::checkpoint::Checkpoint;
+use crate::checkpoint_name::{CheckpointName, RunRef};
+use crate::command::parse_object_id;
 use crate::diff::{FileChange, FileStatus};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 use crate::snapshot::Snapshot;
 
 /// What has to hold before a rollback changes a file.
@@ -140,7 +143,7 @@ impl Repository {
         add.stdin(entries).read(&*self.git)?;
         let tree = git().arg("write-tree").read_text(&*self.git)?;
         remove_if_there(&index)?;
-        ObjectId::parse(&tree, "write-tree")
+        parse_object_id(&tree, "write-tree")
     }
 
     fn save_before_rollback(

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::command::GitCommand;
+use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result};
-use crate::repository::{Head, ObjectId, Repository};
+use crate::object_id::ObjectId;
+use crate::repository::{Head, Repository};
 use crate::settings::Setting;
 
 /// Who wrote or committed something, and when.
@@ -68,7 +69,7 @@ impl Repository {
             .env("GIT_COMMITTER_DATE", committer.date)
             .stdin(message.get(2..).unwrap_or_default().to_vec());
         let signed = command.read(&*self.git)?;
-        let signed = ObjectId::parse(String::from_utf8_lossy(&signed).trim(), "commit-tree")?;
+        let signed = parse_object_id(String::from_utf8_lossy(&signed).trim(), "commit-tree")?;
         let Head::Branch { name, .. } = self.head()? else { return Err(GitError::DetachedHead) };
         let reference = format!("refs/heads/{name}");
         // An agent may have led the reflog elsewhere, so this has no more rights than it.

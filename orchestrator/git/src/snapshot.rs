@@ -4,25 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::command::parse_object_id;
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository};
+use crate::repository::Repository;
 use crate::secrets::{has_secret_content, has_secret_name};
-
-/// Which files checkpoints and commits take.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePolicy {
-    /// The largest file that is taken, in bytes; 64 MiB by default.
-    pub max_file_bytes: u64,
-}
-
-impl Default for FilePolicy {
-    fn default() -> Self {
-        Self { max_file_bytes: 64 * 1024 * 1024 }
-    }
-}
 
 /// Why a file that is not ignored is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -105,7 +94,7 @@ impl Repository {
         let tree = self.private_git().arg("write-tree").read_text(&*self.git)?;
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Snapshot {
-            tree: ObjectId::parse(&tree, "write-tree")?,
+            tree: parse_object_id(&tree, "write-tree")?,
             skipped,
             paths: wanted.into_keys().collect(),
         })

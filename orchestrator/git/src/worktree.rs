@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::command::GitCommand;
+use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result};
+use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
 use crate::private::remove_if_there;
-use crate::repository::{ObjectId, Repository, find_operation};
+use crate::repository::{Repository, find_operation};
 use crate::run_git::GitExit;
 use crate::worktree_start::{list_submodules, list_uncommitted};
 
@@ -376,7 +377,7 @@ fn parse_worktrees(output: &[u8]) -> Vec<Worktree> {
         }
         let Some(worktree) = worktrees.last_mut() else { continue };
         match key {
-            b"HEAD" => worktree.head = ObjectId::parse(&text(), "worktree").ok(),
+            b"HEAD" => worktree.head = parse_object_id(&text(), "worktree").ok(),
             b"branch" => {
                 worktree.branch = text().strip_prefix("refs/heads/").map(str::to_owned);
             }

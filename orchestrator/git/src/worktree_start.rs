@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::command::GitCommand;
 use crate::error::{GitError, Result};
+use crate::object_id::ObjectId;
+use crate::operation::Operation;
 use crate::path::{RepoPath, split_nul};
-use crate::repository::{Head, ObjectId, Operation, Repository, find_operation, inspect};
+use crate::repository::{Head, Repository, find_operation, inspect};
 use crate::run_git::RunGit;
 
 /// What a worktree of a workspace's repository would begin with.

@@ -1,6 +1,8 @@
 //! Entries of the file of failures.
 
-use crate::text::{last_lines, one_line, time_text};
+use ralph_orchestrator_text::{is_printable, plain_line};
+
+use crate::text::{last_lines, time_text};
 
 /// The most lines of an entry, below its first.
 const MOST_LINES: usize = 50;
@@ -28,11 +30,11 @@ impl ErrorEntry<'_> {
     #[must_use]
     pub fn render(&self) -> String {
         let time = time_text(self.unix_s, "%Y-%m-%d %H:%M:%S");
-        let what = one_line(self.what, LONGEST_HEADLINE);
+        let what = plain_line(self.what, LONGEST_HEADLINE);
         let (iteration, session) = (self.iteration, self.session);
         let mut text = format!("[{time}] Iteration {iteration} ({session}): {what}\n");
         for line in last_lines(self.output, MOST_LINES, MOST_BYTES).lines() {
-            let harmless = line.replace(|letter: char| letter.is_control() && letter != '\t', " ");
+            let harmless = line.replace(|c| c != '\t' && !is_printable(c), " ");
             text.push_str(&format!("  {}\n", harmless.trim_end()));
         }
         text.push('\n');

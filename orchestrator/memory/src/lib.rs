@@ -19,5 +19,5 @@ pub use merge::{Merged, merge};
 pub use rotate::{Rotation, finish_rotation, rotate};
 pub use session::{Action, MarkdownEntry, SessionEntry, highest_session, session_id};
 pub use summary::{HandoffNotes, Summary};
-pub use text::{last_lines, one_line};
+pub use text::last_lines;
 pub use view::{ViewBounds, bounded_view};

@@ -1,7 +1,9 @@
 //! Entries of sessions and iterations.
 
+use ralph_orchestrator_text::plain_line;
+
 use crate::entries::RULE;
-use crate::text::{one_line, time_text};
+use crate::text::time_text;
 
 /// The longest field of an entry, in characters.
 const LONGEST_FIELD: usize = 200;
@@ -56,7 +58,7 @@ impl SessionEntry<'_> {
         let (session, action) = (self.session, self.action.word());
         let mut text = format!("{rule}\n[{time}] Session: {session}\nAction: {action}\n");
         if let Some(item) = self.item {
-            text.push_str(&format!("Feature: {}\n", one_line(item, LONGEST_FIELD)));
+            text.push_str(&format!("Feature: {}\n", plain_line(item, LONGEST_FIELD)));
         }
         text.push_str(&format!("\n{}\n\n", self.body.trim_end()));
         text
@@ -78,10 +80,10 @@ impl MarkdownEntry<'_> {
     /// Returns the entry as it is in the file.
     #[must_use]
     pub fn render(&self) -> String {
-        let headline = one_line(self.headline, LONGEST_FIELD);
+        let headline = plain_line(self.headline, LONGEST_FIELD);
         let mut text = format!("## Iteration {} - {headline}\n\n", self.iteration);
         for line in self.lines {
-            text.push_str(&format!("- {}\n", one_line(line, 2 * LONGEST_FIELD)));
+            text.push_str(&format!("- {}\n", plain_line(line, 2 * LONGEST_FIELD)));
         }
         if !self.lines.is_empty() {
             text.push('\n');

@@ -3,23 +3,12 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use ralph_orchestrator_text::plain_line;
 
 /// The longest line of a list, in characters.
 const LONGEST_LINE: usize = 400;
 /// The most lines of a list.
 const MOST_LINES: usize = 20;
-
-/// Returns a text as one line of at most so many characters, without control characters.
-#[must_use]
-pub fn one_line(text: &str, most: usize) -> String {
-    let harmless = text.replace(char::is_control, " ");
-    let line = harmless.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most {
-        return line;
-    }
-    let kept: String = line.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
-}
 
 /// Returns the last lines of a text, at most so many lines and bytes, whole characters only.
 #[must_use]
@@ -43,7 +32,7 @@ pub(crate) fn append_list(text: &mut String, title: &str, items: &[String], noth
         let _ = writeln!(text, "- {nothing}");
     }
     for item in items.iter().take(MOST_LINES) {
-        let _ = writeln!(text, "- {}", one_line(item, LONGEST_LINE));
+        let _ = writeln!(text, "- {}", plain_line(item, LONGEST_LINE));
     }
     if items.len() > MOST_LINES {
         let _ = writeln!(text, "- and {} more", items.len() - MOST_LINES);
@@ -68,11 +57,5 @@ mod tests {
         assert_eq!(last_lines("äöü", 9, 3), "ü");
         assert_eq!(last_lines("", 2, 100), "");
         assert_eq!(last_lines("a\nb", 0, 100), "a\nb");
-    }
-
-    #[test]
-    fn a_line_has_neither_newlines_nor_control_characters() {
-        assert_eq!(one_line(" a\n====\u{1b}[1m b ", 99), "a ==== [1m b");
-        assert_eq!(one_line("abcdef", 4), "abc…");
     }
 }

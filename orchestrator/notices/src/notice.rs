@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_config::NoticeTopic;
 use ralph_orchestrator_contract::{Usage, Usd};
 use ralph_orchestrator_machine::{IterationOutcome, Record, StopReason, is_unchecked};
+use ralph_orchestrator_text::{is_printable, truncate};
 use serde::Serialize;
 
 /// The longest text of others in a notice, in characters.
@@ -268,12 +269,7 @@ fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// Cuts what is too long for a message on a telephone. Control characters become spaces, but for ends of lines.
+/// Cuts what is too long for a message on a telephone. What must not be shown becomes spaces, but for ends of lines.
 fn short(text: &str) -> String {
-    let clean = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-    let mut cut: String = text.trim().chars().map(clean).take(MOST_TEXT).collect();
-    if text.trim().chars().nth(MOST_TEXT).is_some() {
-        cut.push('…');
-    }
-    cut
+    truncate(&text.trim().replace(|c| c != '\n' && !is_printable(c), " "), MOST_TEXT)
 }

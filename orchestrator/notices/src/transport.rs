@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use ralph_orchestrator_config::NotifyKind;
 use ralph_orchestrator_engine::ScratchDir;
 use ralph_orchestrator_supervisor::{
-    CaptureLimit, Ending, Grace, Output, Spec, Supervisor, find_program, harmless_line,
-    path_outside,
+    CaptureLimit, Ending, Grace, Output, Spec, Supervisor, find_program, path_outside,
 };
+use ralph_orchestrator_text::plain_line;
 
 use crate::message::{Post, json_of, post};
 use crate::notice::Notice;
@@ -244,7 +244,7 @@ fn short_grace() -> Grace {
 }
 
 fn failure(message: &str) -> SendError {
-    SendError { message: harmless_line(message, SHOWN), is_refusal: false }
+    SendError { message: plain_line(message, SHOWN), is_refusal: false }
 }
 
 fn failed(output: &Output, program: &str) -> SendError {

@@ -22,7 +22,9 @@ pub use openat::{
     open_or_create_subfolder, open_subfolder, path_flags, read_flags, read_link_at,
 };
 pub use path_text::{escape, unescape};
-pub use paths::{StoppingLink, follow_links, normalize_lexically, path_bytes, real_path};
+pub use paths::{
+    StoppingLink, follow_links, leads_into, normalize_lexically, path_bytes, real_path,
+};
 pub use read::{ReadError, SymlinkPolicy, open_regular, read_bounded, read_file, read_if_exists};
 pub use replace::{create_folders, move_aside, remove_entry, replace_file};
 pub use walk::{DirVisitor, SkipReason, Subfolder, walk};

@@ -55,6 +55,13 @@ pub fn real_path(path: &Path) -> PathBuf {
     real.unwrap_or(absolute)
 }
 
+/// Returns whether a path is in one of these places, by its text or by where it leads.
+#[must_use]
+pub fn leads_into(path: &Path, places: &[PathBuf]) -> bool {
+    let (lexical, real) = (normalize_lexically(path), real_path(path));
+    places.iter().any(|place| lexical.starts_with(place) || real.starts_with(place))
+}
+
 /// Returns the absolute path without links as [`real_path`] does, link by link, as long as each may be followed: `may_follow`
 /// is given the link, and the whole path by its name.
 ///
@@ -128,6 +135,27 @@ mod tests {
         assert_eq!(stopped.link, root.join("a/two"));
         assert_eq!(stopped.target, Path::new("../one/b"));
         assert_eq!(stopped.path, root.join("a/two/x"));
+    }
+
+    #[test]
+    fn a_path_leads_into_a_place_by_its_text_or_by_a_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("place")).unwrap();
+        std::os::unix::fs::symlink("place", root.join("link")).unwrap();
+        let places = [root.join("place")];
+        for (path, expected) in [
+            ("place", true),
+            ("place/none", true),
+            ("link", true),
+            ("link/none/x", true),
+            ("x/../place", true),
+            ("place/..", false),
+            ("placebo", false),
+            ("none", false),
+        ] {
+            assert_eq!(leads_into(&root.join(path), &places), expected, "{path}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::lock::Holder;
+use crate::holder::Holder;
 
 /// A problem with the state on disk.
 #[derive(Debug, thiserror::Error)]

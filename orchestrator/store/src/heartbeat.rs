@@ -11,7 +11,7 @@ use super::disk::{Disk, private_open_flags};
 use super::key::Key;
 use super::layout::Layout;
 use super::lock::Lock;
-use super::state_store::StoredRun;
+use crate::stored_run::StoredRun;
 
 /// Larger than any such file, in bytes.
 const LARGEST: usize = 256;

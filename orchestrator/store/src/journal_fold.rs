@@ -8,7 +8,7 @@ use ralph_orchestrator_machine::{Latch, State};
 use super::error::StateError;
 use super::journal::{JournalEntry, TornLine};
 use super::latch::LatchFile;
-use super::state_store::StoredRun;
+use crate::stored_run::StoredRun;
 
 /// The fold of the records of a run, as they are read.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,5 @@
 //! One orchestrator at a time.
 
-use std::fmt;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -8,19 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
-
 use super::deletion::finish_deletion;
 use super::disk::{Disk, File, private_open_flags};
 use super::error::StateError;
 use super::layout::Layout;
 use super::stopped_supervisors;
+use crate::holder::{Holder, Work};
 
 /// How long the agents of a killed orchestrator are waited for.
 pub(super) const AGENTS_WAIT: Duration = Duration::from_secs(60);
-pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
 /// How long a killed holder may take until that is seen, and how long one that is seen may keep its files open.
 pub(super) const UNSEEN: Duration = Duration::from_millis(2);
 const DYING: Duration = Duration::from_secs(5);
@@ -29,77 +24,6 @@ const UNNAMED: Duration = Duration::from_secs(1);
 /// The kernel's flag of a process that is exiting, and the bit of SIGKILL in a mask of signals.
 const EXITING: u64 = 4;
 const KILL: u64 = 1 << 8;
-
-/// What a process holds a state directory for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// To work on its run.
-    #[default]
-    Run,
-    /// To record a control.
-    Control,
-    /// To delete its runs.
-    Reset,
-    /// To delete runs that have ended.
-    Prune,
-    /// To restore the files of the workspace.
-    Rollback,
-}
-
-impl Work {
-    /// Whether it is that on a run, which `stop` ends.
-    #[must_use]
-    pub const fn is_run(&self) -> bool {
-        matches!(self, Self::Run)
-    }
-
-    /// Returns what is held for anything but a run, for messages.
-    const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Run => None,
-            Self::Control => Some("a control"),
-            Self::Reset => Some("`reset`"),
-            Self::Prune => Some("`runs prune`"),
-            Self::Rollback => Some("`rollback`"),
-        }
-    }
-}
-
-/// Returns who holds the lock, as it wrote itself into the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its process id.
-    pub pid: u32,
-    /// When it took the lock.
-    pub started: Option<Timestamp>,
-    /// What for.
-    #[serde(default, skip_serializing_if = "Work::is_run")]
-    pub work: Work,
-}
-
-impl Holder {
-    /// Returns this process, which takes the lock now.
-    pub(super) fn this_process(work: Work) -> Self {
-        Self { pid: std::process::id(), started: Some(Timestamp::now()), work }
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(work) = self.work.name() {
-            write!(f, "{work}, ")?;
-        }
-        match (self.pid, self.started) {
-            (0, _) => f.write_str("it has just started"),
-            (pid, None) => write!(f, "pid {pid}"),
-            (pid, Some(started)) => {
-                let started = started.to_zoned(TimeZone::system());
-                write!(f, "pid {pid}, started {}", started.strftime("%Y-%m-%d %H:%M:%S %Z"))
-            }
-        }
-    }
-}
 
 /// The lock of a state directory; released when dropped, or by the system when the process dies.
 #[derive(Debug)]

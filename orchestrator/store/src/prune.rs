@@ -12,8 +12,9 @@ use super::error::StateError;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::lock::{Lock, Work};
+use super::lock::Lock;
 use super::runs::{list_runs, read_run};
+use crate::holder::Work;
 
 /// A run that has ended and is not the one of its state directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::state_store::{StoredRun, gone, is_empty, read_latch};
+use super::state_store::{gone, is_empty, read_latch};
+use crate::stored_run::StoredRun;
 
 /// Reads the current run of a state directory, or a certain one, without taking the lock or changing anything.
 ///

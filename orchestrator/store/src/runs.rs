@@ -11,7 +11,8 @@ use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::state_store::{StoredRun, read_current_run};
+use super::state_store::read_current_run;
+use crate::stored_run::StoredRun;
 
 /// A run as it is read.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use super::error::StateError;
 use super::journal::{self, Journal, JournalEntry, JournalRecord};
 use super::key::Key;
 use super::layout::Layout;
-use super::lock::{self, Holder, Work};
-use super::signed_line;
+use super::{lock, signed_line};
+use crate::holder::{Holder, Work};
 
 const JOURNAL: &str = "journal.jsonl";
 

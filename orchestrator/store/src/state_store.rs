@@ -18,15 +18,17 @@ use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
 use super::heartbeat::Heartbeat;
-use super::journal::{self, Journal, JournalEntry, TornLine};
+use super::journal::{self, Journal, JournalEntry};
 use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::lock::{Lock, Work};
+use super::lock::Lock;
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use super::signed_line;
+use super::stored_run::StoredRun;
+use crate::holder::Work;
 
 use open_run::OpenRun;
 
@@ -34,21 +36,6 @@ pub use reset::reset;
 
 /// The number of the first record of a run.
 const FIRST_SEQ: u64 = 1;
-
-/// A run as found on disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRun {
-    /// Its id.
-    pub run: String,
-    /// The fold of its journal.
-    pub state: State,
-    /// A torn last line.
-    pub torn: Option<TornLine>,
-    /// When its first record was written.
-    pub started: Option<Timestamp>,
-    /// When its last record was written.
-    pub ended: Option<Timestamp>,
-}
 
 /// A state directory held by this process.
 #[derive(Debug)]

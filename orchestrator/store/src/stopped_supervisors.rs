@@ -2,11 +2,12 @@
 //! locks for ever.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::lock::AGENTS_POLL;
-
+/// How long a lock that agents hold is waited for at a time.
+const AGENTS_POLL: Duration = Duration::from_millis(20);
 /// Their first argument.
 const SUPERVISE: &[u8] = b"__supervise";
 /// After so many waits for a lock, it is looked for them again: a second.

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::disk::Disk;
 use super::error::StateError;
-use super::lock::{AGENTS_WAIT, Holder, UNSEEN, is_alive, open, time_to_die};
+use super::lock::{AGENTS_WAIT, UNSEEN, is_alive, open, time_to_die};
 use super::stopped_supervisors;
+use crate::holder::Holder;
 
 /// Locks the folder of a workspace. Waits for the agents of a killed orchestrator, but for no
 /// orchestrator. Where a folder cannot be locked, as on some network file systems, a file in `states`

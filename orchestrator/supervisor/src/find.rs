@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_safe_fs::leads_into;
+
 use crate::error::is_executable;
 
 /// Why a program was not found, and where it was looked for.
@@ -78,17 +80,9 @@ pub fn find_program(name: &str, path: &str, base: &Path) -> Result<PathBuf, NotF
 pub fn path_outside(path: &str, places: &[PathBuf]) -> String {
     let is_outside = |folder: &&str| {
         let folder = Path::new(folder);
-        folder.is_absolute() && !places.iter().any(|place| leads_into(folder, place))
+        folder.is_absolute() && !leads_into(folder, places)
     };
     path.split(':').filter(is_outside).collect::<Vec<_>>().join(":")
-}
-
-/// Whether a path is below a folder by its text, or by where it leads as far as it exists.
-fn leads_into(path: &Path, folder: &Path) -> bool {
-    let real = path.ancestors().find_map(|ancestor| {
-        Some(ancestor.canonicalize().ok()?.join(path.strip_prefix(ancestor).ok()?))
-    });
-    path.starts_with(folder) || real.is_some_and(|real| real.starts_with(folder))
 }
 
 fn check(file: PathBuf) -> Result<PathBuf, NotFound> {

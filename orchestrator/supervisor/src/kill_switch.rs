@@ -7,7 +7,6 @@ use rustix::net::SendFlags;
 
 use crate::keepers::Keepers;
 use crate::spec::Stop;
-use crate::supervisor::Supervisor;
 
 /// Kills every tree that was started by the supervisors that have it, whoever waits for them now. Cheap
 /// to clone; all clones are one.
@@ -58,14 +57,6 @@ impl KillSwitch {
             link.kill();
         }
         Ok(link)
-    }
-}
-
-impl Supervisor {
-    /// Returns whether all trees were killed at once, so that what is started now is killed, too.
-    #[must_use]
-    pub fn is_killed(&self) -> bool {
-        self.switch.as_ref().is_some_and(KillSwitch::is_pulled)
     }
 }
 

@@ -1,15 +1,14 @@
 //! Starting process trees.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::File;
 use std::future::pending;
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -76,6 +75,12 @@ impl fmt::Debug for MakeSandbox {
 }
 
 impl Supervisor {
+    /// Returns whether all trees were killed at once, so that what is started now is killed, too.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.switch.as_ref().is_some_and(KillSwitch::is_pulled)
+    }
+
     /// Creates a supervisor whose fork server is another program, which is started with these arguments.
     #[must_use]
     pub fn new(program: PathBuf, args: Vec<OsString>) -> Self {

@@ -1,58 +1,14 @@
-//! Measures text in columns, and fits and folds it to a width.
+//! Lines of a terminal: words that are longer than a line, such as paths, stay whole.
 
-use anstream::adapter::strip_str;
-use unicode_width::UnicodeWidthChar as _;
+use crate::width::columns;
 
 /// A space at which no line is folded.
 pub const NO_BREAK: char = '\u{a0}';
 
-/// How many columns a text takes; its colours take none.
-pub fn columns(text: &str) -> usize {
-    strip_str(text).flat_map(str::chars).map(|c| c.width().unwrap_or_default()).sum()
-}
-
-/// The beginning of a text that takes no more than so many columns, with `…` for what is left out.
-pub fn fit(text: &str, most: usize) -> String {
-    if columns(text) <= most {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        used += c.width().unwrap_or_default();
-        if used >= most {
-            break;
-        }
-        kept.push(c);
-    }
-    if most > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
-/// The end of a text that takes no more than so many columns, after `…` for what is left out.
-pub fn fit_end(text: &str, most: usize) -> String {
-    let mut start = text.len();
-    let mut used = columns(text);
-    if used <= most {
-        return text.to_owned();
-    }
-    used = usize::from(most > 0);
-    for (index, c) in text.char_indices().rev() {
-        used += c.width().unwrap_or_default();
-        if used > most {
-            break;
-        }
-        start = index;
-    }
-    let sign = if most > 0 { "…" } else { "" };
-    format!("{sign}{}", text.get(start..).unwrap_or_default())
-}
-
-/// The text in lines of at most `width` columns, all but the first after `indent` spaces. White space at
+/// Folds a text into lines of at most `width` columns, all but the first after `indent` spaces. White space at
 /// the beginning stays. A word that does not fit after the indent has a line of its own, further to the
 /// left, and one that fits no line stays where it is. A number stays with its unit, figures such as `+3 -1` with what they are of.
+#[must_use]
 pub fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
     if columns(text) <= width {
         return vec![text.replace(NO_BREAK, " ")];
@@ -84,7 +40,7 @@ pub fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
     lines
 }
 
-/// What is never separated. Two spaces between parts of a line have nothing between them.
+/// Returns the pieces that are never separated. Two spaces between parts of a line have nothing between them.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -99,7 +55,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// Whether a word says nothing without the one before it.
+/// Returns whether a word says nothing without the one before it.
 fn sticks(word: &str) -> bool {
     let unit = word.trim_end_matches([',', ')', ':', ';']);
     let is_figure = word
@@ -108,57 +64,9 @@ fn sticks(word: &str) -> bool {
     is_figure || ["s", "min", "h", "%", "(new)", "(removed)"].contains(&unit)
 }
 
-/// The text in lines of at most `width` characters, each after `indent`. A word that is longer has a
-/// line of its own.
-pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let more = word.chars().count();
-        match lines.last_mut() {
-            Some(line) if length + 1 + more <= width => {
-                line.push(' ');
-                line.push_str(word);
-                length += 1 + more;
-            }
-            _ => {
-                lines.push(format!("{indent}{word}"));
-                length = indent.chars().count() + more;
-            }
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wrapped_lines_keep_to_their_width() {
-        let text = "one two  three four five supercalifragilistic six";
-        assert_eq!(
-            wrap(text, "  ", 12),
-            ["  one two", "  three four", "  five", "  supercalifragilistic", "  six"]
-        );
-        assert!(wrap(" ", "  ", 12).is_empty());
-    }
-
-    #[test]
-    fn texts_are_cut_by_columns_and_not_by_characters() {
-        assert_eq!(fit("short", 5), "short");
-        assert_eq!(fit("longer", 5), "long…");
-        assert_eq!(columns("日本語"), 6);
-        assert_eq!(fit("日本語", 5), "日本…");
-        assert_eq!(fit("日本語", 4), "日…");
-        assert_eq!(fit("e\u{301}t\u{e9}", 3), "e\u{301}t\u{e9}");
-        assert_eq!(fit("abc", 0), "");
-        assert_eq!(fit_end("short", 5), "short");
-        assert_eq!(fit_end("longer", 5), "…nger");
-        assert_eq!(fit_end("日本語", 5), "…本語");
-        assert_eq!(fit_end("日本語", 4), "…語");
-        assert_eq!(fit_end("abc", 0), "");
-    }
 
     #[test]
     fn long_lines_go_on_below_their_text() {

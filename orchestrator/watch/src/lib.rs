@@ -15,7 +15,6 @@ mod scroll_text;
 mod state;
 mod terminal;
 mod text_input;
-mod wrap;
 
 pub use dialog::LimitCheck;
 pub use facts::{

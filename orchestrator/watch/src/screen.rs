@@ -5,6 +5,7 @@ mod head;
 mod lists;
 mod text;
 
+use ralph_orchestrator_text::{columns, fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -13,7 +14,6 @@ use crate::dialog::Dialog;
 use crate::facts::{Phase, Tone};
 use crate::panes::{Focus, Panes};
 use crate::state::WatchState;
-use crate::wrap::{columns, fit};
 
 /// Which styles the terminal gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

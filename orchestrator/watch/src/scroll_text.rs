@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
+use ralph_orchestrator_text::wrap;
+
 use crate::facts::StoryLine;
-use crate::wrap::{WrappedLine, wrap};
 
 /// Entries that are kept; as many again while somebody reads the oldest of them.
 const MOST_ENTRIES: usize = 10_000;
@@ -237,11 +238,11 @@ impl ScrollText {
         let mut visible = Vec::new();
         for (number, own) in self.entries.iter().enumerate().skip(first) {
             let skip = if number == first { skipped } else { 0 };
-            for line in wrap(&own.text, window.width, self.indent).into_iter().skip(skip) {
+            for text in wrap(&own.text, window.width, self.indent).into_iter().skip(skip) {
                 if visible.len() >= window.height {
                     return visible;
                 }
-                visible.push(VisibleLine { entry: own, text: line.text });
+                visible.push(VisibleLine { entry: own, text });
             }
         }
         visible
@@ -252,7 +253,7 @@ impl ScrollText {
         (index < self.entries.len()).then_some(index)
     }
 
-    fn lines(&self, entry: u64, window: Window) -> Vec<WrappedLine> {
+    fn lines(&self, entry: u64, window: Window) -> Vec<String> {
         let own = self.index(entry).and_then(|index| self.entries.get(index));
         own.map(|own| wrap(&own.text, window.width, self.indent)).unwrap_or_default()
     }
@@ -283,14 +284,25 @@ impl ScrollText {
     }
 
     fn set_top(&mut self, entry: u64, line: usize, window: Window) {
-        let mark = self.lines(entry, window).get(line).map_or(0, |line| line.mark);
+        let lines = self.lines(entry, window);
+        let mark = marks(&lines).nth(line).unwrap_or_default();
         self.position = Position::At { entry, mark };
     }
 }
 
+/// Iterates over the marks of lines: how many characters of the text are before each, white space aside, which is the
+/// same at every width.
+fn marks(lines: &[String]) -> impl Iterator<Item = usize> + '_ {
+    lines.iter().scan(0, |before, line| {
+        let mark = *before;
+        *before += line.chars().filter(|c| !c.is_whitespace()).count();
+        Some(mark)
+    })
+}
+
 /// The last line that begins at or before a mark.
-fn line_of(lines: &[WrappedLine], mark: usize) -> usize {
-    lines.iter().rposition(|line| line.mark <= mark).unwrap_or_default()
+fn line_of(lines: &[String], mark: usize) -> usize {
+    marks(lines).take_while(|begin| *begin <= mark).count().saturating_sub(1)
 }
 
 /// Where a text has another, in characters. Capitals count only if the pattern has any.

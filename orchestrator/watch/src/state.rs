@@ -1,5 +1,7 @@
 //! The state of the view: keys and updates change it and yield requests. Pure, without terminal or clock.
 
+use ralph_orchestrator_text::wrap;
+
 use crate::dialog::{Dialog, LimitCheck, LimitsForm, Page, Step, Target};
 use crate::facts::{
     Phase, Request, RequestedControl, RunFacts, StoryLine, Tone, Update, VerdictWord,
@@ -10,7 +12,6 @@ use crate::panes::{Focus, Panes};
 use crate::run_list::RunList;
 use crate::scroll_text::{Direction, ScrollText, Window};
 use crate::text_input::TextInput;
-use crate::wrap::wrap;
 
 /// Where lines of the story go on below their time.
 const STORY_INDENT: usize = 10;
@@ -75,7 +76,7 @@ impl WatchState {
             Err(text) => format!("error: {text}"),
         };
         let width = usize::from(self.width.saturating_sub(2));
-        wrap(&text, width, 2).into_iter().map(|line| line.text).collect()
+        wrap(&text, width, 2)
     }
 
     fn message_rows(&self) -> u16 {

@@ -1,7 +1,8 @@
 //! A line of text that is edited.
 
+use ralph_orchestrator_text::char_width;
+
 use crate::key::Key;
-use crate::wrap::char_width;
 
 /// The longest text, in characters.
 const MOST_CHARS: usize = 10_000;

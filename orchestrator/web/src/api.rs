@@ -234,7 +234,7 @@ async fn follow(
         (None, None, None) => StartAt::After(0),
     };
     match blocking(move || server.source.follow(&run, start)).await {
-        Ok(records) => events::respond(records),
+        Ok(records) => events::respond(records).unwrap_or_else(|problem| error(&problem)),
         Err(problem) => error(&problem),
     }
 }

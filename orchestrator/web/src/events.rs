@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::response::IntoResponse as _;
-use axum::response::Response;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde_json::json;
 use tokio::sync::mpsc::{self, Sender};
@@ -20,16 +19,19 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const MOST_WAITING: usize = 64;
 
 /// Answers with the records of a run until the client leaves.
-pub(crate) fn respond(records: Box<dyn RecordStream>) -> Response {
+///
+/// # Errors
+/// There is no thread for it.
+pub(crate) fn respond(records: Box<dyn RecordStream>) -> Result<Response, SourceError> {
     let (sender, receiver) = mpsc::channel(MOST_WAITING);
     let thread = std::thread::Builder::new().name("events".to_owned());
-    if let Err(error) = thread.spawn(move || send_all(records, &sender)) {
-        return crate::api::error(&SourceError::Failed(format!("no thread: {error}")));
-    }
+    thread
+        .spawn(move || send_all(records, &sender))
+        .map_err(|error| SourceError::Failed(format!("no thread: {error}")))?;
     let events = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<Event>| {
         Some((Ok::<_, Infallible>(receiver.recv().await?), receiver))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
 
 fn send_all(mut records: Box<dyn RecordStream>, sender: &Sender<Event>) {

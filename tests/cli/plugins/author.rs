@@ -55,7 +55,10 @@ fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
         }
     }
     command.env("HOME", env.root().join("home")).env("SOURCE", SOURCE);
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    // Compiled as these tests are, what they have in common with a plugin is not compiled once more.
+    let profile = Path::new(".cargo/config.toml");
+    fs::create_dir_all(env.root().join(".cargo")).unwrap();
+    fs::copy(Path::new(SOURCE).join(profile), env.root().join(profile)).unwrap();
     // The page's reader is asked on the terminal.
     command.env("RALPH_TRUST", "always");
     command.env(BUILD_DIR, build_dir());

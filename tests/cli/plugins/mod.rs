@@ -32,7 +32,6 @@ pub(crate) fn built_in(
 ) -> PathBuf {
     let mut command = cargo_build(folder);
     command.arg("--target-dir").arg(target);
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     command.env(author::BUILD_DIR, author::build_dir());
     command.envs(toolchain.map(|toolchain| ("RUSTUP_TOOLCHAIN", toolchain)));
     run(command);

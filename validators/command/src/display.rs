@@ -1,6 +1,8 @@
 //! Output and commands as they are shown to agents and people.
 
+use ralph_orchestrator_shell_text::quote_command;
 use ralph_orchestrator_supervisor::{Capture, CaptureLimit};
+use ralph_orchestrator_text::{escape, escape_line};
 
 /// How many lines of output a reason quotes.
 const TAIL_LINES: usize = 40;
@@ -60,42 +62,16 @@ fn shorten(line: &str) -> String {
     shown
 }
 
-/// Makes control characters visible; tabs stay.
-pub(crate) fn escape(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, character| {
-        if character != '\t' && is_invisible(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-        shown
-    })
-}
-
-/// Control characters and those that reorder the text around them.
-fn is_invisible(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A command as one would type it.
-#[must_use]
-pub fn typed(program: &[String]) -> String {
-    program.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(part: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
-    if !part.is_empty() && part.chars().all(plain) {
-        part.to_owned()
-    } else {
-        escape(&format!("'{}'", part.replace('\'', r"'\''")))
-    }
+/// Returns a command as one would type it, with what must not be shown made visible.
+pub(crate) fn typed(program: &[String]) -> String {
+    escape_line(&quote_command(program))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use ralph_orchestrator_text::is_printable;
 
     fn tail(pieces: &[&[u8]]) -> String {
         let mut tail = Tail::new();
@@ -117,14 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_visible() {
-        assert_eq!(escape("a\tb\u{1b}[31m\r\u{202e}é"), "a\tb\\u{1b}[31m\\r\\u{202e}é");
-    }
-
-    #[test]
-    fn commands_can_be_typed_again() {
-        let command = ["sh", "-c", "echo it's", ""].map(str::to_owned);
-        assert_eq!(typed(&command), r"sh -c 'echo it'\''s' ''");
+    fn what_is_not_seen_is_made_visible() {
+        let shown = tail(&["a\tb\u{1b}[31m\r\u{202e}é ok\u{e0069}\u{e0067}\u{200b}".as_bytes()]);
+        let line = "a\tb\\u{1b}[31m\\r\\u{202e}é ok\\u{e0069}\\u{e0067}\\u{200b}";
+        assert_eq!(shown, format!("Its output:\n    {line}"));
     }
 
     proptest! {
@@ -135,7 +107,7 @@ mod tests {
             let text = format!("{}\n{}", lines.join("\n"), "\u{1b}".repeat(long));
             let shown = tail(&[text.as_bytes()]);
             prop_assert!(shown.len() < TAIL_LINES * (LINE_BYTES + 8) + 64);
-            prop_assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !is_invisible(c)));
+            prop_assert!(shown.chars().all(|c| c == '\n' || c == '\t' || is_printable(c)));
         }
     }
 }

@@ -9,9 +9,9 @@ use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file};
 use crate::config::Config;
 use crate::invocation::{Invocation, Invocations};
 use crate::make::{CommandLine, Makefile};
-use crate::reserved::bare;
+use crate::program_name::bare;
 use crate::script;
-use crate::shell_line::SHELLS;
+use crate::shell_option::SHELLS;
 
 /// How many files are read, so that they can name each other in a circle.
 const MAX_FILES: usize = 32;

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::normalize_lexically;
+use ralph_orchestrator_shell_text::{Part, Word, is_assignment, read_shell};
 
 use crate::config::Config;
-use crate::shell::is_assignment;
-use crate::shell_line;
-use crate::shell_text::{Part, Word, parse};
+use crate::shell_option;
 
 /// How deep commands may be nested in each other.
 const MAX_DEPTH: usize = 8;
@@ -70,7 +69,7 @@ impl Invocations {
             };
         }
         let all = text(words);
-        if let Some(line) = shell_line::find(&all).and_then(|index| words.get(index)) {
+        if let Some(line) = shell_option::find(&all).and_then(|index| words.get(index)) {
             return if line.is_plain {
                 self.add_line(&line.text, &place, depth + 1);
             } else {
@@ -87,17 +86,17 @@ impl Invocations {
     }
 
     fn add_line(&mut self, line: &str, place: &Place, depth: usize) {
-        let (parts, is_whole) = parse(line);
+        let read = read_shell(line);
         // Where the shell and each subshell is; unknown after `cd` to what only a shell knows.
         let mut places = vec![Some(place.clone())];
-        let mut is_known = is_whole;
-        for part in parts {
+        let mut is_known = read.is_whole();
+        for part in read.known() {
             let here = places.last().cloned().flatten();
             match (part, here) {
                 (Part::Open, here) => places.push(here),
                 (Part::Close, _) if places.len() > 1 => drop(places.pop()),
-                (Part::Command(words), Some(mut here)) => {
-                    let moved = self.add_of_shell(&words, &mut here, depth);
+                (Part::Command(command), Some(mut here)) => {
+                    let moved = self.add_of_shell(&command.words, &mut here, depth);
                     is_known &= moved;
                     if let Some(last) = places.last_mut() {
                         *last = moved.then_some(here);

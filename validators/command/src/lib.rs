@@ -31,13 +31,15 @@ mod invocation;
 mod make;
 mod paths;
 mod patterns;
+mod program;
+mod program_name;
 mod python;
 mod reserved;
 mod script;
 mod setup;
 mod shell;
 mod shell_line;
-mod shell_text;
+mod shell_option;
 mod validator;
 
 /// The index of the script in a command that gives one to an interpreter.
@@ -48,7 +50,6 @@ pub use shell::is_shell_command;
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;
 /// A command as one would type it.
-pub use display::typed as typed_command;
 use ralph_orchestrator_contract::{BuildContext, BuildError, EvidenceValidator};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use ralph_orchestrator_contract::BuildError;
+use ralph_orchestrator_text::{escape, escape_line, strip_escape_sequences};
 use regex::{Regex, RegexBuilder};
 
 use crate::config::{Config, Patterns};
-use crate::display::escape;
 
 /// The compiled expressions of one validator.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ fn compares(rule: &Regex) -> bool {
 /// An expression for messages.
 fn quote_rule(rule: &Regex) -> String {
     let more = if compares(rule) { " with `ran` greater than `skipped`" } else { "" };
-    format!("/{}/{more}", escape(rule.as_str()))
+    format!("/{}/{more}", escape_line(rule.as_str()))
 }
 
 /// Matches the lines of one output.
@@ -101,11 +101,7 @@ impl<'a> PatternMatcher<'a> {
 
     /// Matches a line; `dropped` bytes of it are missing at its end.
     pub(crate) fn line(&mut self, line: &str, dropped: u64) {
-        let plain: Cow<'_, str> = if line.contains('\u{1b}') {
-            anstream::adapter::strip_str(line).to_string().into()
-        } else {
-            line.into()
-        };
+        let plain = strip_escape_sequences(line);
         self.unseen = self.unseen.saturating_add(dropped);
         for (rule, matched) in self.rules.must_match.iter().zip(&mut self.matched) {
             *matched = *matched || is_match(rule, &plain);
@@ -128,7 +124,10 @@ impl<'a> PatternMatcher<'a> {
         let forbidden = self.rules.must_not_match.iter().zip(&self.offending);
         let forbidden = forbidden.filter_map(|(rule, line)| {
             let line = line.as_ref()?;
-            Some(format!("its output must not match /{}/ but says: {line}", escape(rule.as_str())))
+            Some(format!(
+                "its output must not match /{}/ but says: {line}",
+                escape_line(rule.as_str())
+            ))
         });
         let unseen = (self.unseen > 0 && !self.rules.must_not_match.is_empty()).then(|| {
             format!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::invocation::Invocation;
-use crate::reserved::{bare, commands};
+use crate::program_name::{bare, commands};
 use crate::script;
 
 /// The top-level modules of the standard library of Python 3.10 to 3.14 (`sys.stdlib_module_names`) that are

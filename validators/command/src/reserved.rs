@@ -10,8 +10,8 @@ use ralph_orchestrator_safe_fs::normalize_lexically;
 use crate::config::Config;
 use crate::files::Reach;
 use crate::invocation::Invocation;
+use crate::program_name::{bare, commands};
 use crate::python;
-use crate::setup::glob;
 
 /// What programs read, and would do something else for. It matters only to those who protect something.
 struct Settings {
@@ -123,11 +123,6 @@ const SETTINGS: [Settings; 13] = [
     },
 ];
 
-/// Programs that run another, named somewhere among their arguments.
-const RUNNERS: [&str; 12] = [
-    "bundle", "bunx", "hatch", "npm", "npx", "pdm", "pipenv", "pnpm", "poetry", "rye", "uv", "yarn",
-];
-
 /// Where pytest finds plug-ins in a folder that Python searches.
 const PLUGINS: [&str; 2] = ["*.dist-info", "*.egg-info/entry_points.txt"];
 
@@ -231,17 +226,16 @@ pub(crate) fn find_program(text: &str) -> Option<&str> {
     })
 }
 
-/// A command, and those that may be given to it if it runs others.
-pub(crate) fn commands(words: &[String]) -> impl Iterator<Item = &[String]> {
-    let is_runner = words.first().is_some_and(|first| RUNNERS.contains(&bare(first)));
-    let starts = if is_runner { words.len() } else { words.len().min(1) };
-    (0..starts).filter_map(|start| words.get(start..))
-}
-
-/// The name of a program without its folder and version.
-pub(crate) fn bare(word: &str) -> &str {
-    let name = word.rsplit('/').next().unwrap_or(word);
-    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+/// Returns a glob that matches this path only.
+pub(crate) fn glob(path: &Path) -> String {
+    let mut glob = String::new();
+    for c in path.to_string_lossy().chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(c);
+    }
+    glob
 }
 
 #[cfg(test)]

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_contract::{Setup, SetupProblem};
 use ralph_orchestrator_safe_fs::normalize_lexically;
 use ralph_orchestrator_supervisor::find_program;
+use ralph_orchestrator_text::escape_line;
 
 use crate::config::Config;
-use crate::display::{escape, typed};
+use crate::display::typed;
 use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::paths::CommandPaths;
-use crate::validator::{Lookup, Program};
-use crate::{python, reserved, script, shell};
+use crate::program::{Lookup, Program};
+use crate::reserved::glob;
+use crate::{python, reserved, script, shell, shell_option};
 
 /// Names in the folders of `PATH` that are compared with one that was not found.
 const MOST_NAMES: usize = 20_000;
@@ -132,9 +134,9 @@ impl Command<'_> {
              agent can create files that it takes for its own. Use programs, `cd FOLDER`, `&&`, `;` and \
              pipes only, or give the folder as `cwd`",
             typed(&self.config.program),
-            escape(name)
+            escape_line(name)
         );
-        let index = crate::shell_line::find(&self.config.program).unwrap_or(0);
+        let index = shell_option::find(&self.config.program).unwrap_or(0);
         Some(SetupProblem { key: key(index), message, is_fatal: false })
     }
 
@@ -144,7 +146,7 @@ impl Command<'_> {
         format!(
             "the {what} `{}` of `{}` {wrong}. If the agent is meant to write it, the agent decides \
              what proves its work; otherwise write it and protect it",
-            escape(&normalize_lexically(path).to_string_lossy()),
+            escape_line(&normalize_lexically(path).to_string_lossy()),
             typed(&self.config.program)
         )
     }
@@ -159,7 +161,7 @@ impl Command<'_> {
             "`{}` runs {}, which lies in the workspace and is not protected: the agent can change \
              what checks its work. Add protect = [{}]",
             typed(&self.config.program),
-            escape(&inside.to_string_lossy()),
+            escape_line(&inside.to_string_lossy()),
             serde_json::Value::from(glob(&inside))
         );
         Some(SetupProblem { key: key(index), message, is_fatal: false })
@@ -177,18 +179,6 @@ impl Command<'_> {
             .flatten()
             .find_map(|path| path.strip_prefix(workspace).ok().map(Path::to_owned))
     }
-}
-
-/// A glob that matches this path only.
-pub(crate) fn glob(path: &Path) -> String {
-    let mut glob = String::new();
-    for c in path.to_string_lossy().chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
-            glob.push('\\');
-        }
-        glob.push(c);
-    }
-    glob
 }
 
 /// The name in the folders of `path` that is most like this one, if one is like it at all.

@@ -1,9 +1,10 @@
 //! What only a shell understands: the validator runs programs.
 
+use ralph_orchestrator_shell_text::is_assignment;
+use ralph_orchestrator_text::escape_line;
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::display::escape;
 
 /// Commands that act on the shell which runs them, so that a program of that name has no effect, and words of
 /// its language.
@@ -21,16 +22,6 @@ pub fn is_shell_command(word: &str) -> bool {
     COMMANDS.contains(&word) || is_assignment(word)
 }
 
-/// Whether a word is `NAME=value`.
-pub(crate) fn is_assignment(word: &str) -> bool {
-    let is_name = |name: &str| {
-        let mut letters = name.chars();
-        letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-            && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-    };
-    word.split_once('=').is_some_and(|(name, _)| is_name(name))
-}
-
 /// What is wrong with a command that is written for a shell: the index of the word, what to write, and
 /// whether it cannot work at all.
 pub(crate) fn find_problem(config: &Config) -> Option<(usize, String, bool)> {
@@ -45,8 +36,8 @@ pub(crate) fn find_problem(config: &Config) -> Option<(usize, String, bool)> {
     let line = Value::from(program.join(" "));
     let message = format!(
         "`{}` {what}, and no shell is used; write program = [\"sh\", \"-c\", {}]",
-        escape(word),
-        escape(&line.to_string())
+        escape_line(word),
+        escape_line(&line.to_string())
     );
     Some((index, message, is_command))
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::{Setup, SetupProblem};
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Output, Spec, Supervisor};
+use ralph_orchestrator_text::escape;
 
-use crate::display::{escape, typed};
+use crate::display::typed;
+use crate::program::{Lookup, Program};
 use crate::setup::{key, similar};
-use crate::validator::{Lookup, Program};
+use crate::shell_option::find;
 
-pub(crate) const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 /// Bytes of what a shell prints that are shown.
 const MOST_PRINTED: usize = 400;
 /// How long a shell may take to read a line.
@@ -97,20 +98,6 @@ impl ShellLine<'_> {
         let output = supervisor.output(spec, limit, tokio::time::sleep(TIMEOUT)).await.ok()?;
         (!output.stopped).then_some(output)
     }
-}
-
-/// Returns the index of the line in a command that gives one to a shell.
-pub(crate) fn find(command: &[String]) -> Option<usize> {
-    let (program, words) = command.split_first()?;
-    let name = program.rsplit('/').next()?;
-    if !SHELLS.contains(&name) {
-        return None;
-    }
-    let is_line = |word: &String| {
-        word.strip_prefix('-').is_some_and(|word| !word.starts_with('-') && word.ends_with('c'))
-    };
-    let option = words.iter().take_while(|word| !word.contains('/')).position(is_line)?;
-    Some(option + 2).filter(|index| *index < command.len())
 }
 
 /// Returns the name of the program that a line begins with, if it is plainly one: no path, which the agent may

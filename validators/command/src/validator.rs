@@ -11,14 +11,16 @@ use ralph_orchestrator_contract::{
     Verdict,
 };
 use ralph_orchestrator_supervisor::{Ending, Grace, SpawnError, Spec, Supervisor, find_program};
+use ralph_orchestrator_text::escape_line;
 
 use crate::config::Config;
-use crate::display::{escape, typed};
+use crate::display::typed;
 use crate::execution::{Execution, run_to_end};
 use crate::files::Reach;
 use crate::invocation::Invocations;
 use crate::paths::CommandPaths;
 use crate::patterns::Rules;
+use crate::program::{Lookup, Program};
 use crate::reserved::Reserved;
 use crate::{python, setup, shell_line};
 
@@ -37,22 +39,6 @@ pub(crate) struct CommandValidator {
     /// Where it was looked for.
     lookup: Lookup,
     supervisor: Supervisor,
-}
-
-/// Where a program is looked for.
-pub(crate) struct Lookup {
-    /// As in `PATH`, for a bare name.
-    pub(crate) path: String,
-    /// The folder from which relative paths begin.
-    pub(crate) base: PathBuf,
-}
-
-/// Where the program is.
-pub(crate) enum Program {
-    /// A bare name, found once: nothing that the agent puts into `PATH` later is run.
-    Pinned(Result<PathBuf, String>),
-    /// A path, which the agent may have to make first.
-    Path(PathBuf),
 }
 
 impl CommandValidator {
@@ -228,7 +214,7 @@ impl CommandValidator {
 
     /// Rejects what was checked beside processes that live on: they may change it afterwards.
     fn survived(&self, complaint: &str) -> Verdict {
-        let message = format!("`{}` ran, but {}", self.typed, escape(complaint));
+        let message = format!("`{}` ran, but {}", self.typed, escape_line(complaint));
         Verdict::Error { message }
     }
 
@@ -352,11 +338,11 @@ impl EvidenceValidator for CommandValidator {
 fn left_behind(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [one] => format!("; left the process {} behind, which was ended", escape(one)),
+        [one] => format!("; left the process {} behind, which was ended", escape_line(one)),
         many => format!(
             "; left {} processes behind, which were ended: {}",
             many.len(),
-            escape(&many.join(", "))
+            escape_line(&many.join(", "))
         ),
     }
 }
@@ -369,7 +355,7 @@ fn list_changes(changes: &[&Change]) -> String {
             ChangeKind::Removed => "removed",
             ChangeKind::Redirected => "leads elsewhere",
         };
-        format!("{} ({kind})", escape(&change.path.to_string_lossy()))
+        format!("{} ({kind})", escape_line(&change.path.to_string_lossy()))
     });
     let named = named.collect::<Vec<_>>().join(", ");
     let more = match changes.len().saturating_sub(CHANGES_NAMED) {

@@ -3,6 +3,7 @@
 use std::io::Cursor;
 
 use png::{Decoder, Limits, Transformations};
+use ralph_orchestrator_text::is_zero_width;
 use serde::de::IgnoredAny;
 
 use crate::cooperative::{Cancellable, STRIDE, Yielder};
@@ -52,8 +53,7 @@ fn text(content: &[u8]) -> Result<&str, String> {
     if let Some(at) = text.find('\0') {
         return Err(format!("is not text: it has a NUL byte (byte {})", at + 1));
     }
-    let blank = |c: char| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
-    if text.chars().all(blank) {
+    if text.chars().all(|c| c.is_whitespace() || is_zero_width(c)) {
         return Err("holds only white space".into());
     }
     Ok(text)

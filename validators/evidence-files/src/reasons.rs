@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_text::{escape_line, truncate};
 
 /// Reasons in one verdict; what is more is counted.
 const MOST: usize = 20;
@@ -20,52 +21,20 @@ const LONGEST_REASON: usize = 500;
 pub(crate) fn show(path: &Path) -> String {
     let mut out = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        push_escaped(&mut out, chunk.valid().chars());
+        out.push_str(&escape_line(chunk.valid()));
         for byte in chunk.invalid() {
             // Writing to a string cannot fail.
             let _ = write!(out, "\\x{byte:02x}");
         }
     }
-    cut(out, LONGEST_NAME)
+    truncate(&out, LONGEST_NAME)
 }
 
 /// A line of a file, cut, with control and invisible characters escaped.
 pub(crate) fn quote(line: &str) -> String {
-    let mut out = String::new();
     // One more than is shown, so that it is known whether it was cut.
-    push_escaped(&mut out, line.chars().take(LONGEST_QUOTE + 1));
-    cut(out, LONGEST_QUOTE)
-}
-
-fn push_escaped(out: &mut String, text: impl Iterator<Item = char>) {
-    for c in text {
-        if is_hazard(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-}
-
-fn is_hazard(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-        )
-}
-
-fn cut(mut text: String, most: usize) -> String {
-    if let Some((end, _)) = text.char_indices().nth(most) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
+    let some: String = line.chars().take(LONGEST_QUOTE + 1).collect();
+    truncate(&escape_line(&some), LONGEST_QUOTE)
 }
 
 /// A number of bytes for people.
@@ -94,7 +63,7 @@ pub(crate) fn rejected(mut reasons: Vec<String>) -> Verdict {
         reasons.push(format!("and {more} more of this kind"));
     }
     Verdict::Rejected {
-        reasons: reasons.into_iter().map(|reason| cut(reason, LONGEST_REASON)).collect(),
+        reasons: reasons.into_iter().map(|reason| truncate(&reason, LONGEST_REASON)).collect(),
     }
 }
 

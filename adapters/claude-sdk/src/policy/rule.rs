@@ -99,14 +99,12 @@ fn path_of(tool: &str, input: &Value) -> Option<String> {
 
 /// `prefix:*`, or a whole command with `*` for any part of it; said of any command in the line.
 fn in_command(argument: &str, line: &str) -> bool {
-    shell::commands(line).iter().map(|command| command.words.join(" ")).any(
-        |command| match argument.strip_suffix(":*") {
-            Some(prefix) => command
-                .strip_prefix(prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
-            None => glob(argument, &command),
-        },
-    )
+    shell::commands(line).iter().any(|command| match argument.strip_suffix(":*") {
+        Some(prefix) => command
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
+        None => glob(argument, command),
+    })
 }
 
 fn in_domain(argument: &str, url: &str) -> bool {

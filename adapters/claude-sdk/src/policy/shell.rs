@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_shell_text::{Command, is_assignment, read_shell};
+
 use super::PathContext;
 
 /// Programs that change files; all of their words are taken for paths.
@@ -26,20 +28,14 @@ const IN_PLACE: [(&str, &[&str]); 5] = [
 const PREFIXES: [&str; 12] =
     ["!", "command", "do", "else", "env", "exec", "if", "nohup", "sudo", "then", "time", "xargs"];
 
-/// A simple command: its words, and the files that its output goes to.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct SimpleCommand {
-    pub(super) words: Vec<String>,
-    redirects: Vec<String>,
-}
-
 /// Returns the absolute paths that a command line visibly writes.
 pub(super) fn written_paths(line: &str, paths: &PathContext) -> Vec<PathBuf> {
     let mut paths = paths.clone();
     let mut targets = Vec::new();
-    for command in commands(line) {
-        targets.extend(command.redirects.iter().map(|word| paths.resolve(word)));
-        let Some((program, words)) = command.words.split_first() else { continue };
+    for command in read_shell(line).commands() {
+        targets.extend(command.writes.iter().map(|word| paths.resolve(&word.text)));
+        let words = without_prefixes(command);
+        let Some((program, words)) = words.split_first() else { continue };
         if program == "cd" {
             if let Some(to) = words.first() {
                 paths.cwd = paths.resolve(to);
@@ -73,91 +69,17 @@ fn path_in(word: &str) -> &str {
     word.split_once('=').map_or(word, |(_, value)| value)
 }
 
-/// Returns the simple commands of a line, in order, without what precedes their names.
-pub(super) fn commands(line: &str) -> Vec<SimpleCommand> {
-    let mut commands = Vec::new();
-    let mut current = SimpleCommand::default();
-    let mut redirected = false;
-    for token in tokens(line) {
-        match token {
-            Token::Word(word) if redirected => current.redirects.push(word),
-            Token::Word(word) => {
-                let before = current.words.is_empty()
-                    && (PREFIXES.contains(&word.as_str()) || assigns(&word));
-                if !before {
-                    current.words.push(word);
-                }
-            }
-            Token::Redirect => {
-                redirected = true;
-                continue;
-            }
-            Token::End => commands.push(std::mem::take(&mut current)),
-        }
-        redirected = false;
-    }
-    commands.push(current);
-    commands.retain(|command| *command != SimpleCommand::default());
-    commands
+/// Returns the commands of a line, in order, without what precedes their names.
+pub(super) fn commands(line: &str) -> Vec<String> {
+    let read = read_shell(line);
+    let words = read.commands().map(without_prefixes);
+    words.filter(|words| !words.is_empty()).map(|words| words.join(" ")).collect()
 }
 
-fn assigns(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    /// Output goes to the next word.
-    Redirect,
-    /// A command ends.
-    End,
-}
-
-fn tokens(line: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    // `Some` as soon as a word has begun, were it by an empty pair of quotes.
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), _) if letter == open => quote = None,
-            (None | Some('"'), '\\') => word.get_or_insert_default().extend(letters.next()),
-            (Some(_), _) => word.get_or_insert_default().push(letter),
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, '>') => {
-                // A number before it names the stream, and `>>`, `>|` and `>&` write as well.
-                let stream = word.as_ref().is_some_and(|w| w.chars().all(|c| c.is_ascii_digit()));
-                let before = word.take().filter(|_| !stream);
-                tokens.extend(before.map(Token::Word));
-                while letters.next_if(|next| matches!(next, '>' | '|' | '&')).is_some() {}
-                tokens.push(Token::Redirect);
-            }
-            (None, ';' | '|' | '&' | '\n' | '(' | ')' | '`' | '{' | '}') => {
-                // In `&>` the first belongs to the second; in a word, braces are letters.
-                if matches!(letter, '{' | '}') && word.is_some() {
-                    word.get_or_insert_default().push(letter);
-                } else {
-                    tokens.extend(word.take().map(Token::Word));
-                    if !(letter == '&' && letters.peek() == Some(&'>')) {
-                        tokens.push(Token::End);
-                    }
-                }
-            }
-            (None, _) if letter.is_whitespace() || letter == '<' => {
-                tokens.extend(word.take().map(Token::Word));
-            }
-            (None, _) => word.get_or_insert_default().push(letter),
-        }
-    }
-    tokens.extend(word.map(Token::Word));
-    tokens
+/// Returns the words of a command from its name on.
+fn without_prefixes(command: &Command) -> Vec<String> {
+    let words = command.words.iter().map(|word| word.text.clone());
+    words.skip_while(|word| PREFIXES.contains(&word.as_str()) || is_assignment(word)).collect()
 }
 
 #[cfg(test)]
@@ -188,6 +110,9 @@ mod tests {
             ("git checkout -- a", "/ws/a"),
             ("(rm a)", "/ws/a"),
             ("echo $(rm a)", "/ws/a"),
+            ("echo \"$(rm a)\"", "/ws/a"),
+            ("echo \\\\\nrm a", "/ws/a"),
+            ("sh <<E\nrm a\nE", "/ws/a"),
             ("if true; then rm a; fi", "/ws/a"),
             ("find . | xargs rm a\\ b", "/ws/a b"),
         ] {
@@ -206,6 +131,7 @@ mod tests {
             "grep -r rm a",
             "wc < a",
             "echo \"rm a\"",
+            "true # rm a",
             "",
             "'",
             "\\",
@@ -220,11 +146,8 @@ mod tests {
 
     #[test]
     fn commands_are_distinguished() {
-        let words = |line: &str| -> Vec<String> {
-            commands(line).into_iter().map(|command| command.words.join(" ")).collect()
-        };
-        assert_eq!(words("a b && c; d | e &\nf"), ["a b", "c", "d", "e", "f"]);
-        assert_eq!(words("A=1 env B=2 git  push 'a;b'"), ["git push a;b"]);
-        assert_eq!(words("echo ${x} {a,b}"), ["echo ${x}", "a,b}"]);
+        assert_eq!(commands("a b && c; d | e &\nf"), ["a b", "c", "d", "e", "f"]);
+        assert_eq!(commands("A=1 env B=2 git  push 'a;b'"), ["git push a;b"]);
+        assert_eq!(commands("echo ${x} {a,b}"), ["echo ${x} {a,b}"]);
     }
 }

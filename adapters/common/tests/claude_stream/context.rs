@@ -5,7 +5,7 @@ use ralph_adapter_common::claude_stream::{ClaudeParser, Context};
 use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
 
-use crate::{read, transcript};
+use super::{read, transcript};
 
 /// What is told of the context after these messages.
 fn read_all(messages: &[Value]) -> (Vec<(u64, Option<u64>)>, ClaudeParser) {

@@ -7,7 +7,7 @@ use ralph_orchestrator_contract::{
 };
 use serde_json::{Value, json};
 
-use crate::{read, transcript};
+use super::{read, transcript};
 
 const RATE_LIMITED: ErrorClass = ErrorClass::RateLimited { until_ms: None };
 

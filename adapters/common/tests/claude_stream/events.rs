@@ -5,7 +5,7 @@ use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Event, Tokens, Usd};
 use serde_json::json;
 
-use crate::{read, transcript};
+use super::{read, transcript};
 
 fn events(name: &str) -> Vec<Event> {
     read(&transcript(name)).0

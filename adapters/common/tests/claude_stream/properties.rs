@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use ralph_orchestrator_contract::{ErrorClass, Event};
 use serde_json::{Value, json};
 
-use crate::{read, transcript};
+use super::{read, transcript};
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

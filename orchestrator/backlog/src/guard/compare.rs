@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{AgentCompletions, GuardFinding, GuardRules};
+use super::report::{AgentCompletions, GuardFinding, GuardRules};
 use crate::item::{BacklogItem, ItemStatus};
 
 /// An item with what the comparison needs beside it.

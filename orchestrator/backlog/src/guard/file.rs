@@ -1,6 +1,6 @@
 //! Guards a file: reads the agent's version, and replaces it by what it has to be.
 
-use super::{GuardFinding, GuardReport};
+use super::report::{GuardFinding, GuardReport};
 use crate::error::BacklogError;
 use crate::file::BacklogFile;
 use crate::item::BacklogSnapshot;

@@ -9,7 +9,8 @@ use ralph_orchestrator_contract::{BacklogEdit, BacklogItem, NewItem};
 use serde_json::{Map, Value, json};
 
 use super::compare::{Comparison, GuardedItem, compare_items};
-use super::{GuardFinding, GuardOutcome, GuardRules, TrustedEdit};
+use super::file::GuardOutcome;
+use super::report::{GuardFinding, GuardRules, TrustedEdit};
 use crate::error::BacklogError;
 use crate::format_backlog::FormatBacklog;
 use crate::item::BacklogSnapshot;

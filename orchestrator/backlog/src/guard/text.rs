@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::compare::{Comparison, GuardedItem, compare_frames, compare_items};
-use super::{GuardFinding, GuardOutcome, GuardRules, TrustedEdit};
+use super::file::GuardOutcome;
+use super::report::{GuardFinding, GuardRules, TrustedEdit};
 use crate::check::check_items;
 use crate::error::BacklogDefect;
 use crate::text::{TextEdit, apply_edits, read_utf8};

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_contract::Usd;
 use serde::{Deserialize, Serialize};
 
-use ralph_orchestrator_contract::Usd;
-
-use super::store::LedgerEntry;
+use crate::job::ledger_entry::LedgerEntry;
 
 /// Limits on money, in US dollars; none is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ pub enum JobError {
         message: String,
     },
     /// There is no job.
-    #[error("{} has no job: it has no {}", path.display(), super::store::PLAN)]
+    #[error("{} has no job: it has no {}", path.display(), super::file_names::PLAN)]
     NoJob {
         /// The folder.
         path: PathBuf,

@@ -2,17 +2,26 @@
 
 mod budget;
 mod error;
+mod file_names;
+mod files;
+mod host;
 mod job_lock;
+mod ledger_entry;
 mod plan;
+mod reuse;
 mod schedule;
 mod store;
 
 pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
-pub use job_lock::{JobLock, LOCK_FILE, find_reusable};
-pub use plan::{FORMAT, Goal, Host, JobPlan, PlannedTask, RunOptions};
+pub use file_names::LOCK_FILE;
+pub use host::Host;
+pub use job_lock::JobLock;
+pub use ledger_entry::LedgerEntry;
+pub use plan::{FORMAT, Goal, JobPlan, PlannedTask, RunOptions};
+pub use reuse::find_reusable;
 pub use schedule::{
     CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TASK_SETUP_ERROR,
     TrialOrder, TrialRunner, run_job,
 };
-pub use store::{JobContents, JobStore, LedgerEntry, StartedTrial, TrialLayout};
+pub use store::{JobContents, JobStore, StartedTrial, TrialLayout};

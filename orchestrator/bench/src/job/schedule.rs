@@ -11,7 +11,8 @@ use ralph_orchestrator_contract::Usd;
 use super::budget::SpentMoney;
 use super::error::JobError;
 use super::plan::JobPlan;
-use super::store::{JobStore, LedgerEntry, StartedTrial, read_attempts, read_ledger};
+use super::store::{JobContents, JobStore, StartedTrial, read_attempts, read_ledger};
+use crate::job::ledger_entry::LedgerEntry;
 use crate::trial::{Cause, TrialKey, TrialRecord};
 
 /// The kind of fault of a trial whose configuration is wrong.
@@ -293,4 +294,13 @@ pub async fn run_job(
     }
     let is_whole = schedule.ended.len() == schedule.planned;
     Ok(if is_whole && end == JobEnd::Stopped { JobEnd::Finished } else { end })
+}
+
+impl JobContents {
+    /// Returns how many trials have ended for good: those that are to be repeated after a fault, or were stopped, have
+    /// not.
+    #[must_use]
+    pub fn count_ended(&self) -> usize {
+        Schedule::from_records(&self.plan, self.records.clone()).progress().ended
+    }
 }

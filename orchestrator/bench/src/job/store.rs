@@ -21,20 +21,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
-use ralph_orchestrator_contract::{Tokens, Usd};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, replace_file};
+use serde::Deserialize;
 
 use super::error::JobError;
-use super::job_lock::LOCK_FILE;
+use super::file_names::{LOCK_FILE, PLAN};
+use super::files::{parse, read, write_json};
+use super::ledger_entry::LedgerEntry;
 use super::plan::{FORMAT, JobPlan, hash_key};
-use super::schedule::Schedule;
 use crate::trial::{Regrading, TrialKey, TrialRecord};
 
-/// The file of the plan.
-pub(super) const PLAN: &str = "bench.json";
 const LEDGER: &str = "ledger.jsonl";
 const LOCK: &str = "lock";
 const ATTEMPTS: &str = "attempts";
@@ -46,8 +41,6 @@ const OWNER_ONLY: u32 = 0o700;
 /// How long somebody who only looks whether the job is performed can hold the lock.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 const LOCK_POLL: Duration = Duration::from_millis(5);
-/// Larger than any plan, record or ledger of a million trials.
-const MAX_FILE: usize = 1 << 30;
 /// Characters of a task's name that are part of the names of its trials.
 const TASK_PART: usize = 32;
 /// Characters that tell trials of the same task apart.
@@ -61,28 +54,6 @@ pub struct JobStore {
     plan: JobPlan,
     ledger: File,
     _lock: File,
-}
-
-/// A line of the ledger: what one iteration of one attempt cost. The same line may come twice; the ledger is summed
-/// as a set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LedgerEntry {
-    /// The trial's name.
-    pub trial: String,
-    /// The agent's name.
-    pub agent: String,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// The iteration, from 1.
-    pub iteration: u64,
-    /// The engine's run.
-    pub run: String,
-    /// Tokens, if the agent reports them.
-    pub tokens: Option<Tokens>,
-    /// Cost in US dollars; none if it is not known.
-    pub cost_usd: Option<Usd>,
-    /// The cost was computed from tokens and a price table, or is what was reserved for an iteration that was lost.
-    pub estimated: bool,
 }
 
 /// Where the files of a trial are.
@@ -347,26 +318,6 @@ fn is_locked(dir: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, JobError> {
-    match read_file(path, MAX_FILE, SymlinkPolicy::Follow) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(JobError::io("read", path)(io::Error::other(error.to_string()))),
-    }
-}
-
-pub(super) fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, JobError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| JobError::Damaged { path: path.to_owned(), message: error.to_string() })
-}
-
-fn write_json(path: &Path, value: &impl Serialize, base: &Path) -> Result<(), JobError> {
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|error| JobError::io("write", path)(io::Error::other(error)))?;
-    bytes.push(b'\n');
-    replace_file(path, &bytes, base).map_err(|error| JobError::io("write", path)(error.into()))
-}
-
 /// A job as it is on disk, for those who only look.
 #[derive(Clone, Debug)]
 pub struct JobContents {
@@ -407,13 +358,6 @@ impl JobContents {
             }
         }
         last
-    }
-
-    /// Returns how many trials have ended for good: those that are to be repeated after a fault, or were stopped, have
-    /// not.
-    #[must_use]
-    pub fn count_ended(&self) -> usize {
-        Schedule::from_records(&self.plan, self.records.clone()).progress().ended
     }
 
     /// Returns when the last attempt ended, if any has.

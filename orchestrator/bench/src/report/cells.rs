@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_orchestrator_text::escape_line;
+
 use crate::report::figures::{
     NONE, compute_coverage, format_cheating, format_cost, format_count, format_duration,
     format_estimate, format_faults, format_number, format_percent, format_usd, to_float,
 };
-use crate::report::plain_text::escape_controls;
 use crate::statistics::Estimate;
 use crate::summary::{ColumnSummary, JobSummary, TaskSummary};
 
@@ -60,7 +61,7 @@ pub(super) fn build_summary_grids(summary: &JobSummary) -> Vec<Grid> {
 
 /// Returns a column's name in one line.
 pub(super) fn name_column(column: &ColumnSummary) -> String {
-    escape_controls(&column.column.to_string())
+    escape_line(&column.column.to_string())
 }
 
 fn build_score_grid(summary: &JobSummary) -> Grid {
@@ -244,7 +245,7 @@ pub(super) fn build_task_grid(summary: &JobSummary) -> Grid {
     );
     for row in collect_task_rows(summary) {
         let mark = if row.is_cheatable() { " *" } else { "" };
-        let name = format!("{}{mark}", escape_controls(row.task));
+        let name = format!("{}{mark}", escape_line(row.task));
         let cells = row
             .columns
             .iter()

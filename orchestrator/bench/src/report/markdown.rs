@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use ralph_orchestrator_text::escape_line;
+
 use crate::report::cells::{CellKind, Grid, build_summary_grids, build_task_grid};
-use crate::report::plain_text::escape_controls;
 use crate::report::text::{describe_comparisons, describe_job};
 use crate::summary::JobSummary;
 
 /// Returns the tables, tasks, comparisons and warnings of a job.
 #[must_use]
 pub fn render_markdown(summary: &JobSummary) -> String {
-    let mut out = format!("# {}\n", escape_markdown(&escape_controls(&summary.job)));
+    let mut out = format!("# {}\n", escape_markdown(&escape_line(&summary.job)));
     push_paragraph(&mut out, &describe_job(summary));
     for grid in build_summary_grids(summary) {
         push_grid(&mut out, &grid);
@@ -20,7 +21,7 @@ pub fn render_markdown(summary: &JobSummary) -> String {
     if !tasks.rows.is_empty() {
         push_grid(&mut out, &tasks);
     }
-    let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_controls(text)).collect();
+    let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_line(text)).collect();
     push_list(&mut out, "Warnings", &warnings);
     out
 }

@@ -11,7 +11,6 @@ pub mod text;
 
 mod cells;
 mod figures;
-mod plain_text;
 mod wording;
 
 pub use figures::format_cost;

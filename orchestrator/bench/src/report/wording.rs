@@ -1,9 +1,10 @@
 //! Comparisons in words.
 
+use ralph_orchestrator_text::escape_line;
+
 use crate::report::figures::{
     format_interval, format_level, format_number, format_p_value, format_things,
 };
-use crate::report::plain_text::escape_controls;
 use crate::summary::Comparison;
 
 /// Returns a comparison as a sentence without a full stop, such as "b is 4.2 points worse than a (95 % interval −8.1
@@ -11,8 +12,8 @@ use crate::summary::Comparison;
 /// test disagree it says so. A point is a hundredth of the full reward. `level` is the confidence level of the interval, such as 0.95.
 #[must_use]
 pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
-    let candidate = escape_controls(&comparison.candidate.to_string());
-    let baseline = escape_controls(&comparison.baseline.to_string());
+    let candidate = escape_line(&comparison.candidate.to_string());
+    let baseline = escape_line(&comparison.baseline.to_string());
     let Some(difference) = &comparison.difference else {
         return format!("{candidate} and {baseline} have no task in common with results of both");
     };
@@ -36,7 +37,7 @@ pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
     facts.push(format!("paired over {}", format_things(comparison.tasks, "task")));
     let counts = format!("better on {}, worse on {}", comparison.better, comparison.worse);
     let test = match comparison.p_value {
-        Some(_) => format!("; {}", escape_controls(&comparison.test)),
+        Some(_) => format!("; {}", escape_line(&comparison.test)),
         None => String::new(),
     };
     let disagreement = if disagree(comparison, level) {
@@ -135,6 +136,6 @@ mod tests {
         let mut hostile = comparison(0.5);
         hostile.candidate.agent = "a\n\u{1b}[2J\u{202e}b".into();
         let text = describe_comparison(&hostile, 0.95);
-        assert!(text.starts_with("a\\u{a}\\u{1b}[2J\\u{202e}b is "), "{text}");
+        assert!(text.starts_with("a\\n\\u{1b}[2J\\u{202e}b is "), "{text}");
     }
 }

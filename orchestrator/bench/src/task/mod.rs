@@ -41,7 +41,7 @@ pub use self::model::{
     EnvironmentSource, FileCopy, Oracle, Step, Task, TaskDescription, TaskForm, Verification,
     VerifierEnvironment, VerifierSettings,
 };
-pub use self::obstacle::{Capabilities, Feature, Isolation, Obstacle};
+pub use self::obstacle::{Capabilities, Feature, IsolationKind, Obstacle};
 pub use self::own::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 pub use self::problem::{LoadError, Problem, TextLocation, TreeError};
 pub use self::provided::{

@@ -13,7 +13,7 @@ use super::template::resolve_env;
 
 /// What keeps a trial apart from the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isolation {
+pub enum IsolationKind {
     /// Nothing: only tasks of the own form, which name no absolute paths.
     None,
     /// Namespaces of the kernel, with the machine's own system read-only.
@@ -26,7 +26,7 @@ pub enum Isolation {
 const NO_IMAGE: &str =
     "it names no image that a container could be made of: use the isolation `namespace`";
 
-impl fmt::Display for Isolation {
+impl fmt::Display for IsolationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "none",
@@ -63,7 +63,7 @@ pub enum Feature {
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// What keeps a trial apart.
-    pub isolation: Isolation,
+    pub isolation: IsolationKind,
     /// What else there is.
     pub features: BTreeSet<Feature>,
     /// Packages that the machine provides.
@@ -77,11 +77,11 @@ pub struct Capabilities {
 impl Capabilities {
     /// Returns what an isolation can do by itself: no packages, no GPUs, no variables.
     #[must_use]
-    pub fn new(isolation: Isolation) -> Self {
+    pub fn new(isolation: IsolationKind) -> Self {
         let features: &[Feature] = match isolation {
-            Isolation::None => &[],
-            Isolation::Namespace => &[Feature::CutNetwork],
-            Isolation::Container => &[Feature::CutNetwork, Feature::Setup, Feature::Images],
+            IsolationKind::None => &[],
+            IsolationKind::Namespace => &[Feature::CutNetwork],
+            IsolationKind::Container => &[Feature::CutNetwork, Feature::Setup, Feature::Images],
         };
         Self {
             isolation,
@@ -119,12 +119,12 @@ impl Task {
     pub fn find_obstacles(&self, capabilities: &Capabilities) -> Vec<Obstacle> {
         let mut search = Search { task: self, capabilities, found: Vec::new() };
         if self.form == TaskForm::Own {
-            if capabilities.isolation == Isolation::Container {
+            if capabilities.isolation == IsolationKind::Container {
                 search.add(NO_IMAGE);
             }
             return search.found;
         }
-        if capabilities.isolation == Isolation::None {
+        if capabilities.isolation == IsolationKind::None {
             search.add(
                 "its work directory, tests and logs have absolute paths such as /app and /tests, which are the \
                  machine's own under the isolation `none`: use the isolation `namespace`",
@@ -135,7 +135,7 @@ impl Task {
         search.check_variables(&self.solution_env);
         for step in &self.steps {
             search.check_step(step);
-            if capabilities.isolation == Isolation::Container {
+            if capabilities.isolation == IsolationKind::Container {
                 search.check_container(step);
             }
         }
@@ -213,7 +213,7 @@ impl Search<'_> {
             EnvironmentSource::Image(image) if !self.capabilities.has(Feature::Images) => self.add(format!(
                 "it runs in the container image {image} and brings no environment/Dockerfile, and images cannot be started here"
             )),
-            EnvironmentSource::Files(_) if self.capabilities.isolation == Isolation::Container => self.add(NO_IMAGE),
+            EnvironmentSource::Files(_) if self.capabilities.isolation == IsolationKind::Container => self.add(NO_IMAGE),
             EnvironmentSource::Compose(file) if !self.capabilities.has(Feature::Compose) => self.add_at(
                 TextLocation::from_file(file),
                 "it runs in several services, which are not started here: only tasks with one Dockerfile can be run",
@@ -223,7 +223,7 @@ impl Search<'_> {
                 "there is nothing to make the environment from: write a Dockerfile with FROM, WORKDIR and COPY there",
             ),
             EnvironmentSource::Dockerfile(dockerfile)
-                if self.capabilities.isolation != Isolation::Container =>
+                if self.capabilities.isolation != IsolationKind::Container =>
             {
                 self.check_dockerfile(dockerfile, is_verifier);
                 if find_workdir(settings, source).is_none() {
@@ -236,7 +236,7 @@ impl Search<'_> {
             _ => {}
         }
         let workdir = settings.workdir.as_deref();
-        if self.capabilities.isolation == Isolation::Namespace
+        if self.capabilities.isolation == IsolationKind::Namespace
             && let Some(Err(reason)) = workdir.map(|path| find_mount_point(path, is_verifier))
         {
             self.add(format!("`environment.workdir` {reason}"));

@@ -18,7 +18,7 @@ use ralph_orchestrator_bench::job::{
 use ralph_orchestrator_bench::trial::{Cause, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
 
-use crate::scripted::{costs, dollars, fault, plan, record};
+use super::scripted::{costs, dollars, fault, plan, record};
 
 const TRIALS: usize = 20;
 const ITERATIONS: u64 = 2;

@@ -5,7 +5,7 @@ use ralph_orchestrator_bench::statistics::paired::TaskPair;
 use ralph_orchestrator_bench::summary::{compare, find_changed_tasks, pair_rewards};
 use ralph_orchestrator_bench::trial::{Regrading, TrialRecord};
 
-use crate::fixtures::{assert_close, column, plan, record, rewards, sum_up};
+use super::fixtures::{assert_close, column, plan, record, rewards, sum_up};
 
 /// One 0/1 trial per task: of `better + worse + same` tasks the candidate alone solves `better`.
 fn single_trials(better: usize, worse: usize, same: usize) -> Vec<TrialRecord> {

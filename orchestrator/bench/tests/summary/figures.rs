@@ -8,7 +8,7 @@ use ralph_orchestrator_bench::summary::{PlannedJob, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, Regrading, TrialRecord};
 use ralph_orchestrator_contract::{Tokens, Usage};
 
-use crate::fixtures::{
+use super::fixtures::{
     assert_close, cost, fault, plan, point, record, rewards, sum_up, sum_up_one,
 };
 

@@ -8,7 +8,7 @@ use ralph_orchestrator_bench::summary::{JobSummary, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_contract::Usd;
 
-use crate::fixtures::{plan, point, record};
+use super::fixtures::{plan, point, record};
 
 prop_compose! {
     fn any_record()(

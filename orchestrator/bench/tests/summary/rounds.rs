@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_bench::summary::{collect_complete_rounds, collect_rewards};
 use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 
-use crate::fixtures::{column, plan, record};
+use super::fixtures::{column, plan, record};
 
 #[test]
 fn rewards_of_tasks_are_those_of_last_attempts() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use proptest::prelude::*;
 use ralph_orchestrator_bench::task::{Dockerfile, User};
 
-use crate::scratch::{Scratch, list, namespace};
+use super::scratch::{Scratch, list, namespace};
 
 fn staged(scratch: &Scratch) -> Vec<String> {
     assert_eq!(scratch.obstacles(&namespace()), Vec::<String>::new());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use ralph_orchestrator_bench::task::{Capabilities, Isolation, TaskForm, Verification, load};
+use ralph_orchestrator_bench::task::{Capabilities, IsolationKind, TaskForm, Verification, load};
 
-use crate::scratch::{Scratch, list, namespace};
+use super::scratch::{Scratch, list, namespace};
 
 fn exercise() -> Scratch {
     let scratch = Scratch::new();
@@ -107,7 +107,7 @@ fn loads_the_own_form_which_any_isolation_can_run() {
     assert_eq!((task.form, task.steps[0].instruction.as_ref()), (TaskForm::Own, None));
     let nothing = Verification::Validators { files: Vec::new() };
     assert_eq!(task.steps[0].verification, nothing);
-    assert_eq!(task.find_obstacles(&Capabilities::new(Isolation::None)), []);
+    assert_eq!(task.find_obstacles(&Capabilities::new(IsolationKind::None)), []);
     let staged = scratch.stage().unwrap();
     assert_eq!(list(&staged.root), ["ralph.toml", "template/", "template/file"]);
     assert_eq!(staged.host_path(".").unwrap(), staged.root);

@@ -8,7 +8,7 @@ use ralph_orchestrator_bench::task::{
     RewardStrategy, TaskForm, Tpu, User, Verification,
 };
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 
 const EVERYTHING: &str = r#"
 schema_version = "1.4"

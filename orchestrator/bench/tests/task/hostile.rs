@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 use ralph_orchestrator_bench::task::{LoadError, load};
 
-use crate::scratch::{Scratch, list};
+use super::scratch::{Scratch, list};
 
 fn copies_everything() -> Scratch {
     Scratch::dockerfile("FROM x\nWORKDIR /app\nCOPY . .\n")

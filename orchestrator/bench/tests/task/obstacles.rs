@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use ralph_orchestrator_bench::task::{Capabilities, Feature, Isolation};
+use ralph_orchestrator_bench::task::{Capabilities, Feature, IsolationKind};
 
-use crate::scratch::{Scratch, namespace};
+use super::scratch::{Scratch, namespace};
 
 /// What a task asks for, what is said about it, and the feature that takes the obstacle away.
 const CASES: [(&str, &str, Option<Feature>); 13] = [
@@ -87,7 +87,7 @@ fn one_user_for_agent_and_verifier_is_no_obstacle() {
 
 #[test]
 fn absolute_paths_need_an_isolation() {
-    let obstacles = Scratch::harbor("").obstacles(&Capabilities::new(Isolation::None));
+    let obstacles = Scratch::harbor("").obstacles(&Capabilities::new(IsolationKind::None));
     assert_eq!(obstacles.len(), 1, "{obstacles:?}");
     assert!(obstacles[0].contains("use the isolation `namespace`"), "{obstacles:?}");
 }
@@ -102,7 +102,10 @@ fn images_and_services_need_a_container_engine() {
         obstacles[0].contains("container image org/image:1 and brings no environment/Dockerfile"),
         "{obstacles:?}"
     );
-    assert_eq!(scratch.obstacles(&Capabilities::new(Isolation::Container)), Vec::<String>::new());
+    assert_eq!(
+        scratch.obstacles(&Capabilities::new(IsolationKind::Container)),
+        Vec::<String>::new()
+    );
     assert!(scratch.stage().unwrap_err().to_string().contains("find_obstacles"));
 
     let scratch = Scratch::harbor("");
@@ -115,7 +118,7 @@ fn images_and_services_need_a_container_engine() {
 
     let scratch = Scratch::harbor("");
     fs::remove_dir_all(scratch.path("task/environment")).unwrap();
-    let obstacles = scratch.obstacles(&Capabilities::new(Isolation::Container));
+    let obstacles = scratch.obstacles(&Capabilities::new(IsolationKind::Container));
     assert!(
         obstacles[0].starts_with("environment: there is nothing to make the environment from"),
         "{obstacles:?}"
@@ -188,7 +191,7 @@ fn a_trajectory_and_tests_for_windows_are_obstacles() {
 
 #[test]
 fn a_container_has_one_network_and_an_image() {
-    let container = Capabilities::new(Isolation::Container);
+    let container = Capabilities::new(IsolationKind::Container);
     let scratch = Scratch::harbor("[environment]\nnetwork_mode = \"no-network\"\n");
     assert_eq!(scratch.obstacles(&container), Vec::<String>::new());
     for table in ["agent", "verifier"] {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_bench::task::{Capabilities, Isolation, Task, load};
+use ralph_orchestrator_bench::task::{Capabilities, IsolationKind, Task, load};
 
-use crate::scratch::namespace;
+use super::scratch::namespace;
 
 fn tasks() -> Vec<Task> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bench/tasks");
@@ -64,6 +64,6 @@ fn the_set_has_every_kind() {
 
 #[test]
 fn no_task_can_run_without_isolation() {
-    let none = Capabilities::new(Isolation::None);
+    let none = Capabilities::new(IsolationKind::None);
     assert!(tasks().iter().all(|task| !task.find_obstacles(&none).is_empty()));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::task::{
-    Capabilities, Isolation, LoadError, StageError, StagedEnvironment, Task, load,
+    Capabilities, IsolationKind, LoadError, StageError, StagedEnvironment, Task, load,
 };
 
 /// A folder that is removed in the end.
@@ -75,7 +75,7 @@ impl Scratch {
 }
 
 pub(crate) fn namespace() -> Capabilities {
-    Capabilities::new(Isolation::Namespace)
+    Capabilities::new(IsolationKind::Namespace)
 }
 
 /// Returns the names below a folder, sorted; folders end in `/`.

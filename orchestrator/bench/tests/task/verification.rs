@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::task::{
 };
 use ralph_orchestrator_bench::trial::CheatKind;
 
-use crate::scratch::{Scratch, list};
+use super::scratch::{Scratch, list};
 
 fn ready(scratch: &Scratch) -> (Task, StagedEnvironment) {
     (scratch.task(), scratch.stage().unwrap())

@@ -2,13 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::Host;
 use ralph_orchestrator_bench::task::{
-    Capabilities, Feature, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm,
-    find_provided,
+    Capabilities, Feature, IsolationKind, Package, ProgramOutput, Task, TaskForm, find_provided,
 };
 use ralph_orchestrator_bench::trial::Column;
-use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig, TaskSetup};
+use ralph_orchestrator_bench_run::container::Engine;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::planning::{columns, load_tasks};
+use ralph_orchestrator_bench_run::trial_config::CheckedColumn;
+use ralph_orchestrator_bench_run::visibility::{find_hidden_program, verifier_path};
+use ralph_orchestrator_bench_run::{JobSetup, trial_config};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, TaskSetup};
 use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
@@ -16,16 +24,8 @@ use ralph_orchestrator_supervisor::{
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
-use super::MatrixArgs;
-use crate::bench::JobSetup;
-use crate::bench::agent_names::{ORACLE, is_reserved};
-use crate::bench::container::Engine;
-use crate::bench::planning::{columns, load_tasks};
-use crate::bench::trial_config::{self, CheckedColumn};
-use crate::bench::visibility::{find_hidden_program, verifier_path};
+use super::{MatrixArgs, load_setup};
 use crate::block_on::block_on;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]
@@ -72,9 +72,9 @@ impl Problems {
     /// Warns of an agent that every trial of a column would find missing, once for all its tasks.
     fn add_hidden_program(&mut self, setup: &JobSetup, column: &Column, checked: &CheckedColumn) {
         let config = &setup.loaded.config;
-        let isolation = config.bench.isolation;
+        let isolation = IsolationRow::of(config.bench.isolation);
         // What an image has is known when there is one.
-        if isolation == Isolation::None || isolation.is_container() || is_reserved(&column.agent) {
+        if isolation.kind != IsolationKind::Namespace || is_reserved(&column.agent) {
             return;
         }
         let Some(program) = &checked.program else { return };
@@ -100,9 +100,10 @@ pub(super) async fn find_problems(
     tasks: &[Task],
 ) -> Result<Problems, CommandError> {
     let bench = &setup.loaded.config.bench;
+    let isolation = IsolationRow::of(bench.isolation);
     let mut problems = Problems::default();
     check_configurations(setup, tasks, &mut problems).await?;
-    if bench.isolation != Isolation::None {
+    if isolation.has_root() {
         check_shared_paths(&setup.loaded)?;
     }
     check_curve(&setup.loaded)?;
@@ -117,25 +118,21 @@ pub(super) async fn find_problems(
             CommandError::from(ConfigErrors::from(error))
         })?;
         // Containers have what their images install.
-        if !bench.isolation.is_container()
+        if !isolation.is_container()
             && let Err(missing) = look_for(&package, &supervisor, setup).await?
         {
             problems.warnings.push(missing);
         }
         provided.push(package);
     }
-    if !bench.isolation.is_container() {
+    if !isolation.is_container() {
         let needed = find_missing_for_tests(tasks, &supervisor, setup).await?;
         problems.warnings.extend(needed);
     }
-    let isolation = match bench.isolation {
-        Isolation::None => TaskIsolation::None,
-        Isolation::Namespace | Isolation::Bubblewrap => TaskIsolation::Namespace,
-        Isolation::Docker | Isolation::Podman => TaskIsolation::Container,
-    };
+    let kind = isolation.kind;
     let mut capabilities =
-        Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(isolation) };
-    if bench.setup != TaskSetup::Off && isolation == TaskIsolation::Namespace {
+        Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(kind) };
+    if bench.setup != TaskSetup::Off && kind == IsolationKind::Namespace {
         capabilities.features.insert(Feature::Setup);
     }
     let host = Host::this();
@@ -164,19 +161,21 @@ async fn check_isolation(
         "nothing was started; tasks of the own form can be performed with `--isolation none`";
     let unavailable = |error: SpawnError| CommandError::unavailable(error).hinted(hint);
     let isolation = setup.loaded.config.bench.isolation;
-    match isolation {
-        Isolation::None => {}
-        Isolation::Namespace => supervisor.check_root_support().await.map_err(unavailable)?,
-        Isolation::Bubblewrap => {
-            let bwrap = setup.find_bubblewrap()?;
-            let supervisor = supervisor.clone().with_bubblewrap(bwrap);
-            supervisor.check_root_support().await.map_err(unavailable)?;
+    let row = IsolationRow::of(isolation);
+    match row.kind {
+        IsolationKind::None => Ok(None),
+        IsolationKind::Container => {
+            Engine::find(isolation, &setup.vars)?.describe().await.map(Some)
         }
-        Isolation::Docker | Isolation::Podman => {
-            return Engine::find(isolation, &setup.vars)?.describe().await.map(Some);
+        IsolationKind::Namespace => {
+            let mut supervisor = supervisor.clone();
+            if row.needs_bubblewrap {
+                supervisor = supervisor.with_bubblewrap(setup.find_bubblewrap()?);
+            }
+            supervisor.check_root_support().await.map_err(unavailable)?;
+            Ok(None)
         }
     }
-    Ok(None)
 }
 
 /// Returns what a task wants more of than this machine has.
@@ -245,7 +244,7 @@ async fn check_configurations(
 /// It cannot: a copy of the work is not what its container was.
 fn check_curve(loaded: &LoadedConfig) -> Result<(), CommandError> {
     let bench = &loaded.config.bench;
-    if !bench.curve || !bench.isolation.is_container() {
+    if !bench.curve || !IsolationRow::of(bench.isolation).is_container() {
         return Ok(());
     }
     let key = ["bench".to_owned(), "curve".to_owned()];
@@ -278,7 +277,7 @@ async fn look_for(
     let (supervisor, package) = (supervisor.clone(), package.clone());
     let env = plain_environment(&setup.loaded, &setup.vars);
     let config = &setup.loaded.config;
-    let seen_path = (config.bench.isolation != Isolation::None).then(|| {
+    let seen_path = IsolationRow::of(config.bench.isolation).has_root().then(|| {
         verifier_path(env.get("PATH").map(String::as_str).unwrap_or_default(), &config.sandbox)
     });
     let runtime = tokio::runtime::Handle::current();
@@ -297,7 +296,7 @@ async fn look_for(
             false => error.to_string(),
         })
     };
-    crate::git::blocking(find).await
+    ralph_orchestrator_assembly::git::blocking(find).await
 }
 
 /// Returns a warning for each package that the commands of tests need and this machine lacks: without it every agent would
@@ -362,7 +361,7 @@ fn run_program(
 }
 
 pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, &args.matrix.to_sets()?)?;
+    let setup = load_setup(file, &args.matrix.to_sets()?)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     let columns = columns(&setup)?;
     let problems = block_on(find_problems(&setup, &tasks))?;

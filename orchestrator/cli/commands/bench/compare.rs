@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
 use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::summary::{SummaryOptions, compare as compare_columns};
 use ralph_orchestrator_bench::trial::Column;
+use ralph_orchestrator_bench_run::absolute;
 
 use super::run::explain;
-use crate::bench::absolute;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]

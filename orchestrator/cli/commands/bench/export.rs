@@ -3,20 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, PlannedTask};
 use ralph_orchestrator_bench::report::harbor::{
     ColumnFacts, JobFacts, TaskFacts, TrialFile, TrialFiles, TrialFolder, write_job,
 };
 use ralph_orchestrator_bench::task::sha256_of;
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::trial_config::agent_key;
+use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_store::{Layout, read_current_run};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 
 use super::report::summary;
 use super::run::{explain, setup_of};
-use crate::bench::trial_config::agent_key;
-use crate::bench::{JobSetup, absolute};
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::output_place::create_folder;
 
@@ -76,6 +77,7 @@ fn facts(contents: &JobContents, setup: &JobSetup) -> JobFacts {
         path: task.path.clone(),
         sha256: sha256_of(&task.digest),
     };
+    let isolation = setup.loaded.config.bench.isolation;
     JobFacts {
         id: plan.id.parse().unwrap_or_default(),
         name: plan.name.clone(),
@@ -84,7 +86,8 @@ fn facts(contents: &JobContents, setup: &JobSetup) -> JobFacts {
         dataset: plan.name.clone(),
         seed: plan.seed,
         orchestrator_version: plan.program.clone(),
-        isolation: setup.loaded.config.bench.isolation.word().to_owned(),
+        isolation: isolation.word().to_owned(),
+        harbor_type: IsolationRow::of(isolation).harbor_type.map(str::to_owned),
         trials_per_task: plan.trials,
         concurrency: plan.options.concurrency,
         max_retries: plan.options.max_retries,

@@ -4,9 +4,23 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::agent_names::{NOP, ORACLE};
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::{registry, run_selection};
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
 use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::imported_task::{
+    ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, find_secret,
+    solution_script,
+};
+use ralph_orchestrator_bench_run::planning::{load_tasks, plan_job};
+use ralph_orchestrator_bench_run::{Runner, lock};
 use ralph_orchestrator_engine::is_as_recorded;
 use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use ralph_orchestrator_machine::Record;
@@ -14,25 +28,14 @@ use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
 use ralph_orchestrator_story::diff::StoredRepository;
 use serde_json::json;
 
-use super::check;
 use super::run::explain;
-use crate::bench::agent_names::{NOP, ORACLE};
-use crate::bench::imported_task::{
-    ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, find_secret,
-    solution_script,
-};
-use crate::bench::observer::{JobReporter, JobStop};
-use crate::bench::planning::{load_tasks, plan_job};
-use crate::bench::{JobSetup, Runner, lock};
+use super::{check, load_setup};
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git::{self, blocking, open_stored};
+use crate::commands::bench::observer::{JobReporter, JobStop};
+use crate::git::open_stored;
 use crate::output_place::create_folder;
-use crate::plugins::Plugins;
 use crate::set_args::SetArgs;
-use crate::{output, registry, run_selection, signals};
+use crate::{git, output, signals};
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;
@@ -255,7 +258,7 @@ fn check_task(
         set("tasks", json!([draft.task()])),
         set("trials", json!(1)),
     ]);
-    let setup = JobSetup::load(file, &sets)?;
+    let setup = load_setup(file, &sets)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
     let folder = draft.folder.join("job");
@@ -267,10 +270,10 @@ fn check_task(
         let signals = signals::listen()?;
         let plan = store.plan().clone();
         let reporter = JobReporter { is_json: false, until: None, plan, line: None };
-        let runner = Runner::new(&setup, tasks, &signals);
+        let runner = Runner::new(&setup, tasks, signals.switch.clone(), signals.watch_requests());
         let stop = JobStop(signals.job_stop_requests());
-        let schedule = Schedule::resume(&mut store, &runner).await?;
-        run_job(&mut store, schedule, &runner, &reporter, &stop).await?;
+        let schedule = Schedule::resume(&mut store, &runner).await.map_err(job_error)?;
+        run_job(&mut store, schedule, &runner, &reporter, &stop).await.map_err(job_error)?;
         Ok(())
     })?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;

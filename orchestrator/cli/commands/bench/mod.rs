@@ -4,6 +4,8 @@ mod check;
 mod compare;
 mod export;
 mod import;
+mod job_line;
+mod observer;
 mod plan;
 mod regrade;
 mod report;
@@ -12,14 +14,16 @@ mod status;
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_config::toml_text;
+use clap::builder::PossibleValuesParser;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_bench_run::{JobSetup, absolute};
+use ralph_orchestrator_config::{Isolation, toml_text};
 use serde_json::json;
 
-use crate::bench::absolute;
-use crate::discovery::ConfigFile;
-use crate::error::CommandError;
 use crate::set_args::SetArgs;
-use crate::values;
+use crate::{trust, values};
 
 /// Benchmark agents on tasks, with honest statistics
 #[derive(Debug, clap::Subcommand)]
@@ -84,7 +88,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// What a trial sees of this machine
-    #[arg(long, value_name = "KIND", value_parser = ["namespace", "bubblewrap", "docker", "podman", "none"])]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Isolation::WORDS))]
     isolation: Option<String>,
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]
@@ -150,4 +154,15 @@ impl MatrixArgs {
 /// Returns a number as it is, and a word as text.
 fn toml_value(text: &str) -> String {
     if text.parse::<f64>().is_ok() { text.to_owned() } else { toml_text(&json!(text)) }
+}
+
+/// Reads the configuration of a job, as far as a person accepts it.
+///
+/// # Errors
+/// It is wrong or not accepted, or a plugin cannot be used.
+fn load_setup(file: &ConfigFile, sets: &[(String, String)]) -> Result<JobSetup, CommandError> {
+    let (context, sources) = Context::load_with_sources(file, JobSetup::overrides(sets))?;
+    let context = trust::settle(context, sets)?;
+    trust::accept_silently(&context)?;
+    JobSetup::new(context, sources)
 }

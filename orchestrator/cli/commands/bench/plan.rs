@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
 use ralph_orchestrator_bench::statistics::plan::{Plan, PlanRequest, PlannedSize, plan as compute};
 use ralph_orchestrator_bench::statistics::variance::{ColumnVariance, DifferenceVariance};
+use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_text::count;
 
 use super::run::explain;
-use crate::bench::absolute;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 /// How much of the variance of rewards lies between tasks, where nothing is known: agents solve some tasks always and

@@ -2,17 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, JobStore};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::planning::load_tasks;
+use ralph_orchestrator_bench_run::{Runner, absolute};
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::report;
 use super::run::{explain, setup_of};
-use crate::bench::planning::load_tasks;
-use crate::bench::{Runner, absolute};
 use crate::block_on::block_on;
-use crate::error::{CommandError, exit};
 use crate::{output, signals};
 
 /// The most characters of a trial's name and of a reason.
@@ -56,7 +57,7 @@ pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
     let (tally, interrupted) = block_on(async {
         let signals = signals::listen()?;
         let stop = signals.job_stop_requests();
-        let runner = Runner::new(&setup, tasks, &signals);
+        let runner = Runner::new(&setup, tasks, signals.switch.clone(), signals.watch_requests());
         let mut tally = Tally::default();
         for record in contents.last_records().into_values() {
             let is_meant = args.tasks.is_empty() || args.tasks.contains(&record.key.task);
@@ -86,7 +87,7 @@ impl Tally {
         let before = record.reward();
         let (after, problem) = match runner.regrade(record, &attempt).await {
             Ok(regrading) => {
-                store.record_regrading(record, &regrading)?;
+                store.record_regrading(record, &regrading).map_err(job_error)?;
                 self.verified += 1;
                 let after = record.clone().with_regrading(regrading).reward();
                 self.changed += u64::from(after != before);

@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
 use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::report::html::TrialLinks;
 use ralph_orchestrator_bench::summary::{JobSummary, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::absolute;
+use ralph_orchestrator_bench_run::adversary::{find_cheatable, find_deceived};
 use ralph_orchestrator_text::one_line;
 
 use super::run::explain;
-use crate::bench::absolute;
-use crate::bench::adversary::{find_cheatable, find_deceived};
-use crate::bench::observer::planned_job;
-use crate::error::{CommandError, exit};
+use crate::commands::bench::observer::planned_job;
 use crate::output;
 use crate::output_place::write_whole;
 use crate::render::terminal::stdout_width;

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{
     Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule,
     find_reusable, run_job,
@@ -10,22 +13,23 @@ use ralph_orchestrator_bench::job::{
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::{Column, TrialRecord};
+use ralph_orchestrator_bench_run::adversary::{can_be_deceived, set_goal};
+use ralph_orchestrator_bench_run::container::JobContainers;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::planning::{
+    budgets, columns, load_planned, load_tasks, new_folder, plan_job,
+};
+use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_text::count;
 
 use super::report::PAGE;
-use super::{MatrixArgs, check, report};
-use crate::bench::adversary::{can_be_deceived, set_goal};
-use crate::bench::agent_names::is_reserved;
-use crate::bench::container::JobContainers;
-use crate::bench::job_line::{JobLine, REDRAW};
-use crate::bench::observer::{JobReporter, JobStop};
-use crate::bench::planning::{budgets, columns, load_planned, load_tasks, new_folder, plan_job};
-use crate::bench::{JobSetup, Runner, Workers, absolute, lock};
+use super::{MatrixArgs, check, load_setup, report};
 use crate::block_on::block_on;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
+use crate::commands::bench::job_line::{JobLine, REDRAW};
+use crate::commands::bench::observer::{JobReporter, JobStop};
 use crate::output_place::find_file;
 use crate::{output, signals};
 
@@ -79,7 +83,7 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
 pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     let sets = args.matrix.to_sets()?;
-    let bench = JobSetup::load(file, &sets)?.loaded.config.bench;
+    let bench = load_setup(file, &sets)?.loaded.config.bench;
     if let Some(agent) = bench.agents.iter().find(|agent| is_reserved(agent)) {
         let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
         return Err(CommandError::config(message).hinted("`--agents` names others"));
@@ -93,7 +97,7 @@ fn begin(
     sets: Vec<(String, String)>,
     goal: Goal,
 ) -> Result<u8, CommandError> {
-    let setup = JobSetup::load(file, &sets)?;
+    let setup = load_setup(file, &sets)?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
     if goal == Goal::Cheat {
         leave_out_own(&mut tasks)?;
@@ -132,8 +136,8 @@ fn begin(
     let reused = find_reusable(&plan, &earlier);
     let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
     for record in &reused {
-        store.begin_attempt(&record.key, record.attempt)?;
-        store.end_attempt(record, &[])?;
+        store.begin_attempt(&record.key, record.attempt).map_err(job_error)?;
+        store.end_attempt(record, &[]).map_err(job_error)?;
     }
     if !args.reuse.is_empty() {
         let count = count(reused.len() as u64, "trial");
@@ -235,7 +239,7 @@ pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
         Some(file) => ConfigFile::named(file.clone()),
         None => ConfigFile::without_file()?,
     };
-    JobSetup::load(&file, &plan.sets)
+    load_setup(&file, &plan.sets)
 }
 
 /// Performs what is left of a job. Returns the exit status.
@@ -252,18 +256,19 @@ fn perform(
     }
     let signals = signals::listen()?;
     let containers = block_on(connect_engine(setup, &store.plan().id))?;
-    let runner = Runner::new(setup, tasks, &signals).with_containers(containers);
+    let runner = Runner::new(setup, tasks, signals.switch.clone(), signals.watch_requests())
+        .with_containers(containers);
     let (end, interrupted) = std::thread::scope(|scope| {
         block_on(async {
             let reporter = JobReporter {
                 is_json: going.json,
                 until: going.until,
                 plan: store.plan().clone(),
-                line: find_line(&store, going.json)?,
+                line: find_line(&store, going.json).map_err(job_error)?,
             };
             let workers = Workers::new(scope, &runner);
             let stop = JobStop(signals.job_stop_requests());
-            let schedule = Schedule::resume(&mut store, &workers).await?;
+            let schedule = Schedule::resume(&mut store, &workers).await.map_err(job_error)?;
             let end = {
                 let job = run_job(&mut store, schedule, &workers, &reporter, &stop);
                 tokio::pin!(job);
@@ -277,7 +282,7 @@ fn perform(
             };
             output::set_live_line(None);
             let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
-            Ok((end?, status))
+            Ok((end.map_err(job_error)?, status))
         })
     })?;
     drop(store);
@@ -296,7 +301,7 @@ async fn connect_engine(
     job: &str,
 ) -> Result<Option<JobContainers>, CommandError> {
     let isolation = setup.loaded.config.bench.isolation;
-    if !isolation.is_container() {
+    if !IsolationRow::of(isolation).is_container() {
         return Ok(None);
     }
     let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;
@@ -395,7 +400,7 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
         )),
         JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,
     };
-    let error = CommandError::from(error);
+    let error = job_error(error);
     match hint {
         Some(hint) => error.hinted(hint),
         None => error,

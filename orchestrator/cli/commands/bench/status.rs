@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
 use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
 use super::run::explain;
-use crate::bench::absolute;
-use crate::error::{CommandError, exit};
 use crate::output;
 
 #[derive(Debug, clap::Args)]

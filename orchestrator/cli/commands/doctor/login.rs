@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_engine::ConfiguredAgent;
 use serde_json::Value;
 
-use crate::context::Context;
 use crate::probe::probe;
 
 /// Variables by which Codex needs no login.

@@ -1,11 +1,11 @@
 //! The receivers of notices.
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_notices::{Receiver, find_changed_script};
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use super::Finding;
-use crate::context::Context;
-use crate::error::exit;
 use crate::notices;
 
 /// Looks at the receivers of notices. None of them keeps a run from beginning.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_text::shorten_home;
 
-use crate::context::Context;
 use crate::init::ignore::is_in_repository;
 
 /// Less free space than this is a warning.

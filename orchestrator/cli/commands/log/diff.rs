@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_text::one_line;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::CommandError;
 use crate::output;
 
 /// So many lines of a prompt are shown on each side.

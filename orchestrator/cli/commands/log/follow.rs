@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{
@@ -13,11 +16,8 @@ use ralph_orchestrator_story::records::RecordFormatter;
 use super::iteration::{IterationPrinter, is_over};
 use super::transcript::{TranscriptFormat, TranscriptPrinter};
 use crate::commands::log::LogArgs;
-use crate::context::Context;
-use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
-use crate::run_selection::no_run_error;
 
 /// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);

@@ -1,5 +1,6 @@
 //! `log N`: what an iteration was given, what its agent said and did, and what became of it.
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::{Latch, LaunchDigests, Record, State};
 use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_story::records::RecordFormatter;
@@ -7,7 +8,6 @@ use ralph_orchestrator_text::escape;
 use serde_json::json;
 
 use super::transcript::{TranscriptFormat, TranscriptPrinter};
-use crate::error::CommandError;
 use crate::output;
 use crate::render::terminal::stdout_width;
 

@@ -6,13 +6,15 @@ mod template;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::compiled_in::of_program;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::registry;
+
 use self::files::NewPlugin;
-use crate::compiled_in::of_program;
-use crate::error::{CommandError, exit};
 use crate::new_file::create_new;
+use crate::output;
 use crate::output_place::create_folder;
-use crate::plugins::Plugins;
-use crate::{output, registry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PluginKind {

@@ -8,6 +8,10 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
 use ralph_orchestrator_config::{PluginConfig, parse_duration};
 use ralph_orchestrator_plugin_host::{PrivateCopy, check};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
@@ -17,11 +21,7 @@ use self::config::ConformanceConfig;
 use self::items::TestedPlugin;
 use self::report::TestReport;
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output_place::write_whole;
-use crate::user_folders::{plugin_cache, variables};
 use crate::{output, trust};
 
 #[derive(Debug, clap::Args)]

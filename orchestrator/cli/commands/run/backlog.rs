@@ -5,6 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use ralph_orchestrator_assembly::backlogs::guard_rules;
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::processes::SupervisedProcesses;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::{missing_agent_program, registry};
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
@@ -16,21 +25,15 @@ use ralph_orchestrator_store::{Disk, Layout};
 use ralph_orchestrator_story::next_step;
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
-use crate::backlog::{advice, guard_rules, pass_over, require};
-use crate::context::Context;
+use crate::backlog::{advice, pass_over, require};
 use crate::dry_run::PlannedBacklog;
-use crate::error::{CommandError, exit, stop_exit_status};
+use crate::error::stop_exit_status;
 use crate::git::{self, BacklogCommits, RunPlace};
 use crate::notices::Notices;
-use crate::orphans::end_orphans;
-use crate::own_locks::wait_for_own_locks;
-use crate::plugins::Plugins;
-use crate::processes::SupervisedProcesses;
 use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
-use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, missing_agent_program, output, registry};
+use crate::{detach, dry_run, output};
 
 /// What opens the runs of a backlog.
 struct BacklogRuns<'a> {

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
+use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_story::current_run::CurrentRun;
 use ralph_orchestrator_text::{columns, fit_end, fold};
 use serde_json::Value;
 
-use crate::error::exit;
 use crate::output;
 use crate::render::terminal::stdout_width;
 use crate::workspace_selection::all_states;

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::run_selection::layouts;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_store::{
     Disk, EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
@@ -11,10 +14,7 @@ use ralph_orchestrator_text::{bytes, count, local_minute, shorten_home};
 use serde_json::{Value, json};
 
 use super::find_workspace;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
 use crate::output;
-use crate::run_selection::layouts;
 use crate::set_args::SetArgs;
 use crate::workspace_selection::all_states;
 

@@ -2,6 +2,12 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
 use ralph_orchestrator_text::{count, escape, one_line};
@@ -9,16 +15,9 @@ use serde_json::{Value, json};
 
 use super::VerifyArgs;
 use crate::block_on::block_on;
-use crate::context::Context;
-use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit};
-use crate::git;
-use crate::output;
-use crate::plugins::Plugins;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
-use crate::sandbox::SandboxPolicy;
-use crate::user_folders;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
+use crate::{git, output};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::error::CommandError;
+
 use super::{EVIDENCE, Kind, OLD_LIST, PresetFolder, autocoder_prompts};
-use crate::error::CommandError;
 use crate::init::ignore::is_in_repository;
 
 const CONFIG: &str = include_str!("../../templates/presets/demo.toml");

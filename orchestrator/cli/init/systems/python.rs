@@ -1,5 +1,6 @@
 //! Projects in Python.
 
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_supervisor::find_program;
 
 use super::patterns::{PYTEST, UNITTEST};
@@ -7,7 +8,6 @@ use super::{ProjectDir, TestSystem, found, words};
 use crate::block_on::block_on;
 use crate::init::protect;
 use crate::probe::probe;
-use crate::user_folders::variables;
 
 const MARKS: [&str; 13] = [
     "pyproject.toml",

@@ -19,12 +19,11 @@ use crate::Sources;
 use crate::diagnostics::Diagnostics;
 use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
 use crate::error::SourceLocation;
-use crate::layers::PRESET;
 use crate::model::{
     AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Limits, Run,
     Sandbox, StateConfig, ValidatorConfig,
 };
-use crate::sources::Preset;
+use crate::preset::{PRESET, Preset};
 use crate::suggest::nearest;
 
 /// The prompt if none is given.

@@ -3,27 +3,24 @@
 mod other_format;
 pub(crate) mod text_file;
 
+use figment::value::{Dict, Empty, Map, Num, Tag, Value};
+use figment::{Metadata, Profile, Provider, Source};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-use figment::value::{Dict, Empty, Map, Num, Tag, Value};
-use figment::{Metadata, Profile, Provider, Source};
 use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::preset::{PRESET, Preset};
 
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
 use crate::plan_file::PlanFile;
-use crate::sources::Preset;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
 /// The key of what only the user's own file decides.
 const TRUST: &str = "trust";
-/// The key that names a preset.
-pub(crate) const PRESET: &str = "preset";
-
 /// A larger file is no configuration.
 const MAX_FILE: usize = 1 << 20;
 

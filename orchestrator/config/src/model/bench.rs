@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_orchestrator_contract::Usd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +12,6 @@ use crate::document::ValidatorTable;
 use crate::loaded::toml_text;
 use crate::model::units;
 use crate::strict::{self, StrictEnum};
-use ralph_orchestrator_contract::Usd;
 
 /// What `bench` compares: agents and variants of the configuration, on tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -197,6 +197,9 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// All words that the configuration has for one.
+    pub const WORDS: &'static [&'static str] = <Self as StrictEnum>::WORDS;
+
     /// Returns its word in the configuration.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -208,16 +211,10 @@ impl Isolation {
             Self::Podman => "podman",
         }
     }
-
-    /// Whether trials are performed in containers of an image.
-    #[must_use]
-    pub const fn is_container(self) -> bool {
-        matches!(self, Self::Docker | Self::Podman)
-    }
 }
 
 impl StrictEnum for Isolation {
-    const WORDS: &'static [&'static str] = &["none", "namespace", "bubblewrap", "docker", "podman"];
+    const WORDS: &'static [&'static str] = &["namespace", "bubblewrap", "docker", "podman", "none"];
     const VALUES: &'static [Self] =
-        &[Self::None, Self::Namespace, Self::Bubblewrap, Self::Docker, Self::Podman];
+        &[Self::Namespace, Self::Bubblewrap, Self::Docker, Self::Podman, Self::None];
 }

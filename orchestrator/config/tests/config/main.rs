@@ -17,6 +17,7 @@ mod notify;
 mod places;
 mod presets;
 mod roundtrip;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

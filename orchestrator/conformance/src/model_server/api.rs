@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::call::Call;
 use super::reply::Details;
-use super::{Request, Turn, chat, messages, responses};
+use super::{Turn, chat, messages, responses};
 
 /// How a model is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +15,6 @@ pub enum Api {
     Responses,
     /// OpenAI's `POST /v1/chat/completions`, and what many others imitate.
     Chat,
-}
-
-/// The request that is answered, and the number of the answer.
-#[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
-    pub(super) id: u64,
-    pub(super) request: &'a Request,
 }
 
 impl Api {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::api::Call;
 use super::reply::{Details, Fault, OVERLOADED, Turn};
+use crate::model_server::call::Call;
 
 /// The body of an answer that is an error.
 pub(super) fn error(kind: &str, message: &str, details: &Details) -> Value {

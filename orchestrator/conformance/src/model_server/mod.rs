@@ -6,6 +6,7 @@
 //! nothing. Everything ends when the server is dropped.
 
 mod api;
+mod call;
 mod chat;
 mod file;
 mod http;

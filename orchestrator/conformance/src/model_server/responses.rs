@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::api::Call;
 use super::chat::code;
 use super::reply::{Fault, OVERLOADED, Turn};
+use crate::model_server::call::Call;
 
 /// The whole response.
 pub(super) fn message(turn: &Turn, call: &Call<'_>) -> Value {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use ralph_orchestrator_contract::Tokens;
 use serde_json::json;
 
-use super::api::Call;
 use super::reply::Details;
 use super::{Api, Fault, Reply, Request, Script, Turn, http, tools};
+use crate::model_server::call::Call;
 
 type Handler = dyn Fn(&Request) -> Reply + Send + Sync;
 

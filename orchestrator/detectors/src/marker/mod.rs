@@ -9,6 +9,7 @@ use ralph_orchestrator_contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput,
     Findings, NearMiss, async_trait, parse_config,
 };
+use ralph_orchestrator_text::truncate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::markdown::{MarkdownContext, MarkdownStructure};
 use crate::{MAX_NEAR_MISSES, text, word};
+
 use line::{LineMatch, LineNearMiss};
 
 /// The detector's name in `[completion] detectors`.
@@ -130,7 +132,7 @@ impl Marker {
         let word = &self.word;
         NearMiss {
             detector: NAME.into(),
-            text: text::truncate(found.text.trim(), MAX_SHOWN),
+            text: truncate(found.text.trim(), MAX_SHOWN),
             line: found.number,
             hint: format!(
                 "{}, so it is not a claim. To claim that the task is complete, put one of these on \
@@ -155,7 +157,7 @@ impl CompletionDetector for Marker {
                 kind: ClaimKind::Complete,
                 detector: NAME.into(),
                 source: ClaimSource::State,
-                text: text::truncate(&text::normalise(claim.text), MAX_SHOWN),
+                text: truncate(&text::normalise(claim.text), MAX_SHOWN),
             };
             return Findings { claims: vec![claim], ..Findings::default() };
         }

@@ -1,8 +1,7 @@
 //! The agent's input, to distinguish its own claims from echoes.
 
+use ralph_orchestrator_text::{is_zero_width, strip_escape_sequences};
 use unicode_normalization::UnicodeNormalization as _;
-
-use crate::text;
 
 /// The number of claims of one message that are compared with the input, from its end. If all of them are
 /// echoes, the message has no claim.
@@ -34,9 +33,9 @@ impl AgentInput {
 /// Removes what is invisible or may change when text is copied: escape sequences, zero-width characters,
 /// white space, Markdown escapes; normalises to NFKC.
 fn canonical(text: &str) -> String {
-    let visible = text::strip_ansi(text);
+    let visible = strip_escape_sequences(text);
     let mut out = String::with_capacity(visible.len());
-    let mut chars = visible.chars().filter(|c| !text::is_zero_width(*c)).nfkc().peekable();
+    let mut chars = visible.chars().filter(|c| !is_zero_width(*c)).nfkc().peekable();
     while let Some(c) = chars.next() {
         let escapes = c == '\\' && chars.peek().is_some_and(char::is_ascii_punctuation);
         if !escapes && !c.is_whitespace() {

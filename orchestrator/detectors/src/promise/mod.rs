@@ -7,11 +7,13 @@ use ralph_orchestrator_contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput,
     Findings, NearMiss, async_trait, parse_config,
 };
+use ralph_orchestrator_text::{is_zero_width, strip_escape_sequences, truncate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{MAX_NEAR_MISSES, text, word};
+use crate::{MAX_NEAR_MISSES, word};
+
 use echo::{AgentInput, MAX_CLAIMS};
 use tags::{Message, Pair, TagNearMiss};
 
@@ -133,7 +135,7 @@ impl Promise {
         let (line, shown) = message.line_of(&pair.opening);
         NearMiss {
             detector: NAME.into(),
-            text: text::truncate(self.without_claims(shown.trim()).trim(), MAX_SHOWN),
+            text: truncate(self.without_claims(shown.trim()).trim(), MAX_SHOWN),
             line,
             hint: format!(
                 "{}, so it is not a claim. To claim that the task is complete, end your final \
@@ -164,7 +166,7 @@ impl Promise {
     }
 
     fn find(&self, final_text: &str, given: Option<&str>) -> Findings {
-        let clean = text::strip_ansi(final_text);
+        let clean = strip_escape_sequences(final_text);
         let Some(message) = Message::parse(&clean, &self.config.tag) else {
             return Findings::default();
         };
@@ -227,12 +229,12 @@ fn claim(kind: ClaimKind, message: &str) -> Claim {
         kind,
         detector: NAME.into(),
         source: ClaimSource::Message,
-        text: text::truncate(message, MAX_TEXT),
+        text: truncate(message, MAX_TEXT),
     }
 }
 
 fn is_blank(c: char) -> bool {
-    c.is_whitespace() || text::is_zero_width(c)
+    c.is_whitespace() || is_zero_width(c)
 }
 
 #[async_trait]

@@ -2,8 +2,9 @@
 
 use ralph_orchestrator_config::MemoryMode;
 use ralph_orchestrator_machine::{Input, StartIteration};
-use ralph_orchestrator_memory::{ViewBounds, bounded_view, one_line, split_entries, tail_entries};
+use ralph_orchestrator_memory::{ViewBounds, bounded_view, split_entries, tail_entries};
 use ralph_orchestrator_store::StateError;
+use ralph_orchestrator_text::plain_line;
 
 use super::super::clock;
 use super::super::feedback;
@@ -72,7 +73,7 @@ impl MemorySlot {
         if !commits.is_empty() {
             text.push_str("Recent commits, the newest first:\n");
             let subjects: Vec<String> =
-                commits.iter().map(|subject| one_line(subject, LONGEST_SUBJECT)).collect();
+                commits.iter().map(|subject| plain_line(subject, LONGEST_SUBJECT)).collect();
             feedback::list(&mut text, subjects.iter().map(String::as_str), subjects.len());
             text.push('\n');
         }

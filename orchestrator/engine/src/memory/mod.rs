@@ -154,13 +154,13 @@ impl RunMemory {
     }
 
     /// Completes what a crash interrupted. Refuses files that cannot be used as they are.
-    pub(super) fn recover(&mut self) -> Result<(), EngineError> {
+    pub(super) fn recover(mut self) -> Result<Self, EngineError> {
         self.end_phase()?;
         if let Some(problem) = self.problem()? {
             return Err(EngineError::Workspace(problem));
         }
         self.finish()?;
-        Ok(())
+        Ok(self)
     }
 
     fn finish(&mut self) -> Result<(), StateError> {

@@ -4,7 +4,8 @@ use ralph_orchestrator_contract::{CancelReason, Verdict};
 use ralph_orchestrator_machine::{
     Changes, FileChange, IterationOutcome, Latch, State, StopReason, ValidatorVerdict,
 };
-use ralph_orchestrator_memory::{HandoffNotes, Summary, one_line};
+use ralph_orchestrator_memory::{HandoffNotes, Summary};
+use ralph_orchestrator_text::plain_line;
 
 /// The longest headline, in characters.
 const LONGEST_HEADLINE: usize = 100;
@@ -95,13 +96,13 @@ pub(super) fn headline(state: &State) -> (String, Vec<String>) {
     lines.extend(outcome_text(state));
     lines.extend(verdicts(state).iter().map(describe_verdict));
     lines.push(format!("verdict: {}", status(state)));
-    (one_line(&headline, LONGEST_HEADLINE), lines)
+    (plain_line(&headline, LONGEST_HEADLINE), lines)
 }
 
 /// Returns the text for a completed run.
 pub(super) fn completion_text(state: &State) -> Option<String> {
     let completion = state.completion()?;
-    let mut text = format!("Completed: {}\n", one_line(&completion.claim.text, 400));
+    let mut text = format!("Completed: {}\n", plain_line(&completion.claim.text, 400));
     for verdict in &completion.verdicts {
         text.push_str(&format!("- {}\n", describe_verdict(verdict)));
     }

@@ -1,11 +1,10 @@
 //! The memory of a run on a real disk, which fails at any operation.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, io};
 
 use ralph_orchestrator_config::Env;
 use ralph_orchestrator_contract::{Claim, ErrorClass, Verdict};
@@ -252,7 +251,7 @@ fn what_stands_in_the_place_of_the_file_is_put_right_and_never_followed() {
     // Before an agent has worked, it is the user's and refused.
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(&outside, &path).unwrap();
-    let error = world.open(Disk::default()).unwrap().recover().unwrap_err().to_string();
+    let error = world.open(Disk::default()).unwrap().recover().err().unwrap().to_string();
     assert!(error.contains("memory.progress") && error.contains("is a link"), "{error}");
 }
 

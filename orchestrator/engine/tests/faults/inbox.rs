@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_machine::{Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_store::{FileOperation, send_control};
 
-use crate::injector::{Fault, Injector};
-use crate::world::World;
+use super::injector::{Fault, Injector};
+use super::world::World;
 
 const ID: &str = "0198c0de-0000-7000-8000-000000000000";
 

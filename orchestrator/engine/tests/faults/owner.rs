@@ -9,7 +9,7 @@ use ralph_orchestrator_engine::EngineError;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Disk, FaultAction, FaultInjector, FileOperation};
 
-use crate::world::{Ended, World};
+use super::world::{Ended, World};
 
 fn started(world: &World) -> usize {
     let starts = |record: &&Record| matches!(record, Record::IterationStarted { .. });

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use ralph_orchestrator_machine::{Record, StopReason};
 use ralph_orchestrator_store::FileOperation;
 
-use crate::injector::{Fault, Injector};
-use crate::world::{Ended, Outcome, World};
+use super::injector::{Fault, Injector};
+use super::world::{Ended, Outcome, World};
 
 /// A run at which nothing goes wrong: how it ends, and its operations.
 fn whole() -> &'static (Outcome, Vec<FileOperation>) {

@@ -13,8 +13,8 @@ use ralph_orchestrator_machine::{Record, State};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use tempfile::TempDir;
 
+use super::scripted::Script;
 use crate::open_run::{Start, open_run};
-use crate::scripted::Script;
 
 const CONFIG: &str = r#"
 [run]

@@ -11,7 +11,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_machine::{Record, StopReason};
 use tokio::sync::Notify;
 
-use crate::world::{Play, Stage, run};
+use super::world::{Play, Stage, run};
 
 /// Claims, is refused, mends what is missing in the same session.
 struct Mender;

@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_machine::{IterationOutcome, Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
-use crate::world::{After, Play, Stage, run, run_with};
+use super::world::{After, Play, Stage, run, run_with};
 
 /// What happens in the first iteration while the validator works.
 #[derive(Clone, Copy, PartialEq)]

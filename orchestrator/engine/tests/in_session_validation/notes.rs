@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_contract::{Event, EventSink, Iteration};
 use ralph_orchestrator_machine::{ContextUsage, StopReason};
 
-use crate::world::{Play, Stage, run};
+use super::world::{Play, Stage, run};
 
 /// Leaves a note in each iteration, and is done in the third.
 struct Writer;

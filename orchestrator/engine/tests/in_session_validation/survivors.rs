@@ -12,7 +12,7 @@ use ralph_orchestrator_engine::Processes;
 use ralph_orchestrator_machine::{Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
-use crate::world::{After, Play, Stage, run, run_with};
+use super::world::{After, Play, Stage, run, run_with};
 
 /// A process of the test's own that stands for one that nobody can end.
 struct Deaf(Mutex<Child>);

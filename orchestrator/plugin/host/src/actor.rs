@@ -11,9 +11,9 @@ use ralph_orchestrator_plugin_protocol::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
-use crate::call::CallEvent;
+use crate::call_event::CallEvent;
 use crate::protocol_state::ProtocolEvent;
-use crate::session::{SessionClosed, Shared};
+use crate::session_state::{SessionClosed, Shared};
 use crate::transport::{INBOUND_QUEUE, Inbound};
 use crate::violation::Violation;
 

@@ -8,18 +8,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, BuildError, CancelReason, Description, ErrorClass, Event,
-    EventSink, Iteration, Leftovers, Report,
+    EventSink, FactoryError, Iteration, Leftovers, Report,
 };
 use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, LogLevel, LogLine, Method, Provided};
 use ralph_orchestrator_supervisor::{Exit, Supervisor, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use crate::call::{CallEvent, CallHandle, CallOutcome};
+use crate::call::CallHandle;
+use crate::call_event::{CallEvent, CallOutcome, failure_message};
 use crate::log;
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
-use crate::session::{OpenError, SessionClosed};
+use crate::session::OpenError;
+use crate::session_state::SessionClosed;
 
 /// The time that an agent has to end after it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -45,15 +47,10 @@ impl Plugin {
         table: Value,
         context: &BuildContext,
         supervisor: &Supervisor,
-    ) -> Result<Box<dyn Agent>, BuildError> {
-        let request = InstanceRequest {
-            kind: ItemKind::Agent,
-            member: member.map(str::to_owned),
-            table,
-            context: context.clone(),
-        };
+    ) -> Result<Box<dyn Agent>, FactoryError> {
+        let request = InstanceRequest::new(ItemKind::Agent, member, table, context);
         let Provided::Agent(mut description) = self.describe(supervisor, &request).await? else {
-            return Err(BuildError::at("", self.describe_error("it does not provide an agent")));
+            return Err(self.unavailable("it does not provide an agent"));
         };
         description.name = self.qualified_name(member);
         Ok(Box::new(PluginAgent {
@@ -170,8 +167,8 @@ impl PluginAgent {
 
     fn open_failed(&self, error: OpenError) -> AgentError {
         match error {
-            OpenError::Refused(error) => {
-                let why = format!("it rejects its configuration now: {}", error.message);
+            OpenError::Refused(BuildError { message, .. }) | OpenError::NotProvided(message) => {
+                let why = format!("it rejects its configuration now: {message}");
                 AgentError::new(ErrorClass::InvalidRequest, self.plugin.describe_error(&why))
             }
             OpenError::SessionClosed(closed) => self.crashed(&closed.0),
@@ -313,16 +310,6 @@ fn cancelled(reason: CancelReason) -> AgentError {
 /// Returns what is reported of a plugin that did not end a cancelled call.
 pub(crate) fn cancel_ignored(grace: Duration) -> String {
     format!("it did not end within {} s of being cancelled and was killed", grace.as_secs())
-}
-
-/// Returns why a call has no answer.
-pub(crate) fn failure_message(outcome: CallOutcome) -> String {
-    match outcome {
-        CallOutcome::Done(_) => "it answered with the result of another method".to_owned(),
-        CallOutcome::Failed(error) => error.message,
-        CallOutcome::Panicked { message } => message,
-        CallOutcome::SessionClosed(why) => why,
-    }
 }
 
 /// Adds the process's exit to the report.

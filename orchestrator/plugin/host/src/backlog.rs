@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    BacklogEdit, BacklogFormat, BacklogItem, BuildContext, BuildError, FormatDescription,
+    BacklogEdit, BacklogFormat, BacklogItem, BuildContext, FactoryError, FormatDescription,
     FormatError,
 };
 use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, Method, Provided};
@@ -57,22 +57,15 @@ impl Plugin {
         table: Value,
         context: &BuildContext,
         supervisor: &Supervisor,
-    ) -> Result<Box<dyn BacklogFormat>, BuildError> {
-        let request = InstanceRequest {
-            kind: ItemKind::Backlog,
-            member: member.map(str::to_owned),
-            table,
-            context: context.clone(),
-        };
+    ) -> Result<Box<dyn BacklogFormat>, FactoryError> {
+        let request = InstanceRequest::new(ItemKind::Backlog, member, table, context);
         let Provided::Backlog(description) = self.describe(supervisor, &request).await? else {
-            let why = self.describe_error("it does not provide a format of backlogs");
-            return Err(BuildError::at("", why));
+            return Err(self.unavailable("it does not provide a format of backlogs"));
         };
         let builder = &mut tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("backlog-plugin").enable_all().build();
         let runtime = runtime.map_err(|error| {
-            let why = self.describe_error(&format!("no thread for it could be started: {error}"));
-            BuildError::at("", why)
+            self.unavailable(&format!("no thread for it could be started: {error}"))
         })?;
         let server = Arc::new(FormatServer {
             plugin: Arc::clone(self),

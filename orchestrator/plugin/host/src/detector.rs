@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    BuildContext, BuildError, Claim, CompletionDetector, DetectorInput, Event, Findings, Leftovers,
+    BuildContext, Claim, CompletionDetector, DetectorInput, Event, FactoryError, Findings,
+    Leftovers,
 };
 use ralph_orchestrator_plugin_protocol::{Answer, DetectorDescription, ItemKind, Method, Provided};
 use ralph_orchestrator_supervisor::Supervisor;
@@ -47,16 +48,10 @@ impl Plugin {
         table: Value,
         context: &BuildContext,
         supervisor: &Supervisor,
-    ) -> Result<Box<dyn CompletionDetector>, BuildError> {
-        let request = InstanceRequest {
-            kind: ItemKind::Detector,
-            member: member.map(str::to_owned),
-            table,
-            context: context.clone(),
-        };
+    ) -> Result<Box<dyn CompletionDetector>, FactoryError> {
+        let request = InstanceRequest::new(ItemKind::Detector, member, table, context);
         let Provided::Detector(description) = self.describe(supervisor, &request).await? else {
-            let why = self.describe_error("it does not provide a detector");
-            return Err(BuildError::at("", why));
+            return Err(self.unavailable("it does not provide a detector"));
         };
         Ok(Box::new(PluginDetector {
             plugin: Arc::clone(self),

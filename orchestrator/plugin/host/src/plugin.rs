@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_contract::{BuildContext, FactoryError};
 use ralph_orchestrator_plugin_protocol::{Answer, Item, ItemKind, Method, PluginHello, Provided};
 use ralph_orchestrator_supervisor::{Exit, Grace, Spec, Supervisor};
 use serde_json::Value;
@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::agent::failure_message;
-use crate::call::CallOutcome;
+use crate::call_event::{CallOutcome, failure_message};
 use crate::library_cache::PrivateCopy;
 use crate::manifest::Manifest;
 use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
 use crate::remarks::PluginRemarks;
-use crate::session::{OpenError, Session, SessionClosed};
+use crate::session::{OpenError, Session};
+use crate::session_state::SessionClosed;
 use crate::table_schema::check_table;
 use crate::transport::{Inbound, Transport};
 
@@ -180,12 +180,9 @@ impl Plugin {
         format!("the plugin `{}`: {why}", self.name)
     }
 
-    /// Whether an item was not built because the plugin failed, and not because it rejects its table.
-    #[must_use]
-    pub fn has_failed(&self, error: &BuildError) -> bool {
-        error.key.is_empty()
-            && error.unknown_key.is_none()
-            && error.message.starts_with(&self.describe_error(""))
+    /// Returns that an item cannot be built since the plugin does not work.
+    pub(crate) fn unavailable(&self, why: &str) -> FactoryError {
+        FactoryError::Unavailable(self.describe_error(why))
     }
 
     /// Checks that the files of a program are unchanged, for plugins that decide about completion.
@@ -257,20 +254,21 @@ impl Plugin {
         &self,
         supervisor: &Supervisor,
         request: &InstanceRequest,
-    ) -> Result<Provided, BuildError> {
+    ) -> Result<Provided, FactoryError> {
         if let Some(provided) = self.descriptions().get(&request.key()) {
             return Ok(provided.clone());
         }
-        let failed = |why: &str| BuildError::at("", self.describe_error(why));
-        let connection = self.connect(supervisor, &self.env).await.map_err(|why| failed(&why))?;
+        let connection = self.connect(supervisor, &self.env).await;
+        let connection = connection.map_err(|why| self.unavailable(&why))?;
         let Connection { process, transport, inbound } = connection;
         let instance = self.open_instance((transport, inbound), request).await;
         let session = instance.as_ref().ok().map(|instance| &*instance.session);
         disconnect(process, session, Shutdown::Graceful).await;
         match instance {
             Ok(instance) => Ok(instance.provided),
-            Err(OpenError::Refused(error)) => Err(error),
-            Err(OpenError::SessionClosed(closed)) => Err(failed(&closed.0)),
+            Err(OpenError::Refused(error)) => Err(error.into()),
+            Err(OpenError::NotProvided(message)) => Err(FactoryError::Unavailable(message)),
+            Err(OpenError::SessionClosed(closed)) => Err(self.unavailable(&closed.0)),
         }
     }
 
@@ -279,7 +277,7 @@ impl Plugin {
         &self,
         hello: &'a PluginHello,
         request: &InstanceRequest,
-    ) -> Result<&'a Item, BuildError> {
+    ) -> Result<&'a Item, OpenError> {
         let items: Vec<&Item> =
             hello.provides.iter().filter(|item| item.kind == request.kind).collect();
         let (plugin, kind) = (&self.name, request.kind.word());
@@ -298,11 +296,20 @@ impl Plugin {
                 }
             },
         };
-        Err(BuildError::at("", message))
+        Err(OpenError::NotProvided(message))
     }
 }
 
 impl InstanceRequest {
+    pub(crate) fn new(
+        kind: ItemKind,
+        member: Option<&str>,
+        table: Value,
+        context: &BuildContext,
+    ) -> Self {
+        Self { kind, member: member.map(str::to_owned), table, context: context.clone() }
+    }
+
     /// Returns the key under which the description is cached.
     fn key(&self) -> String {
         let member = self.member.as_deref().unwrap_or_default();

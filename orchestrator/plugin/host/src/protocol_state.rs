@@ -12,7 +12,7 @@ use ralph_orchestrator_plugin_protocol::{
 };
 use serde_json::Value;
 
-use crate::call::{CallEvent, CallOutcome};
+use crate::call_event::{CallEvent, CallOutcome};
 use crate::manifest::{escaped, is_display_name, is_item_name};
 use crate::violation::{Violation, with_article};
 

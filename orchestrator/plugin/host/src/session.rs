@@ -1,12 +1,12 @@
 //! A session with a plugin, from `hello` to `close`.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_plugin_protocol::{
-    Close, HostFrame, ItemKind, Method, PluginHello, Provided, WINDOW, encode, feature,
+    Close, HostFrame, ItemKind, Method, PluginHello, Provided, WINDOW, feature,
 };
 use serde_json::Value;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -14,39 +14,22 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::actor;
-use crate::call::{CallEvent, CallHandle};
+use crate::call::CallHandle;
+use crate::call_event::CallEvent;
 use crate::protocol_state::ProtocolState;
 use crate::remarks::PluginRemarks;
+use crate::session_state::{SessionClosed, Shared};
 use crate::transport::{Inbound, Transport};
 
 /// The time in which a plugin has to answer `hello`.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time in which a plugin has to build an instance.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of bytes from the end of the standard error that messages include.
-const STDERR_TAIL: usize = 2 * 1024;
 /// How long the rest of a plugin's output is waited for once its process has ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of bytes of output buffered while there is no `run` that could receive it.
-const BUFFERED_BYTES: usize = 1024 * 1024;
 /// The capacity of a call's channel: events within the credit, a preview request, a question about a path, the
 /// end, and as much again for log messages.
 pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 3;
-
-/// The session is closed. Holds the reason.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SessionClosed(pub String);
-
-impl SessionClosed {
-    /// How the reason begins if the plugin violated the protocol.
-    pub(crate) const VIOLATION: &str = "it violated the protocol";
-
-    /// Whether the plugin violated the protocol.
-    pub(crate) fn is_violation(&self) -> bool {
-        self.0.starts_with(Self::VIOLATION)
-    }
-}
 
 /// Why an instance was not built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,115 +37,12 @@ pub enum OpenError {
     /// The plugin rejects its table.
     #[error(transparent)]
     Refused(#[from] BuildError),
+    /// The plugin provides no such item.
+    #[error("{0}")]
+    NotProvided(String),
     /// The session closed.
     #[error(transparent)]
     SessionClosed(#[from] SessionClosed),
-}
-
-/// Shared by the session, its actor and its calls.
-pub(crate) struct Shared {
-    pub(crate) transport: Arc<dyn Transport>,
-    state: Mutex<State>,
-    pub(crate) remarks: Arc<PluginRemarks>,
-    /// Notified when nothing is read any more.
-    pub(crate) ended: Notify,
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) protocol: ProtocolState,
-    pub(crate) hello: Option<oneshot::Sender<PluginHello>>,
-    pub(crate) opening: BTreeMap<u64, oneshot::Sender<Result<Provided, BuildError>>>,
-    pub(crate) calls: BTreeMap<u64, mpsc::Sender<CallEvent>>,
-    /// Those of the calls that are a `run`, which also receive what belongs to no call.
-    runs: Vec<u64>,
-    /// What the plugin printed and logged while no `run` was open.
-    buffered: VecDeque<CallEvent>,
-    buffered_bytes: usize,
-    closed: Option<SessionClosed>,
-    stderr_tail: String,
-    /// Whether anything was received from the plugin.
-    pub(crate) has_output: bool,
-}
-
-impl State {
-    /// Appends a line to the bounded tail of the standard error and the log.
-    pub(crate) fn append_output(&mut self, line: &str) {
-        self.stderr_tail.push_str(line);
-        self.stderr_tail.push('\n');
-        if self.stderr_tail.len() > STDERR_TAIL {
-            let surplus = self.stderr_tail.ceil_char_boundary(self.stderr_tail.len() - STDERR_TAIL);
-            // The cut has to be visible: what follows it may be the rest of a secret.
-            self.stderr_tail.replace_range(..surplus, "…");
-        }
-    }
-
-    /// Returns the channel of the first open `run`.
-    pub(crate) fn first_run(&self) -> Option<mpsc::Sender<CallEvent>> {
-        self.runs.first().and_then(|run| self.calls.get(run)).cloned()
-    }
-
-    /// Buffers an event until the next `run`.
-    pub(crate) fn buffer(&mut self, event: CallEvent) {
-        // Each takes some room beside its text.
-        self.buffered_bytes = self.buffered_bytes.saturating_add(event.text_len() + 64);
-        if self.buffered_bytes <= BUFFERED_BYTES {
-            self.buffered.push_back(event);
-        }
-    }
-
-    fn take_buffered(&mut self) -> VecDeque<CallEvent> {
-        self.buffered_bytes = 0;
-        std::mem::take(&mut self.buffered)
-    }
-
-    pub(crate) fn remove_call(&mut self, call: u64) {
-        self.calls.remove(&call);
-        self.runs.retain(|run| *run != call);
-    }
-}
-
-impl Shared {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a frame. A transport that fails closes the session.
-    pub(crate) fn send(&self, frame: &HostFrame) -> Result<(), SessionClosed> {
-        let bytes = encode(frame).map_err(|error| SessionClosed(error.to_string()))?;
-        self.transport.send(bytes).map_err(|closed| {
-            self.close(&closed.0);
-            SessionClosed(closed.0)
-        })
-    }
-
-    /// Closes the session: everything that waits fails with the reason. The first reason is kept.
-    pub(crate) fn close(&self, reason: &str) {
-        let mut state = self.state();
-        let reason = with_stderr(reason, &state.stderr_tail);
-        state.closed.get_or_insert(SessionClosed(reason));
-        state.opening.clear();
-        state.calls.clear();
-        state.runs.clear();
-        state.hello = None;
-    }
-
-    /// Returns why the session is closed, if it is.
-    pub(crate) fn closed(&self) -> Option<SessionClosed> {
-        self.state().closed.clone()
-    }
-
-    /// Returns why the session is closed, where it is known to be.
-    pub(crate) fn close_reason(&self) -> SessionClosed {
-        self.closed().unwrap_or_else(|| SessionClosed("the session was closed".to_owned()))
-    }
-}
-
-fn with_stderr(reason: &str, tail: &str) -> String {
-    match tail.trim() {
-        "" => reason.to_owned(),
-        tail => format!("{reason}; its standard error: {tail}"),
-    }
 }
 
 /// A session with a plugin. Dropping it stops reading from the transport.

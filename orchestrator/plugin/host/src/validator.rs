@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, Leftovers,
+    BuildContext, CancelReason, CancelSignal, EvidenceValidator, FactoryError, Leftovers,
     NeverCancelled, ValidationContext, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, Method, Provided, ValidatorDetails};
@@ -15,8 +15,8 @@ use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::agent::{cancel_ignored, failure_message};
-use crate::call::CallOutcome;
+use crate::agent::cancel_ignored;
+use crate::call_event::{CallOutcome, failure_message};
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
 
@@ -44,20 +44,14 @@ impl Plugin {
         table: Value,
         context: &BuildContext,
         supervisor: &Supervisor,
-    ) -> Result<Box<dyn EvidenceValidator>, BuildError> {
-        let request = InstanceRequest {
-            kind: ItemKind::Validator,
-            member: member.map(str::to_owned),
-            table,
-            context: context.clone(),
-        };
-        let failed = |why: &str| BuildError::at("", self.describe_error(why));
+    ) -> Result<Box<dyn EvidenceValidator>, FactoryError> {
+        let request = InstanceRequest::new(ItemKind::Validator, member, table, context);
         let Provided::Validator(mut details) = self.describe(supervisor, &request).await? else {
-            return Err(failed("it does not provide a validator"));
+            return Err(self.unavailable("it does not provide a validator"));
         };
         if let Some(relative) = details.evidence_dirs.iter().find(|dir| !dir.is_absolute()) {
             let why = format!("its evidence folder {} is not absolute", relative.display());
-            return Err(failed(&why));
+            return Err(self.unavailable(&why));
         }
         details.description.kind = self.qualified_name(member);
         Ok(Box::new(PluginValidator {

@@ -19,11 +19,6 @@ use crate::log::{self, LogTarget};
 use crate::outbox::Outbox;
 use crate::session::PluginSession;
 
-/// Name and version of this crate, for manifests.
-pub const SDK: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
-/// The compiler that builds the plugin.
-pub const RUSTC: &str = env!("RALPH_SDK_RUSTC");
-
 /// The number of worker threads of the plugin's runtime.
 const WORKERS: usize = 2;
 /// The capacity of the queue of host frames: far more than there are open calls.

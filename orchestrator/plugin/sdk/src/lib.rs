@@ -40,6 +40,7 @@ mod session;
 mod sink;
 pub mod testing;
 mod tool_server;
+mod versions;
 
 #[cfg(feature = "process")]
 pub use process_tree::ProcessTree;
@@ -50,8 +51,9 @@ pub use tool_server::tool_server_command;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::export::{Part, check, length, schema, summary, text};
-    pub use crate::ffi::{RUSTC, SDK, decl, open};
+    pub use crate::ffi::{decl, open};
     pub use crate::item::{BuiltItem, ItemDefinition, PluginDefinition};
+    pub use crate::versions::{RUSTC, SDK};
     pub use ralph_orchestrator_plugin_abi::{HostApi, PluginDecl};
     pub use ralph_orchestrator_plugin_protocol::ItemKind;
     pub use serde_json::Value;

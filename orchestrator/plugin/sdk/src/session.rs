@@ -17,13 +17,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinError;
 
-use crate::ffi::SDK;
 use crate::guard::{self, CatchPanic, Panic};
 use crate::in_flight::{InFlight, InFlightCall};
 use crate::item::{BuiltItem, PluginDefinition};
 use crate::log::LogTarget;
 use crate::outbox::{Outbox, SendError};
 use crate::sink::{CallSink, Requests};
+use crate::versions::SDK;
 
 /// The features of the host.
 #[derive(Clone, Copy, Debug, Default)]

@@ -67,20 +67,21 @@ fn its_dependencies_are_known() {
     assert_eq!(found, BTreeSet::from(DEPENDENCIES));
 }
 
-/// The target folder of the running test, `TARGET/PROFILE/deps/TEST`, and in it what plugins need.
+/// The target folder of the running test, `TARGET/PROFILE/deps/TEST`.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
-    exe.ancestors().nth(3).unwrap().join("plugins")
+    exe.ancestors().nth(3).unwrap().to_owned()
 }
 
 #[test]
 fn a_panic_that_would_end_the_host_does_not_compile() {
     let example = Path::new(HERE).join("../../../examples/custom-detector/Cargo.toml");
-    let (example, target) = (example.to_str().unwrap().to_owned(), target().join("same"));
+    let (example, target) = (example.to_str().unwrap().to_owned(), target());
+    let plugins = target.join("plugins/same");
     let build = ["rustc", "--locked", "--lib", "--manifest-path", &example, "--target-dir"];
     // Of the plugin alone, so that all that it needs is built only once for all tests.
-    let abort = [target.to_str().unwrap(), "--", "-Cpanic=abort"];
-    let set = [("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_INCREMENTAL", "0")];
+    let abort = [plugins.to_str().unwrap(), "--", "-Cpanic=abort"];
+    let set = [("CARGO_BUILD_BUILD_DIR", target.to_str().unwrap())];
     let output = cargo(&[&build[..], &abort].concat(), &set);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it compiled");

@@ -5,8 +5,9 @@ use std::fs;
 use crate::deletion::Deletion;
 use crate::disk::Disk;
 use crate::error::StateError;
+use crate::holder::Work;
 use crate::layout::Layout;
-use crate::lock::{Lock, Work};
+use crate::lock::Lock;
 use crate::orphans::OrphanReport;
 
 /// Most runs that are looked at for what a killed start has left.

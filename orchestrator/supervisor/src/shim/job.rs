@@ -3,21 +3,18 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
+use super::busy::retry_busy;
 use super::control_socket::{ControlSocket, SpawnRequest};
-use super::root::{self, NamespaceInit, StartFailure};
 use super::sys::Parent;
 use super::tree::ProcessTree;
-use super::{BROKEN, DONE, SHIM_NAME, set_process_name, sys};
+use super::{BROKEN, DONE, SHIM_NAME, root, set_process_name, sys};
+use crate::shim::namespace_init::NamespaceInit;
+use crate::shim::start_failure::StartFailure;
 use crate::wire::{Job, Report};
-
-/// Retries of a program that is open for writing.
-const BUSY_TRIES: u32 = 10;
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a shim sets up once, before it starts a leader.
 struct ShimContext {
@@ -106,19 +103,4 @@ fn start(
     std::env::set_current_dir(&job.cwd)?;
     let leader = retry_busy(|| sys::start(job, Parent::Caller(own), sandbox))?;
     Ok((leader, None))
-}
-
-/// Tries again when the program is busy: a file that was just installed may still be open for writing, in the
-/// installer or a process that it forked.
-pub(super) fn retry_busy<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let mut tries = 1;
-    loop {
-        match start() {
-            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
-                tries += 1;
-                std::thread::sleep(BUSY_PAUSE);
-            }
-            result => return result,
-        }
-    }
 }

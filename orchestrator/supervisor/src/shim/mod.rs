@@ -6,12 +6,15 @@
 //! any child, which would take exit statuses from other code, and only a process without threads may fork
 //! and continue. So they must be entered before any other code of the program runs.
 
+mod busy;
 mod control_socket;
 mod escalation;
 mod fork_server;
 mod job;
 mod mounts;
+mod namespace_init;
 mod root;
+mod start_failure;
 mod sys;
 mod tree;
 

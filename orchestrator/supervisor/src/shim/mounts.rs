@@ -3,11 +3,10 @@
 //! What is mounted from the host is cloned while the host's root is still there, and attached after it has
 //! gone: no path inside, and no symlink in a mounted folder, can then lead to the host.
 
-use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
+use std::{fs, io};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{
@@ -17,9 +16,9 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
-use super::root::{StartFailure, Step as _};
 use super::sys;
 use crate::root::{MountAccess, PlannedMount, RootPlan};
+use crate::shim::start_failure::{StartFailure, Step as _};
 use crate::wire::StepSubject;
 
 /// The devices of the host that every program may expect.

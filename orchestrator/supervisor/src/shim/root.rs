@@ -23,57 +23,15 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
-use super::job::retry_busy;
-use super::mounts;
+use super::namespace_init::NamespaceInit;
+use super::start_failure::{StartFailure, Step as _};
 use super::sys::{self, Parent};
 use super::tree::signal;
-use super::{BROKEN, DONE, drain_signals, set_process_name};
+use super::{BROKEN, DONE, drain_signals, mounts, set_process_name};
 use crate::procfs;
 use crate::root::{Network, RootPlan, RootUser};
+use crate::shim::busy::retry_busy;
 use crate::wire::{Job, StepSubject};
-
-/// Pid 1 of a root, which lives until nothing is left inside.
-pub(super) struct NamespaceInit {
-    pub(super) pid: Pid,
-    /// Closing it makes init exit when it has no child any more.
-    pub(super) lifeline: OwnedFd,
-}
-
-/// Why a leader was not started.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum StartFailure {
-    /// The program could not be executed, or no process be made for it.
-    Errno(i32),
-    /// A step before that failed.
-    Step { step: String, subject: StepSubject, errno: i32 },
-}
-
-impl From<io::Error> for StartFailure {
-    fn from(error: io::Error) -> Self {
-        // Every failure of fork and exec has an errno.
-        Self::Errno(error.raw_os_error().unwrap_or(libc::EINVAL))
-    }
-}
-
-impl From<Errno> for StartFailure {
-    fn from(errno: Errno) -> Self {
-        Self::Errno(errno.raw_os_error())
-    }
-}
-
-/// Adds to an error what was done.
-pub(super) trait Step<T> {
-    fn step(self, subject: StepSubject, step: impl FnOnce() -> String) -> Result<T, StartFailure>;
-}
-
-impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
-    fn step(self, subject: StepSubject, step: impl FnOnce() -> String) -> Result<T, StartFailure> {
-        self.map_err(|error| {
-            let errno = error.into().raw_os_error().unwrap_or(libc::EINVAL);
-            StartFailure::Step { step: step(), subject, errno }
-        })
-    }
-}
 
 /// What the launcher reports: the pids of init and leader.
 type Launched = Result<(i32, i32), StartFailure>;

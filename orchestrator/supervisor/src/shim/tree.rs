@@ -13,9 +13,9 @@ use rustix::process::{
 
 use super::control_socket::{ControlMessage, ControlSocket};
 use super::escalation::{StopAction, StopEscalation};
-use super::root::NamespaceInit;
 use super::sys;
 use crate::procfs::{self, Stat};
+use crate::shim::namespace_init::NamespaceInit;
 use crate::spec::{Grace, Stop};
 use crate::survivor::Survivor;
 use crate::wire::{Report, Status};

@@ -1,5 +1,6 @@
 //! Dialogs, in the middle of the screen.
 
+use ralph_orchestrator_text::{columns, wrap};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
@@ -8,7 +9,6 @@ use crate::dialog::{Dialog, LimitField, LimitsForm, Target};
 use crate::facts::Tone;
 use crate::state::WatchState;
 use crate::text_input::TextInput;
-use crate::wrap::{columns, wrap};
 
 const WIDEST: u16 = 90;
 /// Columns before what is typed in the form of limits.
@@ -24,7 +24,7 @@ struct Rows {
 impl Rows {
     fn text(&mut self, text: &str, style: Style) {
         let lines = wrap(text, self.width, 0);
-        self.lines.extend(lines.into_iter().map(|line| vec![(line.text, style)]));
+        self.lines.extend(lines.into_iter().map(|line| vec![(line, style)]));
     }
 
     fn input(&mut self, input: &TextInput) {

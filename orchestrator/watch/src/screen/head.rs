@@ -1,12 +1,12 @@
 //! What is known of the chosen run: its phase, what happens, its limits, the last verdicts.
 
+use ralph_orchestrator_text::{columns, fit, wrap};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
 use super::{BOLD, DIM, Panes, Pen, glyph};
 use crate::facts::{LimitFacts, RunFacts, Tone, VerdictWord};
 use crate::state::WatchState;
-use crate::wrap::{columns, fit, wrap};
 
 /// From here on, in thousandths, a limit is nearly used up.
 const NEARLY: u16 = 750;
@@ -49,10 +49,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, panes: &Panes, state: &WatchState) {
         let is_last = at + 1 == usize::from(panes.activity_rows);
         let text = match activity.get(at) {
             // What is left is said to be more.
-            Some(line) if is_last && at + 1 < activity.len() => {
-                fit(&format!("{}…", line.text), width)
-            }
-            line => line.map(|line| line.text.clone()).unwrap_or_default(),
+            Some(line) if is_last && at + 1 < activity.len() => fit(&format!("{line}…"), width),
+            line => line.cloned().unwrap_or_default(),
         };
         pen.line(row, &[(" ", Style::new()), (&text, style)]);
     }

@@ -1,12 +1,12 @@
 //! The list of runs and that of iterations.
 
+use ralph_orchestrator_text::{columns, fit};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{BOLD, DIM, Focus, Panes, Pen, REVERSED, glyph};
 use crate::facts::{IterationFacts, RunListItem};
 use crate::state::WatchState;
-use crate::wrap::{columns, fit};
 
 /// Narrower lists have no words for phases.
 const WITH_WORDS: u16 = 32;

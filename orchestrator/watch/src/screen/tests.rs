@@ -95,7 +95,7 @@ fn to_lines(buffer: &Buffer) -> Vec<String> {
                 continue;
             }
             let symbol = buffer[(x, y)].symbol();
-            skip = crate::wrap::columns(symbol).saturating_sub(1);
+            skip = ralph_orchestrator_text::columns(symbol).saturating_sub(1);
             line.push_str(symbol);
         }
         line.trim_end().to_owned()

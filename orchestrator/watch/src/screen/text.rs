@@ -1,5 +1,6 @@
 //! The story, and pages to read.
 
+use ralph_orchestrator_text::columns;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -7,7 +8,6 @@ use super::{DIM, Focus, Panes, Pen, REVERSED};
 use crate::dialog::Page;
 use crate::scroll_text::{ScrollText, find};
 use crate::state::WatchState;
-use crate::wrap::columns;
 
 pub(super) fn story(pen: &mut Pen<'_>, panes: &Panes, state: &WatchState) {
     let more = match (state.story.is_following(), state.story.unread()) {

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
@@ -22,6 +23,17 @@ const PODMAN: [&str; 2] = ["--isolation", "podman"];
 const LIMITED: &str =
     "[environment]\ncpus = 1\nmemory_mb = 512\nstorage_mb = 64\nnetwork_mode = \"no-network\"\n";
 
+/// The interpreter itself.
+fn python() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| {
+        let mut python = Command::new("python3");
+        python.args(["-c", "import sys; print(sys.executable, end='')"]);
+        let output = python.output().expect("python3 is needed for this test");
+        String::from_utf8(output.stdout).unwrap()
+    });
+    &PATH
+}
+
 /// The engine: a daemon, and its client in the search path of the environment.
 struct StandIn {
     daemon: Child,
@@ -33,16 +45,14 @@ impl StandIn {
     fn start(env: &mut TestEnvironment) -> Self {
         let folder = env.root().join("engine");
         fs::create_dir_all(&folder).unwrap();
-        env.write("../engine/podman", include_str!("stand_in.py"));
+        // Not by `env`: a version manager's script in its place takes longer than the client.
+        let client = format!("#!{} -IS\n{}", python(), include_str!("stand_in.py"));
+        env.write("../engine/podman", client);
         env.write_mode("../engine/podman", 0o755);
         env.var("PATH", &format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
-        let mut daemon = Command::new("python3")
-            .arg(folder.join("podman"))
-            .arg("daemon")
-            .stdout(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("python3 is needed for this test");
+        let mut daemon = Command::new(python());
+        daemon.arg("-IS").arg(folder.join("podman")).arg("daemon");
+        let mut daemon = daemon.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "the stand-in did not start");

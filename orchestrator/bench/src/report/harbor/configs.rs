@@ -121,9 +121,12 @@ fn build_environment(facts: &JobFacts) -> Value {
         "orchestrator_version": facts.orchestrator_version,
         "seed": facts.seed,
     });
-    match facts.isolation.as_str() {
-        engine @ ("docker" | "podman") => json!({"type": engine, "kwargs": options}),
-        other => json!({"import_path": format!("ralph_orchestrator:{other}"), "kwargs": options}),
+    match &facts.harbor_type {
+        Some(known) => json!({"type": known, "kwargs": options}),
+        None => {
+            let path = format!("ralph_orchestrator:{}", facts.isolation);
+            json!({"import_path": path, "kwargs": options})
+        }
     }
 }
 

@@ -26,8 +26,10 @@ pub struct JobFacts {
     pub seed: u64,
     /// The version of the orchestrator.
     pub orchestrator_version: String,
-    /// How trials are isolated: "none", "namespace", "docker" or "podman".
+    /// How trials are isolated, as the configuration has it.
     pub isolation: String,
+    /// The type of environment that Harbor knows this as; none if it does not.
+    pub harbor_type: Option<String>,
     /// Trials of each task in each column.
     pub trials_per_task: u32,
     /// Trials at a time.

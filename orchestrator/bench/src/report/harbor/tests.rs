@@ -24,6 +24,7 @@ fn facts(summary: &JobSummary, records: &[TrialRecord]) -> JobFacts {
         seed: 7,
         orchestrator_version: "0.1.0".into(),
         isolation: "namespace".into(),
+        harbor_type: None,
         trials_per_task: 3,
         concurrency: 2,
         max_retries: 1,

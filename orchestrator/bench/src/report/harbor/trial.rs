@@ -8,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use ralph_orchestrator_contract::{Tokens, Usage};
 use ralph_orchestrator_safe_fs::path_bytes;
+use ralph_orchestrator_text::escape_line;
 use serde_json::{Map, Value, json};
 
 use crate::report::harbor::configs::{build_trial_config, build_trial_lock};
 use crate::report::harbor::facts::{HarborError, JobFacts};
 use crate::report::harbor::names::{identify_trial, name_trial};
-use crate::report::plain_text::escape_controls;
 use crate::summary::JobSummary;
 use crate::trial::{Cause, Fault, TrialRecord};
 
@@ -258,13 +258,13 @@ fn write_log(attempts: &[&TrialRecord]) -> String {
             "{} attempt {}: {}",
             record.finished,
             record.attempt,
-            escape_controls(&outcome)
+            escape_line(&outcome)
         );
         let findings = record.cheating.iter().map(|finding| {
             format!("{}: {}", crate::report::figures::name_cheat(finding.kind), finding.path)
         });
         for line in findings.chain(record.warnings.iter().cloned()) {
-            let _ = writeln!(log, "{} {}", record.finished, escape_controls(&line));
+            let _ = writeln!(log, "{} {}", record.finished, escape_line(&line));
         }
     }
     log

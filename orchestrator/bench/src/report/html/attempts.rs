@@ -5,6 +5,7 @@ use std::path::{Component, Path};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use ralph_orchestrator_safe_fs::path_bytes;
+use ralph_orchestrator_text::truncate;
 
 use crate::report::figures::{format_duration, format_number, format_usd, name_cause, name_cheat};
 use crate::report::html::TrialLinks;
@@ -87,8 +88,8 @@ fn build_row(
     });
     let class = if record.fault.is_some() { "cause" } else { "" };
     vec![
-        Cell { column, ..Cell::text(&shorten(&record.key.column.to_string(), LONGEST_NAME)) },
-        Cell { class: "name".into(), ..Cell::text(&shorten(&record.key.task, LONGEST_NAME)) },
+        Cell { column, ..Cell::text(&truncate(&record.key.column.to_string(), LONGEST_NAME)) },
+        Cell { class: "name".into(), ..Cell::text(&truncate(&record.key.task, LONGEST_NAME)) },
         trial,
         reward_cell(&path, record),
         Cell { class: class.into(), ..Cell::figure(cause) },
@@ -139,15 +140,7 @@ fn describe_attempt(record: &TrialRecord) -> String {
         remarks.push("false completion".into());
     }
     remarks.extend(record.warnings.iter().cloned());
-    shorten(&remarks.join("; "), LONGEST_REMARK)
-}
-
-/// Returns at most so many characters of a text, with an ellipsis in place of the others.
-fn shorten(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    truncate(&remarks.join("; "), LONGEST_REMARK)
 }
 
 fn links_cell(links: &TrialLinks) -> Cell {

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::report::figures::{format_count, name_cause, to_float};
 use crate::report::html::axis::{LEFT, RIGHT, round};
-use crate::report::html::table::{Cell, Table};
-use crate::report::html::tables::column_cell;
+use crate::report::html::table::{Cell, Table, column_cell};
 use crate::summary::JobSummary;
 use crate::trial::Cause;
 

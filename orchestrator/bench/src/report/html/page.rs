@@ -1,5 +1,6 @@
 //! All that the template shows.
 
+use ralph_orchestrator_text::escape_line;
 use serde::Serialize;
 
 use crate::report::figures::{format_level, format_percent};
@@ -9,13 +10,11 @@ use crate::report::html::axis::{BOTTOM, LEFT, RIGHT, TOP};
 use crate::report::html::curves::{Curves, build_curves};
 use crate::report::html::fault_bars::{FaultBars, build_fault_bars};
 use crate::report::html::scatter::{Scatter, build_scatter};
-use crate::report::html::table::{Cell, Part, Table};
+use crate::report::html::table::{Cell, Part, Table, column_cell};
 use crate::report::html::tables::{
     build_cheating, build_comparisons, build_loop, build_pass, build_resources, build_results,
-    column_cell,
 };
 use crate::report::html::task_map::build_task_map;
-use crate::report::plain_text::escape_controls;
 use crate::report::text::{describe_comparisons, describe_job};
 use crate::summary::JobSummary;
 use crate::trial::TrialRecord;
@@ -58,10 +57,10 @@ pub(super) fn build_page(
     records: &[TrialRecord],
     find_links: &dyn Fn(&TrialRecord) -> TrialLinks,
 ) -> Page {
-    let columns = summary.columns.iter().map(|column| escape_controls(&column.column.to_string()));
+    let columns = summary.columns.iter().map(|column| escape_line(&column.column.to_string()));
     let curves = build_curves(summary);
     Page {
-        job: escape_controls(&summary.job),
+        job: escape_line(&summary.job),
         description: describe_job(summary),
         level: format_level(summary.level),
         columns: columns.collect(),
@@ -79,7 +78,7 @@ pub(super) fn build_page(
         resources: build_resources(summary),
         tasks: build_task_map(summary),
         attempts: build_attempts(summary, records, find_links),
-        warnings: summary.warnings.iter().map(|warning| escape_controls(warning)).collect(),
+        warnings: summary.warnings.iter().map(|warning| escape_line(warning)).collect(),
     }
 }
 

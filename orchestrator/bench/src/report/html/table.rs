@@ -1,10 +1,11 @@
 //! Tables of a page, each figure with where it is from.
 
+use ralph_orchestrator_text::escape_line;
 use serde::Serialize;
 
 use crate::report::figures::{NONE, format_count};
-use crate::report::plain_text::escape_controls;
 use crate::statistics::Estimate;
+use crate::summary::ColumnSummary;
 
 /// A piece of text, which may be a figure or a link.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -22,7 +23,7 @@ pub(super) struct Part {
 impl Part {
     /// Returns text in one line without control characters.
     pub(super) fn text(text: &str) -> Self {
-        Self { text: escape_controls(text), ..Self::default() }
+        Self { text: escape_line(text), ..Self::default() }
     }
 
     /// Returns a figure: a value of the JSON, and how it is shown.
@@ -95,4 +96,9 @@ pub(super) fn interval_parts(
         Part::text(" to "),
         Part::figure(format!("{path}/high"), high, format(high)),
     ])
+}
+
+/// Returns the cell that names a column, with its number.
+pub(super) fn column_cell(at: usize, column: &ColumnSummary) -> Cell {
+    Cell { column: Some(at + 1), ..Cell::text(&column.column.to_string()) }
 }

@@ -6,14 +6,9 @@ use crate::report::figures::{
     format_percent, format_usd, name_cause, name_cheat,
 };
 use crate::report::html::fault_bars::fault_path;
-use crate::report::html::table::{Cell, Part, Table, estimate_value, interval_parts};
+use crate::report::html::table::{Cell, Part, Table, column_cell, estimate_value, interval_parts};
 use crate::statistics::Estimate;
 use crate::summary::{ColumnSummary, JobSummary};
-
-/// Returns the cell that names a column, with its number.
-pub(super) fn column_cell(at: usize, column: &ColumnSummary) -> Cell {
-    Cell { column: Some(at + 1), ..Cell::text(&column.column.to_string()) }
-}
 
 /// Returns the pointer to a column's summary.
 fn column_path(at: usize) -> String {

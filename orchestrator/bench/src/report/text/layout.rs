@@ -1,7 +1,8 @@
 //! Lays a table out in a given width.
 
+use ralph_orchestrator_text::{columns, wrap};
+
 use crate::report::cells::{CellKind, Grid};
-use crate::report::plain_text::{measure_width, wrap};
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -40,12 +41,12 @@ fn measure_column(grid: &Grid, at: usize) -> ColumnWidth {
     let (heading, kind) =
         grid.headings.get(at).map_or(("", CellKind::Text), |(text, kind)| (text.as_str(), *kind));
     let cells = grid.rows.iter().filter_map(|row| row.get(at));
-    let content = cells.map(|cell| measure_width(cell)).max().unwrap_or(0).max(1);
-    let now = content.max(measure_width(heading));
+    let content = cells.map(|cell| columns(cell)).max().unwrap_or(0).max(1);
+    let now = content.max(columns(heading));
     let least = match kind {
         CellKind::Text => now.min(LEAST_TEXT),
         // A heading may be broken between its words, a figure may not.
-        CellKind::Figure => heading.split(' ').map(measure_width).max().unwrap_or(0).max(content),
+        CellKind::Figure => heading.split(' ').map(columns).max().unwrap_or(0).max(content),
     };
     ColumnWidth { now, least }
 }
@@ -61,13 +62,14 @@ fn push_rows(out: &mut String, grid: &Grid, widths: &[usize]) {
 }
 
 fn push_row(out: &mut String, grid: &Grid, widths: &[usize], cells: &[&str]) {
-    let cells: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
+    let cells: Vec<_> =
+        cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width, 0)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     for at in 0..height {
         let mut line = " ".repeat(INDENT);
         for ((cell, width), (_, kind)) in cells.iter().zip(widths).zip(&grid.headings) {
             let text = cell.get(at).map_or("", String::as_str);
-            let padding = " ".repeat(width.saturating_sub(measure_width(text)));
+            let padding = " ".repeat(width.saturating_sub(columns(text)));
             match kind {
                 CellKind::Text => line.extend([text, &padding]),
                 CellKind::Figure => line.extend([padding.as_str(), text]),
@@ -87,7 +89,7 @@ fn push_lists(out: &mut String, grid: &Grid, width: usize) {
                 0 => (INDENT, cell.clone()),
                 _ => (2 * INDENT, format!("{heading}: {cell}")),
             };
-            for line in wrap(&text, width.saturating_sub(indent)) {
+            for line in wrap(&text, width.saturating_sub(indent), 0) {
                 out.push_str(&" ".repeat(indent));
                 out.push_str(&line);
                 out.push('\n');

@@ -2,9 +2,10 @@
 
 mod layout;
 
+use ralph_orchestrator_text::{escape_line, wrap};
+
 use crate::report::cells::{Grid, build_summary_grids, build_task_grid};
 use crate::report::figures::{format_count, format_level, format_things};
-use crate::report::plain_text::{escape_controls, wrap};
 use crate::report::wording::describe_comparison;
 use crate::summary::JobSummary;
 
@@ -22,7 +23,7 @@ pub fn render_summary(summary: &JobSummary, width: usize) -> String {
         push_grid(&mut out, &grid, width);
     }
     push_list(&mut out, "Comparisons", &describe_comparisons(summary), width);
-    let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_controls(text)).collect();
+    let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_line(text)).collect();
     push_list(&mut out, "Warnings", &warnings, width);
     out
 }
@@ -53,7 +54,7 @@ pub(super) fn describe_job(summary: &JobSummary) -> String {
     let columns = u64::try_from(summary.columns.len()).unwrap_or(u64::MAX);
     format!(
         "Job {}: {}, {} planned, {} ended, {} judged; intervals at {}",
-        escape_controls(&summary.job),
+        escape_line(&summary.job),
         format_things(columns, "column"),
         format_things(summary.planned, "trial"),
         format_count(ended),
@@ -80,7 +81,7 @@ fn push_list(out: &mut String, title: &str, items: &[String], width: usize) {
     out.push('\n');
     push_wrapped(out, title, "", width);
     for item in items {
-        for (number, line) in wrap(item, width - 4).iter().enumerate() {
+        for (number, line) in wrap(item, width - 4, 0).iter().enumerate() {
             out.push_str(if number == 0 { "  - " } else { "    " });
             out.push_str(line);
             out.push('\n');
@@ -89,7 +90,7 @@ fn push_list(out: &mut String, title: &str, items: &[String], width: usize) {
 }
 
 fn push_wrapped(out: &mut String, text: &str, indent: &str, width: usize) {
-    for line in wrap(text, width - indent.len()) {
+    for line in wrap(text, width - indent.len(), 0) {
         out.push_str(indent);
         out.push_str(&line);
         out.push('\n');

@@ -1,14 +1,14 @@
 use proptest::prelude::*;
+use ralph_orchestrator_text::columns;
 
 use super::*;
-use crate::report::plain_text::measure_width;
 use crate::report::samples::{
     build_job, column, empty_column, empty_summary, hostile_name, sample_summary,
 };
 
 fn assert_fits(text: &str, width: usize) {
     for line in text.lines() {
-        assert!(measure_width(line) <= width, "{} columns: {line:?}", measure_width(line));
+        assert!(columns(line) <= width, "{} columns: {line:?}", columns(line));
         assert!(!line.ends_with(' '), "{line:?}");
     }
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

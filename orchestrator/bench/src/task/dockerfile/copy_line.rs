@@ -1,10 +1,10 @@
 //! COPY and ADD lines.
 
-use super::interpret::Stage;
 use super::lexer::Instruction;
 use super::run::parse_octal;
 use super::words::{expand, split_words};
 use super::{CopyLine, resolve};
+use crate::task::dockerfile::stage::Stage;
 
 /// Returns what a COPY or ADD line copies.
 ///

@@ -8,7 +8,7 @@ use super::super::tree::Selection;
 
 /// The patterns of a `.dockerignore`; the last one that matches a path decides.
 #[derive(Clone, Debug, Default)]
-pub(in crate::task) struct IgnoreFile {
+pub(crate) struct IgnoreFile {
     patterns: Vec<(GlobMatcher, bool)>,
     /// The exceptions as they are written.
     exceptions: Vec<String>,
@@ -19,7 +19,7 @@ impl IgnoreFile {
     ///
     /// # Errors
     /// Returns the line of a pattern that is not one, and why.
-    pub(in crate::task) fn from_text(text: &str) -> Result<Self, (usize, String)> {
+    pub(crate) fn from_text(text: &str) -> Result<Self, (usize, String)> {
         let mut ignore = Self::default();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (at, line) in text.lines().enumerate() {
@@ -31,7 +31,7 @@ impl IgnoreFile {
     }
 
     /// Adds a pattern; one after `!` is an exception.
-    pub(in crate::task) fn add(&mut self, pattern: &str) -> Result<(), String> {
+    pub(crate) fn add(&mut self, pattern: &str) -> Result<(), String> {
         let pattern = pattern.trim();
         let (is_exception, pattern) = match pattern.strip_prefix('!') {
             Some(rest) => (true, rest.trim()),
@@ -59,7 +59,7 @@ impl IgnoreFile {
     }
 
     /// Says what becomes of a path of the context.
-    pub(in crate::task) fn select(&self, path: &Path, is_folder: bool) -> Selection {
+    pub(crate) fn select(&self, path: &Path, is_folder: bool) -> Selection {
         let mut is_ignored = false;
         for (pattern, is_exception) in &self.patterns {
             // A pattern that matches a folder matches everything below it.
@@ -76,13 +76,13 @@ impl IgnoreFile {
 }
 
 /// Returns the matcher of a pattern, in which `*` does not match a `/`.
-pub(in crate::task) fn compile(pattern: &str) -> Result<GlobMatcher, String> {
+pub(crate) fn compile(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
 }
 
 /// Whether a path has characters that stand for others.
-pub(in crate::task) fn is_pattern(path: &str) -> bool {
+pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 

@@ -7,38 +7,9 @@ use super::copy_line::{parse_list, read_copy};
 use super::lexer::{Instruction, lex};
 use super::run::{RunEffect, interpret_command};
 use super::shell::split_commands;
+use super::stage::Stage;
 use super::words::{Variables, expand, split_words};
 use super::{Dockerfile, FileAction, SetupCommand, resolve};
-
-/// What a stage of a build has come to.
-#[derive(Clone, Default)]
-pub(super) struct Stage {
-    name: Option<String>,
-    image: Option<String>,
-    workdir: Option<String>,
-    /// Variables of ENV and ARG.
-    pub(super) env: Variables,
-    /// Those of ARG alone, which processes do not get.
-    args: Vec<String>,
-    user: Option<User>,
-    shell: Option<Vec<String>>,
-    actions: Vec<FileAction>,
-    unsupported: Vec<(usize, String)>,
-}
-
-impl Stage {
-    /// Returns the folder that the next instruction works in.
-    pub(super) fn workdir(&self) -> &str {
-        self.workdir.as_deref().unwrap_or("/")
-    }
-
-    /// Returns the variables that processes get.
-    fn process_env(&self) -> Variables {
-        let is_kept = |(name, _): &(&String, &String)| !self.args.contains(name);
-        let kept = self.env.iter().filter(is_kept);
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-    }
-}
 
 pub(super) fn interpret(path: &Path, text: &str) -> Dockerfile {
     let lexed = lex(text);

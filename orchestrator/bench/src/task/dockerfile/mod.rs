@@ -6,6 +6,7 @@ mod interpret;
 mod lexer;
 mod run;
 mod shell;
+mod stage;
 mod words;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::super::provided::{Package, PackageManager};
 
 /// What a command does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::task) enum RunEffect {
+pub(crate) enum RunEffect {
     /// Installs a package.
     Install(Package),
     /// Creates a folder, and those above it.
@@ -27,7 +27,7 @@ pub(in crate::task) enum RunEffect {
 
 /// What becomes of a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum ModeChange {
+pub(crate) enum ModeChange {
     /// It is set.
     Set(u32),
     /// These bits are added.
@@ -36,7 +36,7 @@ pub(in crate::task) enum ModeChange {
 
 impl ModeChange {
     /// Returns the mode after the change.
-    pub(in crate::task) const fn apply(self, mode: u32) -> u32 {
+    pub(crate) const fn apply(self, mode: u32) -> u32 {
         match self {
             Self::Set(new) => new,
             Self::Add(bits) => mode | bits,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_conformance::{
     Behaviour, CaseExpectation, Fixture, Options, Scenario, WorkspaceCase,
 };
@@ -14,7 +15,6 @@ use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
 use super::defaults::{ItemTable, table_of};
-use crate::error::CommandError;
 
 /// What replaces these texts in a configuration differs from scenario to scenario.
 const PLACEHOLDERS: [&str; 5] = ["{says}", "{runs}", "{model_url}", CLAIMS, NOTES];

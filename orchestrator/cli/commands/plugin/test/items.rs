@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::served_agent::ServedAgent;
+use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_conformance::{
     self as conformance, CheckResultRow, CheckSettings, Fixture, ItemFixture, Outcome, Subject,
 };
-use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_contract::{BuildContext, BuildError, FactoryError};
 use ralph_orchestrator_plugin_host::Plugin;
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::time::timeout;
 
-use super::Code;
 use super::config::{ConformanceConfig, TestedConfig};
-use super::names;
 use super::report::TestReport;
-use crate::error::CommandError;
+use super::{Code, names};
 use crate::output;
-use crate::served_agent::ServedAgent;
-use crate::user_folders::variables;
 
 /// The plugin under test.
 pub(super) struct TestedPlugin {
@@ -135,10 +134,8 @@ impl TestedPlugin {
         let (began, limit) = (Instant::now(), self.timeout.unwrap_or(Duration::MAX));
         let why = match timeout(limit, building).await {
             Ok(Ok(_)) => None,
-            Ok(Err(error)) if plugin.has_failed(&error) => {
-                Some(format!("it cannot be built: {error}"))
-            }
-            Ok(Err(error)) => Some(config.build_failure(&error)),
+            Ok(Err(FactoryError::Unavailable(why))) => Some(format!("it cannot be built: {why}")),
+            Ok(Err(FactoryError::Table(error))) => Some(config.build_failure(&error)),
             Err(_) => {
                 let seconds = limit.as_secs_f64();
                 Some(format!("not within {seconds} s: `open` is not answered"))
@@ -162,7 +159,7 @@ impl TestedPlugin {
             let name = item.name.clone();
             Box::pin(async move {
                 let agent = plugin.agent(Some(&name), table, &context, &by).await;
-                let failed = |error: BuildError| format!("it cannot be built: {error}");
+                let failed = |error: FactoryError| format!("it cannot be built: {error}");
                 let subject = Subject::new(ServedAgent(agent.map_err(failed)?));
                 Ok(env.iter().fold(subject, |subject, (name, value)| subject.env(name, value)))
             })
@@ -189,7 +186,7 @@ impl TestedPlugin {
                     let (plugin, by, name, context, config) = with(context);
                     Box::pin(async move {
                         let built = plugin.detector(Some(&name), table, &context, &by).await;
-                        built.map_err(|error| located(&plugin, &config, error))
+                        built.map_err(|error| located(&config, error))
                     })
                 };
                 conformance::check_detector(&fixture, &table, &make).await;
@@ -199,7 +196,7 @@ impl TestedPlugin {
                     let (plugin, by, name, context, config) = with(context);
                     Box::pin(async move {
                         let built = plugin.backlog(Some(&name), table, &context, &by).await;
-                        built.map_err(|error| located(&plugin, &config, error))
+                        built.map_err(|error| located(&config, error))
                     })
                 };
                 conformance::check_backlog_format(&fixture, &table, &make).await;
@@ -209,7 +206,7 @@ impl TestedPlugin {
                     let (plugin, by, name, context, config) = with(context);
                     Box::pin(async move {
                         let built = plugin.validator(Some(&name), table, &context, &by).await;
-                        built.map_err(|error| located(&plugin, &config, error))
+                        built.map_err(|error| located(&config, error))
                     })
                 };
                 conformance::check_validator(&fixture, &table, &make).await;
@@ -233,6 +230,9 @@ fn inherited() -> BTreeMap<String, String> {
 }
 
 /// Returns the error with the place of its key, unless the plugin itself failed.
-fn located(plugin: &Plugin, config: &TestedConfig, error: BuildError) -> BuildError {
-    if plugin.has_failed(&error) { error } else { config.located(error) }
+fn located(config: &TestedConfig, error: FactoryError) -> BuildError {
+    match error {
+        FactoryError::Unavailable(message) => BuildError::at("", message),
+        FactoryError::Table(error) => config.located(error),
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_config::nearest;
 use ralph_orchestrator_conformance::{BACKLOG_CHECKS, DETECTOR_CHECKS, Scenario, VALIDATOR_CHECKS};
 use ralph_orchestrator_plugin_host::Manifest;
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind, PluginHello};
 
 use super::config::ConformanceConfig;
-use crate::error::CommandError;
 
 /// Checks, before any check runs, that the plugin has each of these.
 pub(super) fn check_only(

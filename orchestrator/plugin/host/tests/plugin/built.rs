@@ -55,7 +55,6 @@ impl Plugin {
                 command.env_remove(key);
             }
         }
-        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
         // Most of what they need was compiled for these tests.
         command.env("CARGO_BUILD_BUILD_DIR", build_dir());
         match self.toolchain {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_orchestrator_contract::{ClaimKind, DetectorInput};
+use ralph_orchestrator_contract::{ClaimKind, DetectorInput, FactoryError};
 use serde_json::json;
 
 use crate::built::PLAN;
@@ -40,11 +40,16 @@ async fn the_plan_decides() {
 #[tokio::test]
 async fn mistakes_in_its_table_are_named() {
     let harness = PluginHarness::new(PLAN.copy());
-    let Err(error) = harness.detector(json!({"file": "/etc/plan"})).await else { panic!() };
+    let Err(FactoryError::Table(error)) = harness.detector(json!({"file": "/etc/plan"})).await
+    else {
+        panic!()
+    };
     assert_eq!(
         (error.key, &*error.message),
         (vec!["file".to_owned()], "has to be relative to the workspace")
     );
-    let Err(error) = harness.detector(json!({"flie": "x"})).await else { panic!() };
+    let Err(FactoryError::Table(error)) = harness.detector(json!({"flie": "x"})).await else {
+        panic!()
+    };
     assert_eq!(error.unknown_key.as_deref(), Some("flie"));
 }

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    Agent, AgentError, Budget, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource,
-    CompletionDetector, EventSink, EvidenceValidator, Iteration, Report, ValidationContext,
-    Verdict,
+    Agent, AgentError, Budget, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector,
+    EventSink, EvidenceValidator, FactoryError, Iteration, Report, ValidationContext, Verdict,
 };
 use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy};
 use ralph_orchestrator_supervisor::Supervisor;
@@ -57,7 +56,7 @@ impl PluginHarness {
     pub(crate) async fn detector(
         &self,
         table: Value,
-    ) -> Result<Box<dyn CompletionDetector>, BuildError> {
+    ) -> Result<Box<dyn CompletionDetector>, FactoryError> {
         let context = context();
         let detector = self.plugin.detector(None, table, &context, &self.supervisor);
         timeout(LONG, detector).await.expect("in time")

@@ -47,7 +47,7 @@ async fn a_mistake_in_its_table_is_named_by_its_key() {
     let session = start(MISBEHAVING.copy()).await;
     let refused = |error| match error {
         OpenError::Refused(error) => error,
-        OpenError::SessionClosed(closed) => panic!("{closed}"),
+        other => panic!("{other}"),
     };
     let unknown = open(&session, ItemKind::Agent, json!({"creat": 1})).await.unwrap_err();
     assert_eq!(refused(unknown).unknown_key.as_deref(), Some("creat"));

@@ -1,0 +1,70 @@
+//! The backlog of a configuration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ralph_orchestrator_backlog::{Backlog, GuardRules};
+use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_contract::{BuildError, FactoryError};
+use ralph_orchestrator_engine::build_context;
+use ralph_orchestrator_engine::registry::FactoryMap;
+use serde_json::json;
+
+use crate::compiled_in::CompiledIn;
+use crate::error::CommandError;
+use crate::registry;
+
+/// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
+/// makes formats known that are not built in.
+///
+/// # Errors
+/// There is no such format, or it cannot be built.
+pub async fn find(
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    compiled_in: &CompiledIn,
+    register: impl FnOnce(&mut FactoryMap<dyn Backlog>) -> Result<(), CommandError>,
+) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
+    let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
+        return Ok(None);
+    };
+    let key = |parts: &[&str]| -> Vec<String> {
+        ["backlog"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
+    };
+    let mut table = json!({"path": path});
+    if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
+        table.insert("order".to_owned(), json!(order));
+    }
+    let mut formats = registry::backlogs(compiled_in);
+    if !formats.contains(kind) {
+        register(&mut formats)?;
+    }
+    let build = build_context(loaded, vars);
+    match formats.build(kind, table, &build).await {
+        Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
+        Some(Err(FactoryError::Unavailable(message))) => {
+            let error = loaded.error_at(&key(&[]), None, &message);
+            Err(ConfigErrors::from(error).into())
+        }
+        Some(Err(FactoryError::Table(BuildError { key: parts, unknown_key, message }))) => {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            let error = loaded.error_at(&key(&parts), unknown_key.as_deref(), &message);
+            Err(ConfigErrors::from(error).into())
+        }
+        None => {
+            let names = formats.names();
+            let error = loaded.unknown_name_error(&key(&["kind"]), kind, "kind of backlog", &names);
+            Err(ConfigErrors::from(error).into())
+        }
+    }
+}
+
+/// Returns what agents may change, as the configuration has it.
+pub fn guard_rules(config: &BacklogConfig) -> GuardRules {
+    GuardRules {
+        completions: match config.agent_completions {
+            AgentCompletions::Revert => ralph_orchestrator_backlog::AgentCompletions::Revert,
+            AgentCompletions::Keep => ralph_orchestrator_backlog::AgentCompletions::Keep,
+        },
+    }
+}

@@ -1,0 +1,53 @@
+//! Puts a run together: finds its configuration and decides whether that may be obeyed, fills the registry with all that a
+//! configuration can name, resolves the sandbox, and opens the run. [`Orchestrator`] does so inside of other programs.
+//! Must not know command lines or what prints; only this crate knows parts by name.
+
+pub mod agent_names;
+pub mod agent_places;
+mod backlog_keys;
+pub mod backlogs;
+pub mod compiled_in;
+mod config_errors;
+pub mod config_sources;
+pub mod config_values;
+pub mod context;
+pub mod control;
+pub mod defaults;
+pub mod discovery;
+mod embedded;
+pub mod error;
+mod file_owner;
+pub mod git;
+mod key_schema;
+pub mod messages;
+pub mod missing_agent_program;
+mod name_checks;
+pub mod orphans;
+pub mod overrides;
+pub mod own_locks;
+pub mod placeholder;
+pub mod plugins;
+pub mod presets;
+pub mod processes;
+pub mod registry;
+pub mod run_above;
+pub mod run_selection;
+pub mod sandbox;
+pub mod schema;
+pub mod served_agent;
+pub mod serving;
+pub mod tasks;
+pub mod trust;
+pub mod user_folders;
+mod workspace_setup;
+
+pub use compiled_in::{CompiledInKind, NameError};
+pub use embedded::{
+    ControlHandle, Orchestrator, OrchestratorBuilder, OrchestratorError, Run, RunResult, RunUpdate,
+    StopHandle, intercept,
+};
+pub use ralph_adapter_common as adapter;
+pub use ralph_orchestrator_contract::*;
+pub use ralph_orchestrator_engine::RunEvent;
+pub use ralph_orchestrator_machine::StopReason;
+pub use ralph_orchestrator_supervisor as supervisor;

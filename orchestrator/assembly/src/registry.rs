@@ -1,0 +1,148 @@
+//! The adapters, detectors, validators and formats of backlogs that are built in, those that a program has compiled
+//! in, and those of plugins.
+
+use std::sync::{Arc, OnceLock};
+
+use ralph_adapter_claude_sdk::WriteGuard;
+use ralph_orchestrator_backlog::{Backlog, BacklogKind, open_backlog};
+use ralph_orchestrator_contract::BuildContext;
+use ralph_orchestrator_detectors::{marker, promise};
+use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
+use ralph_orchestrator_engine::registry::{FactoryMap, LaunchContext, Registry};
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
+use ralph_orchestrator_workspace::GuardedPaths;
+
+use crate::backlog_keys::backlog_file;
+use crate::compiled_in::CompiledIn;
+use crate::plugins::Plugins;
+use crate::sandbox::SandboxPolicy;
+use crate::workspace_setup;
+
+/// Returns the formats of backlogs that are built in or compiled in, by name, as `[backlog] kind` has them.
+pub fn backlogs(compiled_in: &CompiledIn) -> FactoryMap<dyn Backlog> {
+    let mut formats = FactoryMap::default();
+    let mut add = |name: &str, kind: BacklogKind| {
+        formats.add(name, move |table, context| {
+            let (file, order) = backlog_file(table, context)?;
+            Ok(open_backlog(kind, file, order))
+        });
+    };
+    add("json", BacklogKind::Json);
+    add("plan-md", BacklogKind::PlanMd);
+    #[cfg(feature = "sqlite")]
+    add("sqlite", BacklogKind::Sqlite);
+    compiled_in.register_backlogs(&mut formats);
+    formats
+}
+
+/// A registry of everything, for those who start nothing that lasts.
+pub fn unsupervised(plugins: &Plugins) -> Registry {
+    for_run(plugins, None, KillSwitch::default())
+}
+
+/// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
+/// processes end at `switch`.
+pub fn for_run(plugins: &Plugins, sandbox: Option<&SandboxPolicy>, switch: KillSwitch) -> Registry {
+    build(plugins, sandbox, Supervisor::this_binary().with_kill_switch(switch))
+}
+
+/// A supervisor for one run of several in this process, or for all trials of a job, with a fork server of its own: its
+/// shims hold the locks of the run that they are of, and end with it.
+pub fn supervisor_of_one(switch: KillSwitch) -> Supervisor {
+    let arguments = vec![shim::FIRST_ARGUMENT.into()];
+    Supervisor::new("/proc/self/exe".into(), arguments).with_kill_switch(switch)
+}
+
+/// A registry of everything, whose processes are those of `supervisor`.
+pub fn build(
+    plugins: &Plugins,
+    sandbox: Option<&SandboxPolicy>,
+    supervisor: Supervisor,
+) -> Registry {
+    let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
+    let guarded = guarded(&launch);
+    let confined = match sandbox.cloned() {
+        Some(policy) => {
+            let (policy, launch) = (policy.with_readable(plugins.copies()), Arc::clone(&launch));
+            supervisor.clone().with_sandbox(move || {
+                policy.resolve(launch.get().map_or(&[][..], |launch| &launch.protects))
+            })
+        }
+        None => supervisor.clone(),
+    };
+    let mut registry = Registry::default();
+    plugins.register(&mut registry, &confined, &supervisor);
+    plugins.compiled_in().register(&mut registry, &confined, &supervisor);
+
+    let (s, guards) = (confined.clone(), guarded.clone());
+    registry.agents.add("acp", move |config, context| {
+        ralph_adapter_acp::build(config, context, &s, guards(context))
+    });
+    let s = confined.clone();
+    registry.agents.add("claude-cli", move |config, context| {
+        ralph_adapter_claude_cli::build(config, context, &s)
+    });
+    let (s, guards) = (confined.clone(), guarded);
+    registry.agents.add("claude-sdk", move |config, context| {
+        ralph_adapter_claude_sdk::build(config, context, &s, guards(context))
+    });
+    let s = confined.clone();
+    registry
+        .agents
+        .add("codex", move |config, context| ralph_adapter_codex::build(config, context, &s));
+    let s = confined.clone();
+    registry
+        .agents
+        .add("command", move |config, context| ralph_adapter_command::build(config, context, &s));
+    let s = confined.clone();
+    registry.set_setup(move |words, context| workspace_setup::build(&words, context, &s));
+    registry.agents.add("replay", move |config, context| {
+        ralph_adapter_replay::build(config, context, &confined)
+    });
+
+    registry.detectors.add("promise", promise::build);
+    registry.detectors.add("marker", marker::build);
+    add_backlog_detector(&mut registry, None);
+
+    let s = supervisor.clone();
+    registry
+        .validators
+        .add("command", move |config, context| ralph_validator_command::build(config, context, &s));
+    registry.validators.add("evidence-files", ralph_validator_evidence_files::build);
+    registry.validators.add("protected-paths", ralph_validator_protected_paths::build);
+    registry.on_launch(move |context| {
+        if let Some(guard) = &context.guard {
+            supervisor.set_guard(Arc::clone(guard));
+            // While everything else is looked at.
+            supervisor.prepare();
+        }
+        drop(launch.set(context));
+    });
+    registry
+}
+
+/// Adds the detector `backlog` for the item of a run; without one it finds nothing.
+pub fn add_backlog_detector(registry: &mut Registry, item: Option<ItemClaim>) {
+    let build = move |config, _: &_| build_backlog_detector(config, item.clone());
+    registry.detectors.add(BACKLOG_DETECTOR, build);
+}
+
+/// What agents are refused to write: what is protected, and the orchestrator's own files; everything
+/// until these are known.
+fn guarded(
+    launch: &Arc<OnceLock<LaunchContext>>,
+) -> impl Fn(&BuildContext) -> WriteGuard + Clone + use<> {
+    let launch = Arc::clone(launch);
+    move |context| {
+        let (launch, workspace) = (Arc::clone(&launch), context.workspace.clone());
+        let guard: OnceLock<Option<GuardedPaths>> = OnceLock::new();
+        WriteGuard::new(move |path| {
+            let Some(LaunchContext { protects, orchestrator_paths, .. }) = launch.get() else {
+                return true;
+            };
+            let guard = guard
+                .get_or_init(|| GuardedPaths::new(&workspace, protects, orchestrator_paths).ok());
+            guard.as_ref().is_none_or(|guard| guard.contains(path))
+        })
+    }
+}

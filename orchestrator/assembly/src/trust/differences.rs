@@ -1,0 +1,232 @@
+//! What differs between two versions of a file, key by key, and whether the newer one is only stricter.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::{
+    Config, Limits, LoadedConfig, SandboxMode, SandboxWorkspace, Sources, load, toml_text,
+    values_of,
+};
+use ralph_orchestrator_machine::{Limit, LimitValue};
+use ralph_orchestrator_store::AcceptedVersion;
+use ralph_orchestrator_text::one_line;
+
+use super::UnacceptedFile;
+use crate::defaults::config_defaults;
+use crate::{compiled_in, schema};
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 100;
+/// What makes a configuration whole that leaves this to the command line.
+const COMPLETE: &str =
+    "[[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"true\"]\n";
+/// Keys whose values may be secrets.
+const SECRET: &str = "env.set.";
+
+/// Returns a line for each key that a file has with another value than what was accepted, at most so many.
+pub(crate) fn describe(file: &UnacceptedFile, most: usize) -> Vec<String> {
+    let Some(now) = values_of(&file.now.text) else {
+        return vec!["it is no TOML any more".to_owned()];
+    };
+    let before = file.nearest.as_deref().and_then(values_of).unwrap_or_default();
+    let mut lines: Vec<String> = changes(&before, &now)
+        .map(|(key, before, now)| match (before, now) {
+            _ if key.starts_with(SECRET) => format!("{key} (its value is not shown)"),
+            (None, Some(now)) => format!("+ {key} = {}", one_line(now, SHOWN)),
+            (Some(before), None) => format!("- {key} = {}", one_line(before, SHOWN)),
+            (Some(before), Some(now)) => {
+                format!("{key} = {} (was {})", one_line(now, SHOWN), one_line(before, SHOWN))
+            }
+            (None, None) => key.to_owned(),
+        })
+        .collect();
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+type Values = BTreeMap<String, String>;
+
+/// Returns each key that differs, with its values.
+fn changes<'a>(
+    before: &'a Values,
+    now: &'a Values,
+) -> impl Iterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)> {
+    let keys: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    keys.into_iter().filter_map(|key| {
+        let (before, now) = (before.get(key), now.get(key));
+        (before != now).then(|| (key.as_str(), before.map(String::as_str), now.map(String::as_str)))
+    })
+}
+
+/// Returns the accepted text from which a file differs in the fewest keys, the newest of several.
+pub(crate) fn find_nearest<'a>(
+    versions: impl DoubleEndedIterator<Item = &'a AcceptedVersion>,
+    now: &str,
+) -> Option<String> {
+    let now = values_of(now).unwrap_or_default();
+    let count = |version: &&AcceptedVersion| {
+        values_of(&version.text).map_or(usize::MAX, |before| changes(&before, &now).count())
+    };
+    versions.rev().min_by_key(count).map(|version| version.text.clone())
+}
+
+/// Returns the keys by which a file is stricter than what was accepted of it; `None` if it differs in any other way.
+/// `beneath` is the text of the user's own file, which has what the file leaves out.
+pub(crate) fn tightened(file: &UnacceptedFile, beneath: Option<String>) -> Option<Vec<String>> {
+    let path = &file.now.path;
+    let before = load_alone(path, file.nearest.as_deref()?, beneath.clone())?;
+    let now = load_alone(path, &file.now.text, beneath)?;
+    list_tightened(&before, &now)
+}
+
+/// Reads a file without anything that a command line or a variable says.
+fn load_alone(path: &Path, text: &str, beneath: Option<String>) -> Option<LoadedConfig> {
+    let sources = Sources {
+        file: path.to_owned(),
+        text: Some(text.to_owned()),
+        user_file: Some(PathBuf::from("beneath")),
+        user_text: Some(beneath.unwrap_or_else(|| COMPLETE.to_owned())),
+        defaults: config_defaults(),
+        ..Sources::default()
+    };
+    load(&sources).ok()
+}
+
+fn list_tightened(before: &LoadedConfig, now: &LoadedConfig) -> Option<Vec<String>> {
+    let (old, new) = (values_in_force(before), values_in_force(now));
+    let mut keys: Vec<String> = Vec::new();
+    for (key, _, _) in changes(&old, &new) {
+        if !is_stricter(key, &before.config, &now.config) {
+            return None;
+        }
+        keys.push(key.to_owned());
+    }
+    Some(keys)
+}
+
+/// Returns every value, with the defaults of adapters and validators, which only these know.
+fn values_in_force(loaded: &LoadedConfig) -> Values {
+    let mut values: Values =
+        loaded.show().into_iter().map(|(key, value, _)| (key, value)).collect();
+    let mut fill = |table: String, defaults: Vec<schema::Keys>| {
+        for (key, value) in defaults {
+            values.entry(format!("{table}.{key}")).or_insert_with(|| toml_text(&value));
+        }
+    };
+    let (compiled_in, config) = (compiled_in::of_program(), &loaded.config);
+    fill("agent.config".to_owned(), schema::agent_defaults(&compiled_in, &config.agent.adapter));
+    for (name, agent) in &config.agents {
+        let defaults = schema::agent_defaults(&compiled_in, &agent.adapter);
+        fill(format!("agents.{name}.config"), defaults);
+    }
+    for (index, validator) in config.validators.iter().enumerate() {
+        let defaults = schema::validator_defaults(&compiled_in, &validator.kind);
+        fill(format!("validator.{index}"), defaults);
+    }
+    values
+}
+
+/// Whether the key is stricter now, and one that an unfinished run obeys.
+fn is_stricter(key: &str, before: &Config, now: &Config) -> bool {
+    let (old, new) = (&before.limits, &now.limits);
+    if let Some(limit) = Limit::ALL.into_iter().find(|limit| limit.key() == key) {
+        let max = |limits: &Limits| limit.configured(limits).map(LimitValue::amount);
+        return max(new).is_some_and(|new| max(old).is_none_or(|old| new < old));
+    }
+    match key {
+        "limits.iteration_timeout" => new.iteration_timeout < old.iteration_timeout,
+        "limits.idle_timeout" => new.idle_timeout < old.idle_timeout,
+        "sandbox.mode" => now.sandbox.mode == SandboxMode::Landlock,
+        "sandbox.workspace" => now.sandbox.workspace == SandboxWorkspace::Locked,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::FileVersion;
+
+    fn changed(before: &str, now: &str) -> UnacceptedFile {
+        UnacceptedFile {
+            now: FileVersion { path: PathBuf::from("/p/ralph.toml"), text: now.to_owned() },
+            accepted: None,
+            nearest: Some(before.to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_only_tightens_is_told_from_everything_else() {
+        let check = "[[validator]]\nkind = \"command\"\nname = \"t\"\nprogram = [\"true\"]\n";
+        let before = &format!("{check}[limits]\nmax_iterations = 5\n");
+        let and = |more: &str| format!("{before}{more}");
+        let lower = before.replace('5', "4");
+        for (now, keys) in [
+            (lower.clone(), Some("limits.max_iterations")),
+            (before.replace('5', "6"), None),
+            (before.replace('5', "'none'"), None),
+            (and("[env]\npass = [\"X\"]\n"), None),
+            (format!("{lower}[env]\npass = [\"X\"]\n"), None),
+            (and("iteration_timeout = \"1m\"\n"), Some("limits.iteration_timeout")),
+            (and("iteration_timeout = \"1h\"\n"), None),
+            (and("max_stagnant = 2\n"), Some("limits.max_stagnant")),
+            (and("[sandbox]\nmode = \"landlock\"\n"), Some("sandbox.mode")),
+            // An unfinished run protects what it began with.
+            (before.replace("name", "protect = [\"a\"]\nname"), None),
+            (and(check), None),
+            (and("[git]\ncommit = \"off\"\n[run]\nworkspace = \".\"\n"), Some("")),
+            (
+                before.replace(
+                    "name",
+                    "required = true\ntimeout = \"10m\"\nexpect_exit = 0\ncwd = \".\"\nname",
+                ),
+                Some(""),
+            ),
+        ] {
+            let found = tightened(&changed(before, &now), None).map(|keys| keys.join(" "));
+            assert_eq!(found.as_deref(), keys, "{now}");
+        }
+        let relaxed = tightened(&changed(&and("[sandbox]\nmode = \"landlock\"\n"), before), None);
+        assert_eq!(relaxed, None);
+        // What the file leaves out is what the user's own says.
+        let own = Some("[limits]\nmax_iterations = 3\n".to_owned());
+        assert_eq!(tightened(&changed(check, &lower), own), None);
+    }
+
+    #[test]
+    fn the_nearest_accepted_version_is_the_one_with_the_fewest_differences() {
+        let version =
+            |text: &str| AcceptedVersion { digest: text.to_owned(), text: text.to_owned() };
+        let versions = ["a = 1\nb = 1", "a = 2\nb = 1", "a = 9\nb = 9\nc = 9"].map(version);
+        let nearest = |now: &str| find_nearest(versions.iter(), now).unwrap();
+        assert_eq!(nearest("a = 1\nb = 2"), versions[0].text);
+        assert_eq!(nearest("a = 3\nb = 1"), versions[1].text, "the newer of two");
+        assert_eq!(nearest("a = ["), versions[1].text);
+        assert_eq!(find_nearest([].iter(), "a = 1"), None);
+    }
+
+    #[test]
+    fn a_change_is_described_key_by_key_and_without_secrets() {
+        let file = UnacceptedFile {
+            now: FileVersion {
+                path: PathBuf::from("/p/ralph.toml"),
+                text: "[limits]\nmax_iterations = 9\n[env]\nset = { A = \"sesame\" }\n".to_owned(),
+            },
+            accepted: None,
+            nearest: Some("[limits]\nmax_iterations = 3\nmax_tokens = 7\n".to_owned()),
+        };
+        assert_eq!(
+            describe(&file, 9),
+            [
+                "env.set.A (its value is not shown)",
+                "limits.max_iterations = 9 (was 3)",
+                "- limits.max_tokens = 7"
+            ]
+        );
+        assert_eq!(describe(&file, 1).last().unwrap(), "and 2 more");
+    }
+}

@@ -1,0 +1,48 @@
+//! The user's folders, as the environment has them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The environment, without what is no text.
+pub fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Below `$XDG_CACHE_HOME`, or `~/.cache`.
+pub fn plugin_cache(vars: &BTreeMap<String, String>) -> PathBuf {
+    cache_home(vars).join("ralph-orchestrator/plugins")
+}
+
+/// `$XDG_CACHE_HOME`, or `~/.cache`.
+pub fn cache_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home_of(vars, "XDG_CACHE_HOME", ".cache")
+}
+
+/// `$XDG_CONFIG_HOME`, or `~/.config`.
+pub fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home_of(vars, "XDG_CONFIG_HOME", ".config")
+}
+
+/// The user's own configuration, whether it is there or not.
+pub fn user_file(vars: &BTreeMap<String, String>) -> PathBuf {
+    config_home(vars).join("ralph-orchestrator/config.toml")
+}
+
+/// The variable of the folder for state.
+pub const STATE_HOME: &str = "XDG_STATE_HOME";
+
+/// `$XDG_STATE_HOME`, or `~/.local/state`.
+pub fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home_of(vars, STATE_HOME, ".local/state")
+}
+
+/// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.
+pub fn home_of(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
+    vars.get(name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| etcetera::home_dir().ok().map(|home| home.join(below)))
+        .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
+}

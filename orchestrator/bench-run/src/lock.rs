@@ -1,0 +1,189 @@
+//! The lock of a job, as this machine and its files are now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_bench::job::{Host, JobLock};
+use ralph_orchestrator_bench::task::Task;
+use ralph_orchestrator_bench::trial::Column;
+use ralph_orchestrator_config::{self as config, Role};
+
+use super::job_setup::JobSetup;
+use super::planning::columns;
+use super::trial_config::{agent_key, brought_by_task, build_agent, column_sources};
+
+/// Tables and keys that say nothing of a trial, or are replaced in it.
+const NOT_OF_TRIALS: [&str; 10] = [
+    "agent",
+    "agents",
+    "bench",
+    "git.commit",
+    "git.worktree",
+    "run.prompt",
+    "run.prompt_text",
+    "run.workspace",
+    "state",
+    "validator",
+];
+/// The keys of `[bench]` that decide what a trial is.
+const OF_TRIALS: [&str; 8] = [
+    "bench.agent_time_factor",
+    "bench.curve",
+    "bench.isolation",
+    "bench.max_cost_per_trial_usd",
+    "bench.provided",
+    "bench.setup",
+    "bench.trust_agent",
+    "bench.validator",
+];
+/// The most of a file that is hashed: no configuration names more by purpose.
+const MAX_FILE: u64 = 4 << 30;
+
+/// Returns the lock of a job.
+///
+/// # Errors
+/// A configuration is wrong.
+pub async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let mut lock = JobLock {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        host: Host::this(),
+        isolation: bench.isolation.word().to_owned(),
+        seed: bench.seed,
+        trials: bench.trials,
+        tasks: tasks.iter().map(|task| (task.name.clone(), task.digest.clone())).collect(),
+        versions: setup.plugins.versions(),
+        ..JobLock::default()
+    };
+    for column in columns(setup)? {
+        let loaded = load_column(setup, &column)?;
+        lock.columns.insert(column.to_string(), digest_column(&loaded, &column));
+        let version = find_version(setup, &loaded, &column).await?;
+        lock.versions.insert(format!("agent of {column}"), version);
+    }
+    Ok(lock)
+}
+
+/// Returns the digests of the configurations of all columns.
+///
+/// # Errors
+/// A configuration is wrong.
+pub(super) fn digest_columns(setup: &JobSetup) -> Result<BTreeMap<String, String>, CommandError> {
+    let digest = |column: Column| {
+        let loaded = load_column(setup, &column)?;
+        Ok((column.to_string(), digest_column(&loaded, &column)))
+    };
+    columns(setup)?.into_iter().map(digest).collect()
+}
+
+fn load_column(setup: &JobSetup, column: &Column) -> Result<config::LoadedConfig, CommandError> {
+    let solution = ["true".to_owned()];
+    let mut sources = column_sources(&setup.sources, &setup.loaded, column, &solution);
+    sources.implied = brought_by_task();
+    Ok(config::load(&sources)?)
+}
+
+/// Returns the digest of what a configuration says of trials, and of the files that it names. Comments, order and
+/// spaces do not count.
+fn digest_column(loaded: &config::LoadedConfig, column: &Column) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |text: &[u8]| {
+        hasher.update(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(text);
+    };
+    let mut files = BTreeSet::new();
+    let agents = agents_of(loaded, column);
+    let here = loaded.dir().display().to_string();
+    for (key, value, _) in loaded.show() {
+        if !is_of_trials(&key, &agents) {
+            continue;
+        }
+        add(key.as_bytes());
+        // In another folder it is the same configuration.
+        add(value.replace(&here, ".").as_bytes());
+        files.extend(named_files(&value, loaded.dir()));
+    }
+    if let Some(prompts) = &loaded.config.prompts {
+        files.extend(Role::ALL.into_iter().flat_map(|role| prompts.candidates(role)));
+    }
+    for file in files {
+        if let Some(digest) = digest_file(&file) {
+            add(file.strip_prefix(loaded.dir()).unwrap_or(&file).as_os_str().as_encoded_bytes());
+            add(digest.as_bytes());
+        }
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Whether a key says something of trials in which these agents of `[agents]` can work.
+fn is_of_trials(key: &str, agents: &[String]) -> bool {
+    let is_of = |table: &str| {
+        key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    agents.iter().any(|name| is_of(name))
+        || OF_TRIALS.iter().any(|name| is_of(name))
+        || !NOT_OF_TRIALS.iter().any(|name| is_of(name))
+}
+
+/// Returns the tables of the agents that can work in a trial of this column.
+fn agents_of(loaded: &config::LoadedConfig, column: &Column) -> Vec<String> {
+    let name = agent_key(&column.agent);
+    let prompts = loaded.config.prompts.as_ref();
+    let of_roles = Role::ALL.into_iter().filter_map(|role| prompts?.agents.of(role));
+    let named = loaded.config.fallback(name.as_deref()).into_iter().chain(of_roles);
+    let mut tables: Vec<String> = named.map(|name| format!("agents.{name}")).collect();
+    tables.push(name.map_or_else(|| "agent".to_owned(), |name| format!("agents.{name}")));
+    tables
+}
+
+/// Returns the files that the texts of a value lead to.
+fn named_files(value: &str, dir: &Path) -> Vec<PathBuf> {
+    let Ok(table) = toml::from_str::<toml::Table>(&format!("value = {value}")) else {
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    let mut open: Vec<&toml::Value> = table.values().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            toml::Value::String(text) => texts.push(text.as_str()),
+            toml::Value::Array(values) => open.extend(values),
+            toml::Value::Table(values) => open.extend(values.values()),
+            _ => {}
+        }
+    }
+    let files = texts.into_iter().filter(|text| !text.is_empty()).map(|text| dir.join(text));
+    files.filter(|file| file.is_file()).collect()
+}
+
+/// Returns the digest of a regular file; none if it is not there or cannot be read.
+fn digest_file(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    if found.len() > MAX_FILE {
+        return Some(format!("{} bytes", found.len()));
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path).ok()?).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// Returns what the agent of a column says that it is, with the digest of its program.
+async fn find_version(
+    setup: &JobSetup,
+    loaded: &config::LoadedConfig,
+    column: &Column,
+) -> Result<String, CommandError> {
+    let agent = build_agent(setup, loaded, column).await?;
+    let env = agent.environment(loaded, &setup.vars);
+    let version = match agent.agent().check(&env).await {
+        Ok(version) => version,
+        Err(error) => format!("not available: {error}"),
+    };
+    let program = agent.agent().describe().program;
+    let digest = program.and_then(|program| digest_file(&program));
+    Ok(match digest {
+        Some(digest) => format!("{version}, program {digest}"),
+        None => version,
+    })
+}

@@ -1,0 +1,35 @@
+//! A stage of a build, as far as it was read.
+
+use super::super::settings::User;
+use super::FileAction;
+use super::words::Variables;
+
+/// What a stage of a build has come to.
+#[derive(Clone, Default)]
+pub(super) struct Stage {
+    pub(super) name: Option<String>,
+    pub(super) image: Option<String>,
+    pub(super) workdir: Option<String>,
+    /// Variables of ENV and ARG.
+    pub(super) env: Variables,
+    /// Those of ARG alone, which processes do not get.
+    pub(super) args: Vec<String>,
+    pub(super) user: Option<User>,
+    pub(super) shell: Option<Vec<String>>,
+    pub(super) actions: Vec<FileAction>,
+    pub(super) unsupported: Vec<(usize, String)>,
+}
+
+impl Stage {
+    /// Returns the folder that the next instruction works in.
+    pub(super) fn workdir(&self) -> &str {
+        self.workdir.as_deref().unwrap_or("/")
+    }
+
+    /// Returns the variables that processes get.
+    pub(super) fn process_env(&self) -> Variables {
+        let is_kept = |(name, _): &(&String, &String)| !self.args.contains(name);
+        let kept = self.env.iter().filter(is_kept);
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}

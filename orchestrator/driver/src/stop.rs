@@ -1,0 +1,31 @@
+//! Why the work on a backlog ends, and what comes next.
+
+use ralph_orchestrator_backlog::{BacklogItem, ItemPlacement};
+use ralph_orchestrator_machine::{State, StopReason};
+
+/// Why the work ends.
+pub(crate) struct Stop {
+    pub(crate) reason: StopReason,
+    pub(crate) message: String,
+    pub(crate) waiting: Vec<ItemPlacement>,
+    pub(crate) ended_well: bool,
+    pub(crate) state: Option<Box<State>>,
+}
+
+impl Stop {
+    pub(crate) fn new(reason: StopReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            waiting: Vec::new(),
+            ended_well: false,
+            state: None,
+        }
+    }
+}
+
+/// What to do next.
+pub(crate) enum Choice {
+    Work { item: Box<BacklogItem>, resume: Option<String> },
+    Stop(Stop),
+}
