@@ -15,7 +15,6 @@ pub(crate) const AGENT_NOT_AVAILABLE: &str = "AgentNotAvailableError";
 /// Returns what kept a run from ending by its own decision; none if nothing did.
 /// A series of runs can stop between two of them, without a state.
 pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>) -> Option<Fault> {
-    let message = failure(state).unwrap_or(message).to_owned();
     let (cause, kind) = match reason {
         StopReason::Completed
         | StopReason::Stagnation
@@ -33,9 +32,12 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
             from_outcome(state).unwrap_or((Cause::Infrastructure, AGENT_NOT_AVAILABLE))
         }
         // The limits on what the run may use.
-        _ => return Some(fault(Cause::Budget, &budget_error(reason), message)),
+        _ => {
+            let message = failure(state).unwrap_or(message).to_owned();
+            return Some(fault(Cause::Budget, &budget_error(reason), message));
+        }
     };
-    Some(fault(cause, kind, message))
+    Some(fault(cause, kind, failure(state).unwrap_or(message).to_owned()))
 }
 
 /// Returns the name of the error that a limit is used up, such as `MaxTokensError`.
