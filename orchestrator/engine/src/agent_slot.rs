@@ -24,7 +24,7 @@ const LONGEST_MESSAGE: usize = 8 * 1024;
 const MOST_NAMES: usize = 50;
 const LONGEST_NAME: usize = 256;
 
-/// What is stored of the start of an iteration, for people; `None` if it was stored already.
+/// The files about the start of an iteration that are to be stored; `None` for one that was stored already.
 pub(super) struct KeptStart {
     /// What the agent reads.
     pub(super) prompt: Option<Vec<u8>>,
@@ -78,6 +78,7 @@ impl AgentSlot {
         self.agents.current(state)
     }
 
+    /// Returns the same, to be changed.
     pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
         self.agents.current_mut(state)
     }

@@ -30,7 +30,7 @@ struct ControlInbox {
     has_failed: bool,
 }
 
-/// What people ask of a run: by its inbox, and by signals.
+/// The ways in which people ask something of a run: its inbox, and requests to stop.
 pub(super) struct RunControls {
     inbox: ControlInbox,
     pub(super) stop: StopRequests,

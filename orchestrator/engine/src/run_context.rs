@@ -1,4 +1,4 @@
-//! What a run is from its start to its end: nothing of this changes while it is under way.
+//! The facts of a run that hold from its start to its end: nothing of this changes while it is under way.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::redact::Redactor;
 use super::validation_policy::CompletionPolicy;
 use crate::workspace_setup::WorkspaceSetup;
 
-/// What a run is, and what it has to work with.
+/// A run, and what it has to work with.
 pub(super) struct RunContext {
     pub(super) run: String,
     pub(super) workspace: PathBuf,

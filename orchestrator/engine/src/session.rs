@@ -62,7 +62,7 @@ pub struct Session {
     pub(super) start: StartNotes,
 }
 
-/// What is recorded when a run begins or is resumed, of what was found before.
+/// Findings of the start, recorded once the run has begun or is resumed.
 pub(super) struct StartNotes {
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.

@@ -89,7 +89,7 @@ impl fmt::Display for LimitValue {
     }
 }
 
-/// What is known of a limit: a row of the table of limits. A limit that is off is `None`.
+/// A row of the table of limits. A limit that is off is `None` everywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitRow {
     /// Its key in `[limits]`, with the table.
@@ -105,17 +105,17 @@ pub struct LimitRow {
     set: fn(&mut RunLimits, Option<u64>),
 }
 
-/// What is known of a limit on what a run, or the runs of a backlog together, may use. People may change it while
-/// the run is under way.
+/// The part of a row about what a run, or all runs of a backlog together, may use. People may change such a limit
+/// while the run is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct BudgetRow {
-    /// What is counted, in a word.
+    /// One word for what is counted.
     pub label: &'static str,
-    /// What follows an amount that is used up.
+    /// The words after an amount that is used up.
     pub used_up: &'static str,
     /// The option that sets it.
     pub option: &'static str,
-    /// What the option sets, without that there may be no limit.
+    /// The help of that option, without its last words, that there may be no limit.
     pub about: &'static str,
     /// Whether an agent reports what is counted; `None` if the orchestrator counts it.
     pub is_reported: Option<fn(&Capabilities) -> bool>,

@@ -42,7 +42,7 @@ pub enum StopReason {
     Once,
 }
 
-/// What a stop means to whoever has started the run: it decides the exit status.
+/// The meaning of a stop for the caller: it decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopKind {
     /// What was to be done is done.
@@ -61,7 +61,7 @@ pub enum StopKind {
     Interrupted,
 }
 
-/// What is known of a reason: a row of the table of stop reasons.
+/// A row of the table of stop reasons.
 struct StopRow {
     /// The stable word, as in the journal and every output.
     word: &'static str,
@@ -90,7 +90,7 @@ impl StopReason {
         Self::Once,
     ];
 
-    /// Returns what is known of it: the table of stop reasons.
+    /// Returns its row of the table.
     const fn row(self) -> StopRow {
         let (word, kind, blocker): (_, _, fn(&State) -> ResumeBlocker) = match self {
             Self::Completed => ("completed", StopKind::Done, |_| ResumeBlocker::Nothing),
@@ -130,7 +130,7 @@ impl StopReason {
         self.row().word
     }
 
-    /// Returns what it means to whoever has started the run.
+    /// Returns what it means for the caller.
     #[must_use]
     pub const fn kind(self) -> StopKind {
         self.row().kind
