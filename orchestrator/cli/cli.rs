@@ -247,6 +247,20 @@ fn find_workspace(command: &Command, selector: &str) -> Result<ConfigFile, Comma
     workspace_selection::find(selector)
 }
 
+/// Refuses a command that would change the run of another folder than that in which a person is.
+fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), CommandError> {
+    match command {
+        Command::Control(_) | Command::Add(_) | Command::Rollback(_) => {
+            trust::refuse_passed_over(config)?;
+            trust::refuse_replaced(config)
+        }
+        // It asks about another folder.
+        Command::Reset(_) => trust::refuse_passed_over(config),
+        Command::Runs(runs) if runs.command.is_some() => trust::refuse_passed_over(config),
+        _ => Ok(()),
+    }
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = with_task(command, task)?;
@@ -264,16 +278,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         _ => false,
     };
     config.notices(asks).iter().for_each(|notice| output::info(notice));
-    match &command {
-        Command::Control(_) | Command::Add(_) | Command::Rollback(_) => {
-            trust::refuse_passed_over(&config)?;
-            trust::refuse_replaced(&config)?;
-        }
-        // It asks about another folder.
-        Command::Reset(_) => trust::refuse_passed_over(&config)?,
-        Command::Runs(runs) if runs.command.is_some() => trust::refuse_passed_over(&config)?,
-        _ => {}
-    }
+    refuse_other_run(&command, &config)?;
     let log = install_log(&command);
     // However it ends.
     let _last = log.flush_on_drop();
