@@ -259,6 +259,27 @@ fn a_person_at_a_terminal_is_asked_and_shown_what_differs() {
 }
 
 #[test]
+fn nothing_that_starts_something_is_hidden_behind_other_changes() {
+    let env = after_work("");
+    let first = env.read("ralph.toml");
+    let decoy = |i: usize| format!("[agents.a{i}]\nadapter = \"command\"\n");
+    let decoys: String = (0..40).map(decoy).collect();
+    let with_check = |words: usize| {
+        let text = format!("test -f never{}; evil", " or never".repeat(words));
+        let check =
+            format!("kind = \"command\"\nname = \"z\"\nprogram = [\"sh\", \"-c\", \"{text}\"]");
+        format!("{first}\n{decoys}\n[[validator]]\n{check}\n")
+    };
+    env.write("ralph.toml", with_check(500));
+    let refused = env.run().expect(78);
+    refused.says("; evil\"]").says("changes: read all of them").says("agents.a39.adapter");
+    env.write("ralph.toml", with_check(2000));
+    env.ralph(&["trust"]).expect(78).says("too long to be shown");
+    env.run().expect(78);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
 fn a_look_obeys_what_is_stricter_and_asks_for_the_rest_at_a_terminal() {
     let env = asking();
     env.config("[limits]\nmax_iterations = 9\n");

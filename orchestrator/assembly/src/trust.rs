@@ -26,8 +26,6 @@ pub use links::{describe_link, refuse_link};
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;
-/// Lines that are shown of a change.
-const MOST_LINES: usize = 20;
 /// What switches the question off for everything that a command reads.
 const VARIABLE: &str = "RALPH_TRUST";
 const ALWAYS: &str = "always";
@@ -346,8 +344,20 @@ pub fn read(path: &Path) -> Option<String> {
 
 /// Returns what would be accepted: what became of the file, and what differs.
 pub fn describe_file(file: &UnacceptedFile) -> Vec<String> {
-    let differences = describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}"));
+    let differences = describe(file).into_iter().map(|line| format!("  {line}"));
     std::iter::once(headline(file)).chain(differences).collect()
+}
+
+/// Refuses to accept what no person can be shown.
+///
+/// # Errors
+/// A value is too long.
+pub fn verify_showable(file: &UnacceptedFile) -> Result<(), CommandError> {
+    let Some(key) = differences::find_unshowable(file) else { return Ok(()) };
+    let path = file.now.path.display();
+    let message =
+        format!("{path}: the new value of {key} is too long to be shown before it is accepted");
+    Err(CommandError::config(message).hinted("put what it says into a file of its own"))
 }
 
 fn headline(file: &UnacceptedFile) -> String {
