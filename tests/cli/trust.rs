@@ -279,6 +279,41 @@ fn nothing_that_starts_something_is_hidden_behind_other_changes() {
     assert_eq!(env.agent.calls(), 1);
 }
 
+/// A second configuration, of a run in a folder of the workspace, after the agent of the first one has worked there in
+/// the sandbox by this script; `None` where there is none.
+fn beside_other_run(prepare: fn(&mut TestEnvironment), script: &str) -> Option<TestEnvironment> {
+    if kernel_level() < 3 {
+        return None;
+    }
+    let mut env = asking();
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n[limits]\nmax_iterations = 1\n"
+    ));
+    let run = "workspace = \"sub\"\nprompt = \"sub/PROMPT.md\"\ndelay";
+    env.write("b.toml", env.read("ralph.toml").replacen("delay", run, 1));
+    env.write("sub/PROMPT.md", "# Task\n").write("data/f", "").write("tell.sh", "#!/bin/sh\n");
+    env.write_mode("tell.sh", 0o755);
+    fs::create_dir(env.root().join("secret")).unwrap();
+    fs::write(env.root().join("secret/f"), "").unwrap();
+    prepare(&mut env);
+    env.agent.call(1).script(&script.replace("@ROOT", &root)).out("hm\n");
+    env.agent.default_call().out("hm\n");
+    env.run().expect(1);
+    Some(env)
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
+    let Some(env) = beside_other_run(|env| crate::git::init(env), "rm -rf .git; mkfifo .git\n")
+    else {
+        return;
+    };
+    for (command, status) in [("doctor", 0), ("run", 1), ("verify", 1)] {
+        env.ralph(&[command]).expect(status);
+    }
+}
+
 #[test]
 fn a_look_obeys_what_is_stricter_and_asks_for_the_rest_at_a_terminal() {
     let env = asking();

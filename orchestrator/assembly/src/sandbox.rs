@@ -3,12 +3,12 @@
 mod home;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
@@ -54,6 +54,9 @@ const DEVICES: [&str; 8] = [
     "/dev/urandom",
     "/dev/zero",
 ];
+
+/// The longest file that names a repository, in bytes.
+const LONGEST_POINTER: usize = 64 * 1024;
 
 /// The sandbox of a configuration, but for the globs that its validators protect.
 #[derive(Clone)]
@@ -335,12 +338,17 @@ fn repositories(workspace: &Path) -> Vec<PathBuf> {
 /// opens nothing.
 fn repository_of_worktree(top: &Path) -> Option<PathBuf> {
     let link = top.join(".git");
-    let text = fs::read_to_string(&link).ok()?;
+    let text = read_pointer(&link)?;
     let folder = Path::new(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let back = read_pointer(&folder.join("gitdir"))?;
     let worktrees = folder.parent().filter(|worktrees| worktrees.ends_with("worktrees"))?;
     let knows_it = Path::new(back.trim()).canonicalize().is_ok_and(|back| back == link);
     worktrees.parent().filter(|_| knows_it).map(Path::to_owned)
+}
+
+/// Reads a file that holds a path; nothing else that an agent can have put in its place.
+fn read_pointer(file: &Path) -> Option<String> {
+    String::from_utf8(read_file(file, LONGEST_POINTER, SymlinkPolicy::Follow).ok()?).ok()
 }
 
 /// Returns what no agent in a sandbox sees: the state of all runs, and the orchestrator's own settings and keys.
