@@ -304,6 +304,39 @@ fn beside_other_run(prepare: fn(&mut TestEnvironment), script: &str) -> Option<T
 }
 
 #[test]
+fn what_a_sandbox_opens_lies_beyond_no_link_of_another_run_s_agent() {
+    type Prepare = fn(&mut TestEnvironment);
+    let cases: [Prepare; 4] = [
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("write = [", "read = [\"data\"]\nwrite = ["));
+        },
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("write = [", "write = [\"data\", "));
+        },
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("[agent]\n", "[agent]\ninputs = [\"data/f\"]\n"));
+        },
+        |env| {
+            let data = env.path("data").display().to_string();
+            env.var("CLAUDE_CONFIG_DIR", &data);
+        },
+    ];
+    for prepare in cases {
+        let script = "mv data away; ln -s '@ROOT/secret' data\n";
+        let Some(env) = beside_other_run(prepare, script) else { return };
+        let run = |status: i32| env.ralph(&["-c", "b.toml", "run"]).expect(status);
+        run(78).says("data is a link to").says("nothing was started");
+        assert_eq!(env.agent.calls(), 1);
+        env.ralph(&["trust", "data"]).expect(0);
+        run(1);
+        assert_eq!(env.agent.calls(), 2);
+    }
+}
+
+#[test]
 fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
     let Some(env) = beside_other_run(|env| crate::git::init(env), "rm -rf .git; mkfifo .git\n")
     else {

@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
-use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
+use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox, find_program};
 use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::schema::agent_defaults;
 use crate::serving;
+use crate::trust::refuse_link;
 use crate::user_folders::{cache_home, config_home, user_file};
 
 use home::Home;
@@ -259,9 +261,8 @@ fn sandbox(
     let config = &context.loaded.config;
     let mut hide = hidden(context, home)?;
     let mut keep = vec![context.file.clone()];
-    let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
+    let read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
     if let Some(home) = home {
-        read.extend(home.open());
         hide.extend(home.closed(&[&listed.read[..], &listed.write].concat()));
         keep.extend(home.own(".cache"));
     }
@@ -281,13 +282,31 @@ fn sandbox(
     // Agents start this program as the server of the orchestrator's own tools.
     let own_program = std::env::current_exe().ok();
     let files = config.run.prompt.iter().cloned().chain(own_program).chain([context.file.clone()]);
-    let found: Vec<PathBuf> = folders.chain(files).chain(named_files(context)).collect();
-    sandbox.read.extend(found);
+    sandbox.read.extend(folders.chain(files));
     // An agent that can put a link there must not open by it what it likes.
-    let is_safe = |path: &&PathBuf| !sandbox.can_replace(path) && !listed.places.can_redirect(path);
-    sandbox.read = sandbox.read.iter().filter(is_safe).cloned().collect();
-    sandbox.read.extend(listed.read.clone());
+    let is_safe = |path: &PathBuf| !sandbox.can_replace(path) && !listed.places.can_redirect(path);
+    let of_home = home.map(Home::open).into_iter().flatten();
+    let named = of_home.chain(named_files(context)).filter(is_safe).collect::<Vec<_>>();
+    let read: Vec<PathBuf> = sandbox.read.iter().filter(|path| is_safe(path)).cloned().collect();
+    verify_links(context, named.iter().chain(&listed.read).chain(&listed.write))?;
+    sandbox.read = [read, named, listed.read.clone()].concat();
     Ok(sandbox)
+}
+
+/// Refuses paths that lead over a link which agents of another run could have made: what they are kept from would be
+/// opened to the agents of this one.
+fn verify_links<'a>(
+    context: &Context,
+    paths: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), CommandError> {
+    let store = context.trust_store();
+    for path in paths {
+        store.follow_links(path)?.map_err(|stopping| refuse_link(&stopping))?;
+    }
+    programs_in_path(context).try_for_each(|program| match store.follow_links(&program)? {
+        Ok(_) => Ok(()),
+        Err(stopping) => Err(refuse_link(&stopping)),
+    })
 }
 
 /// Returns the folders that a listed folder above them does not open.
@@ -321,6 +340,24 @@ fn named_files(context: &Context) -> Vec<PathBuf> {
     }
     files.retain(|file| file.is_file());
     files
+}
+
+/// Returns the programs of agents that are found in `PATH`.
+fn programs_in_path(context: &Context) -> impl Iterator<Item = PathBuf> {
+    let config = &context.loaded.config;
+    let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
+    let programs = std::iter::once(&config.agent).chain(config.agents.values()).map(|agent| {
+        let default = || {
+            let mut defaults = agent_defaults(&context.compiled_in, &agent.adapter).into_iter();
+            defaults.find(|(key, _)| key == "program").map(|(_, value)| value)
+        };
+        agent.config.get("program").cloned().or_else(default).unwrap_or_default()
+    });
+    programs.filter_map(move |program| {
+        let name = program.get(0).unwrap_or(&program).as_str()?.to_owned();
+        let is_bare = !name.contains('/');
+        find_program(&name, path, context.loaded.dir()).ok().filter(|_| is_bare)
+    })
 }
 
 /// Returns the repositories that the workspace is part of, and that of a worktree of git.
