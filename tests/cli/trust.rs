@@ -337,6 +337,32 @@ fn what_a_sandbox_opens_lies_beyond_no_link_of_another_run_s_agent() {
 }
 
 #[test]
+fn what_another_run_s_agent_can_write_does_not_run_with_the_user_s_rights() {
+    let prepare = |env: &mut TestEnvironment| {
+        crate::git::init(env);
+        let more = "[git]\ncommit = \"iteration\"\n[[notify]]\nkind = \"command\"\n\
+                    command = [\"./tell.sh\"]\non = [\"started\", \"stopped\"]\n";
+        env.write("b.toml", format!("{}\n{more}", env.read("b.toml")));
+        let bin = env.path("bin").display().to_string();
+        fs::create_dir(env.path("bin")).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        env.var("PATH", &format!("{bin}:{path}"));
+    };
+    let script =
+        "printf '#!/bin/sh\\n: > @ROOT/hit\\n' > tell.sh; cp tell.sh bin/git; chmod +x bin/git\n";
+    let Some(env) = beside_other_run(prepare, script) else { return };
+    for command in ["run", "doctor", "diff"] {
+        env.ralph(&["-c", "b.toml", command]);
+        assert!(!env.root().join("hit").exists(), "{command}");
+    }
+    assert_eq!(env.agent.calls(), 2);
+    let text = env.read("b.toml");
+    env.write("b.toml", format!("{text}\n[state]\ndir = \"st\"\n"));
+    env.ralph(&["-c", "b.toml", "trust"]).expect(0);
+    env.ralph(&["-c", "b.toml", "run"]).expect(78).says("where agents of another run");
+}
+
+#[test]
 fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
     let Some(env) = beside_other_run(|env| crate::git::init(env), "rm -rf .git; mkfifo .git\n")
     else {

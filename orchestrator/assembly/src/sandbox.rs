@@ -13,6 +13,7 @@ use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox, find_program};
 use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
 
+use crate::agent_places::own_places;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::schema::agent_defaults;
@@ -424,6 +425,7 @@ fn check(context: &Context) -> Result<(), CommandError> {
     }
     let workspace = real_path(&config.run.workspace);
     not_hidden("run.workspace", &workspace, &hide)?;
+    verify_state_dir(context)?;
     let Some(home) = home.map(|home| real_path(home.folder())) else { return Ok(()) };
     let is_listed = write.iter().any(|path| home.starts_with(real_path(path)));
     if home.starts_with(&workspace) && !is_listed {
@@ -437,6 +439,20 @@ fn check(context: &Context) -> Result<(), CommandError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a state directory that agents of other runs can write, whose sandbox does not close it.
+fn verify_state_dir(context: &Context) -> Result<(), CommandError> {
+    let Some(dir) = &context.loaded.config.state.dir else { return Ok(()) };
+    let own = own_places(&context.loaded);
+    let store = context.trust_store();
+    let Some(place) = store.known_folders_around(dir).find(|place| !own.contains(place)) else {
+        return Ok(());
+    };
+    let (dir, place) = (dir.display(), place.display());
+    let message =
+        format!("state.dir: {dir} lies in {place}, where agents of another run have worked");
+    Err(CommandError::config(message).hinted("name a folder where no agent works"))
 }
 
 fn not_hidden(key: &str, path: &Path, hide: &[PathBuf]) -> Result<(), CommandError> {

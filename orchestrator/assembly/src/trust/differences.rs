@@ -62,10 +62,9 @@ pub(crate) fn find_unshowable(file: &UnacceptedFile) -> Option<String> {
     let now = values_of(&file.now.text)?;
     let before = file.nearest.as_deref().and_then(values_of).unwrap_or_default();
     let is_long = |text: &str| escape_line(text).chars().nth(SHOWN).is_some();
-    let found = changes(&before, &now)
+    changes(&before, &now)
         .find(|(key, _, now)| is_long(key) || now.is_some_and(is_long))
-        .map(|(key, _, _)| one_line(key, 100));
-    found
+        .map(|(key, _, _)| one_line(key, 100))
 }
 
 type Values = BTreeMap<String, String>;
