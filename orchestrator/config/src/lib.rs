@@ -22,6 +22,7 @@
 
 mod backlog_table;
 mod checks;
+mod command_files;
 mod deserialize;
 mod diagnostics;
 mod document;
