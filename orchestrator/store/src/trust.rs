@@ -615,10 +615,10 @@ mod tests {
     fn folders_where_agents_have_worked_are_found_around_a_path_and_where_it_leads() {
         let (temp, store, work) = store();
         let around = |path: &Path| store.known_folders_around(path).collect::<Vec<_>>();
-        assert_eq!(around(&work.join("bin")), [PathBuf::new(); 0]);
+        assert!(around(&work.join("bin")).is_empty());
         store.record_work(std::slice::from_ref(&work), &[]).unwrap();
-        assert_eq!(around(&work.join("not/there")), [work.clone()]);
-        assert_eq!(around(&temp.path().join("beside")), [PathBuf::new(); 0]);
+        assert_eq!(around(&work.join("not/there")), std::slice::from_ref(&work));
+        assert!(around(&temp.path().join("beside")).is_empty());
         fs::create_dir(work.join("bin")).unwrap();
         symlink(work.join("bin"), temp.path().join("link")).unwrap();
         assert_eq!(around(&temp.path().join("link/git")), [work]);
