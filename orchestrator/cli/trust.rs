@@ -12,6 +12,7 @@ use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_assembly::trust::{
     Judgement, Trust, UnacceptedFile, describe_file, describe_link, refusal, refuse_link,
+    verify_showable,
 };
 use ralph_orchestrator_assembly::user_folders::{state_home, user_file};
 use ralph_orchestrator_config::ConfigErrors;
@@ -140,7 +141,7 @@ fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<bool, Comm
         Trust::new(&ralph_orchestrator_assembly::user_folders::variables(), &overrides.sets);
     match trust.judge_file(planted)? {
         Some(Judgement::Unaccepted(unaccepted)) if question::is_possible() => {
-            show(&unaccepted);
+            show(&unaccepted)?;
             confirm(&trust, std::slice::from_ref(&unaccepted))
         }
         _ => Ok(false),
@@ -184,7 +185,7 @@ fn ask(context: Context, trust: &Trust) -> Result<Context, CommandError> {
     if !question::is_possible() {
         return Err(refusal(unaccepted));
     }
-    unaccepted.iter().for_each(show);
+    unaccepted.iter().try_for_each(show)?;
     match confirm(trust, unaccepted)? {
         true => Ok(context.settled()),
         false => Err(not_accepted()),
@@ -260,6 +261,10 @@ fn confirm(trust: &Trust, files: &[UnacceptedFile]) -> Result<bool, CommandError
 }
 
 /// Shows what would be accepted.
-pub(crate) fn show(file: &UnacceptedFile) {
+///
+/// # Errors
+/// It cannot be shown as a whole.
+pub(crate) fn show(file: &UnacceptedFile) -> Result<(), CommandError> {
     describe_file(file).iter().for_each(|line| output::report(line));
+    verify_showable(file)
 }

@@ -271,7 +271,7 @@ fn unversioned(said: &str) -> TestEnvironment {
 #[test]
 fn what_a_program_says_of_its_version_steers_no_terminal_and_tells_no_secret() {
     let env = unversioned(
-        "\\033]0;title\\007\\033[31mno \\302\\233licence\\033[0m for %s\\r' \"$MINE\" '",
+        "\\033]0;title\\007\\033[31mno \\302\\233mlicence\\033[0m for %s\\r' \"$MINE\" '",
     );
     for args in [&["run"][..], &["doctor"], &["doctor", "--json"]] {
         let ended = env.ralph(args).expect(69);

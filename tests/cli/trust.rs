@@ -259,6 +259,121 @@ fn a_person_at_a_terminal_is_asked_and_shown_what_differs() {
 }
 
 #[test]
+fn nothing_that_starts_something_is_hidden_behind_other_changes() {
+    let env = after_work("");
+    let first = env.read("ralph.toml");
+    let decoy = |i: usize| format!("[agents.a{i}]\nadapter = \"command\"\n");
+    let decoys: String = (0..40).map(decoy).collect();
+    let with_check = |words: usize| {
+        let text = format!("test -f never{}; evil", " or never".repeat(words));
+        let check =
+            format!("kind = \"command\"\nname = \"z\"\nprogram = [\"sh\", \"-c\", \"{text}\"]");
+        format!("{first}\n{decoys}\n[[validator]]\n{check}\n")
+    };
+    env.write("ralph.toml", with_check(500));
+    let refused = env.run().expect(78);
+    refused.says("; evil\"]").says("changes: read all of them").says("agents.a39.adapter");
+    env.write("ralph.toml", with_check(2000));
+    env.ralph(&["trust"]).expect(78).says("too long to be shown");
+    env.run().expect(78);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+/// A second configuration, of a run in a folder of the workspace, after the agent of the first one has worked there in
+/// the sandbox by this script; `None` where there is none.
+fn beside_other_run(prepare: fn(&mut TestEnvironment), script: &str) -> Option<TestEnvironment> {
+    if kernel_level() < 3 {
+        return None;
+    }
+    let mut env = asking();
+    let root = env.root().display().to_string();
+    env.config(&format!(
+        "[sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n[limits]\nmax_iterations = 1\n"
+    ));
+    let run = "workspace = \"sub\"\nprompt = \"sub/PROMPT.md\"\ndelay";
+    env.write("b.toml", env.read("ralph.toml").replacen("delay", run, 1));
+    env.write("sub/PROMPT.md", "# Task\n").write("data/f", "").write("tell.sh", "#!/bin/sh\n");
+    env.write_mode("tell.sh", 0o755);
+    fs::create_dir(env.root().join("secret")).unwrap();
+    fs::write(env.root().join("secret/f"), "").unwrap();
+    prepare(&mut env);
+    env.agent.call(1).script(&script.replace("@ROOT", &root)).out("hm\n");
+    env.agent.default_call().out("hm\n");
+    env.run().expect(1);
+    Some(env)
+}
+
+#[test]
+fn what_a_sandbox_opens_lies_beyond_no_link_of_another_run_s_agent() {
+    type Prepare = fn(&mut TestEnvironment);
+    let cases: [Prepare; 4] = [
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("write = [", "read = [\"data\"]\nwrite = ["));
+        },
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("write = [", "write = [\"data\", "));
+        },
+        |env| {
+            let text = env.read("b.toml");
+            env.write("b.toml", text.replace("[agent]\n", "[agent]\ninputs = [\"data/f\"]\n"));
+        },
+        |env| {
+            let data = env.path("data").display().to_string();
+            env.var("CLAUDE_CONFIG_DIR", &data);
+        },
+    ];
+    for prepare in cases {
+        let script = "mv data away; ln -s '@ROOT/secret' data\n";
+        let Some(env) = beside_other_run(prepare, script) else { return };
+        let run = |status: i32| env.ralph(&["-c", "b.toml", "run"]).expect(status);
+        run(78).says("data is a link to").says("nothing was started");
+        assert_eq!(env.agent.calls(), 1);
+        env.ralph(&["trust", "data"]).expect(0);
+        run(1);
+        assert_eq!(env.agent.calls(), 2);
+    }
+}
+
+#[test]
+fn what_another_run_s_agent_can_write_does_not_run_with_the_user_s_rights() {
+    let prepare = |env: &mut TestEnvironment| {
+        crate::git::init(env);
+        let more = "[git]\ncommit = \"iteration\"\n[[notify]]\nkind = \"command\"\n\
+                    command = [\"./tell.sh\"]\non = [\"started\", \"stopped\"]\n";
+        env.write("b.toml", format!("{}\n{more}", env.read("b.toml")));
+        let bin = env.path("bin").display().to_string();
+        fs::create_dir(env.path("bin")).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        env.var("PATH", &format!("{bin}:{path}"));
+    };
+    let script =
+        "printf '#!/bin/sh\\n: > @ROOT/hit\\n' > tell.sh; cp tell.sh bin/git; chmod +x bin/git\n";
+    let Some(env) = beside_other_run(prepare, script) else { return };
+    for command in ["run", "doctor", "diff"] {
+        env.ralph(&["-c", "b.toml", command]);
+        assert!(!env.root().join("hit").exists(), "{command}");
+    }
+    assert_eq!(env.agent.calls(), 2);
+    let text = env.read("b.toml");
+    env.write("b.toml", format!("{text}\n[state]\ndir = \"st\"\n"));
+    env.ralph(&["-c", "b.toml", "trust"]).expect(0);
+    env.ralph(&["-c", "b.toml", "run"]).expect(78).says("where agents of another run");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
+    let Some(env) = beside_other_run(|env| crate::git::init(env), "rm -rf .git; mkfifo .git\n")
+    else {
+        return;
+    };
+    for (command, status) in [("doctor", 0), ("run", 1), ("verify", 1)] {
+        env.ralph(&[command]).expect(status);
+    }
+}
+
+#[test]
 fn a_look_obeys_what_is_stricter_and_asks_for_the_rest_at_a_terminal() {
     let env = asking();
     env.config("[limits]\nmax_iterations = 9\n");
@@ -685,8 +800,8 @@ fn a_folder_that_is_moved_while_an_agent_works_goes_on_where_it_is() {
 #[test]
 fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
     let env = after_work("");
+    // What says the same as the accepted file beside it is not asked for.
     fs::copy(env.path("ralph.toml"), env.path("other.toml")).unwrap();
-    env.ralph(&["trust", "other.toml"]).expect(0);
     env.ralph(&["-c", "other.toml", "run"]).expect(1);
     let moved = env.root().join("moved");
     fs::rename(env.workspace(), &moved).unwrap();

@@ -144,6 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn quotes_no_value_of_a_variable() {
+        for text in [
+            "[env]\nset = { A = \"sesame\" },,\n",
+            "[env]\nst = { A = \"sesame\" }\n",
+            "[env]\nset = { A = [\"sesame\"] }\n",
+            "env.set.A = \"sesame\"\nenv.set.A = \"sesame\"\n",
+            "env.set.A = \"sesame\"\nlimits.max_cost_usd = \"sesame\"\n",
+            "env.set.A = \"sesame\"\nsesame = 1\n",
+        ] {
+            let (errors, report) = report(text, trusting());
+            assert!(!report.contains("sesame"), "{report}");
+            assert!(!errors.to_string().contains("sesame"), "{errors}");
+        }
+    }
+
+    #[test]
     fn names_the_flag() {
         let flag = Flag {
             name: "--max-cost".to_owned(),

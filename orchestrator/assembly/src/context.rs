@@ -213,7 +213,7 @@ impl Context {
 
     /// Returns where agents can put programs and what these read.
     pub fn agent_places(&self) -> Vec<PathBuf> {
-        agent_places(&self.loaded)
+        agent_places(&self.loaded, &self.vars, &self.trust_store())
     }
 
     /// Where private copies of plugin libraries are kept.

@@ -3,19 +3,22 @@
 mod home;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_safe_fs::real_path;
-use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
+use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox, find_program};
 use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
 
+use crate::agent_places::own_places;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::schema::agent_defaults;
 use crate::serving;
+use crate::trust::refuse_link;
 use crate::user_folders::{cache_home, config_home, user_file};
 
 use home::Home;
@@ -54,6 +57,9 @@ const DEVICES: [&str; 8] = [
     "/dev/urandom",
     "/dev/zero",
 ];
+
+/// The longest file that names a repository, in bytes.
+const LONGEST_POINTER: usize = 64 * 1024;
 
 /// The sandbox of a configuration, but for the globs that its validators protect.
 #[derive(Clone)]
@@ -256,9 +262,8 @@ fn sandbox(
     let config = &context.loaded.config;
     let mut hide = hidden(context, home)?;
     let mut keep = vec![context.file.clone()];
-    let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
+    let read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
     if let Some(home) = home {
-        read.extend(home.open());
         hide.extend(home.closed(&[&listed.read[..], &listed.write].concat()));
         keep.extend(home.own(".cache"));
     }
@@ -278,13 +283,31 @@ fn sandbox(
     // Agents start this program as the server of the orchestrator's own tools.
     let own_program = std::env::current_exe().ok();
     let files = config.run.prompt.iter().cloned().chain(own_program).chain([context.file.clone()]);
-    let found: Vec<PathBuf> = folders.chain(files).chain(named_files(context)).collect();
-    sandbox.read.extend(found);
+    sandbox.read.extend(folders.chain(files));
     // An agent that can put a link there must not open by it what it likes.
-    let is_safe = |path: &&PathBuf| !sandbox.can_replace(path) && !listed.places.can_redirect(path);
-    sandbox.read = sandbox.read.iter().filter(is_safe).cloned().collect();
-    sandbox.read.extend(listed.read.clone());
+    let is_safe = |path: &PathBuf| !sandbox.can_replace(path) && !listed.places.can_redirect(path);
+    let of_home = home.map(Home::open).into_iter().flatten();
+    let named = of_home.chain(named_files(context)).filter(is_safe).collect::<Vec<_>>();
+    let read: Vec<PathBuf> = sandbox.read.iter().filter(|path| is_safe(path)).cloned().collect();
+    verify_links(context, named.iter().chain(&listed.read).chain(&listed.write))?;
+    sandbox.read = [read, named, listed.read.clone()].concat();
     Ok(sandbox)
+}
+
+/// Refuses paths that lead over a link which agents of another run could have made: what they are kept from would be
+/// opened to the agents of this one.
+fn verify_links<'a>(
+    context: &Context,
+    paths: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), CommandError> {
+    let store = context.trust_store();
+    for path in paths {
+        store.follow_links(path)?.map_err(|stopping| refuse_link(&stopping))?;
+    }
+    programs_in_path(context).try_for_each(|program| match store.follow_links(&program)? {
+        Ok(_) => Ok(()),
+        Err(stopping) => Err(refuse_link(&stopping)),
+    })
 }
 
 /// Returns the folders that a listed folder above them does not open.
@@ -320,6 +343,24 @@ fn named_files(context: &Context) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the programs of agents that are found in `PATH`.
+fn programs_in_path(context: &Context) -> impl Iterator<Item = PathBuf> {
+    let config = &context.loaded.config;
+    let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
+    let programs = std::iter::once(&config.agent).chain(config.agents.values()).map(|agent| {
+        let default = || {
+            let mut defaults = agent_defaults(&context.compiled_in, &agent.adapter).into_iter();
+            defaults.find(|(key, _)| key == "program").map(|(_, value)| value)
+        };
+        agent.config.get("program").cloned().or_else(default).unwrap_or_default()
+    });
+    programs.filter_map(move |program| {
+        let name = program.get(0).unwrap_or(&program).as_str()?.to_owned();
+        let is_bare = !name.contains('/');
+        find_program(&name, path, context.loaded.dir()).ok().filter(|_| is_bare)
+    })
+}
+
 /// Returns the repositories that the workspace is part of, and that of a worktree of git.
 fn repositories(workspace: &Path) -> Vec<PathBuf> {
     let Ok(workspace) = workspace.canonicalize() else { return Vec::new() };
@@ -335,12 +376,17 @@ fn repositories(workspace: &Path) -> Vec<PathBuf> {
 /// opens nothing.
 fn repository_of_worktree(top: &Path) -> Option<PathBuf> {
     let link = top.join(".git");
-    let text = fs::read_to_string(&link).ok()?;
+    let text = read_pointer(&link)?;
     let folder = Path::new(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let back = read_pointer(&folder.join("gitdir"))?;
     let worktrees = folder.parent().filter(|worktrees| worktrees.ends_with("worktrees"))?;
     let knows_it = Path::new(back.trim()).canonicalize().is_ok_and(|back| back == link);
     worktrees.parent().filter(|_| knows_it).map(Path::to_owned)
+}
+
+/// Reads a file that holds a path; nothing else that an agent can have put in its place.
+fn read_pointer(file: &Path) -> Option<String> {
+    String::from_utf8(read_file(file, LONGEST_POINTER, SymlinkPolicy::Follow).ok()?).ok()
 }
 
 /// Returns what no agent in a sandbox sees: the state of all runs, and the orchestrator's own settings and keys.
@@ -379,6 +425,7 @@ fn check(context: &Context) -> Result<(), CommandError> {
     }
     let workspace = real_path(&config.run.workspace);
     not_hidden("run.workspace", &workspace, &hide)?;
+    verify_state_dir(context)?;
     let Some(home) = home.map(|home| real_path(home.folder())) else { return Ok(()) };
     let is_listed = write.iter().any(|path| home.starts_with(real_path(path)));
     if home.starts_with(&workspace) && !is_listed {
@@ -392,6 +439,20 @@ fn check(context: &Context) -> Result<(), CommandError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a state directory that agents of other runs can write, whose sandbox does not close it.
+fn verify_state_dir(context: &Context) -> Result<(), CommandError> {
+    let Some(dir) = &context.loaded.config.state.dir else { return Ok(()) };
+    let own = own_places(&context.loaded);
+    let store = context.trust_store();
+    let Some(place) = store.known_folders_around(dir).find(|place| !own.contains(place)) else {
+        return Ok(());
+    };
+    let (dir, place) = (dir.display(), place.display());
+    let message =
+        format!("state.dir: {dir} lies in {place}, where agents of another run have worked");
+    Err(CommandError::config(message).hinted("name a folder where no agent works"))
 }
 
 fn not_hidden(key: &str, path: &Path, hide: &[PathBuf]) -> Result<(), CommandError> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_config::{FILE_NAME, values_of};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{StoppingLink, SymlinkPolicy, read_file};
 use ralph_orchestrator_shell_text::quote_word;
@@ -26,8 +26,6 @@ pub use links::{describe_link, refuse_link};
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;
-/// Lines that are shown of a change.
-const MOST_LINES: usize = 20;
 /// What switches the question off for everything that a command reads.
 const VARIABLE: &str = "RALPH_TRUST";
 const ALWAYS: &str = "always";
@@ -157,7 +155,7 @@ impl Trust {
         let Some(work) = self.last_work(&now.path)? else { return Ok(Judgement::Acceptable(now)) };
         let is_acceptable = match &accepted {
             Some(accepted) => accepted.is_after(&work),
-            None => is_older(&now.path, &work),
+            None => is_older(&now.path, &work) || self.is_copy(&now.path, &digest)?,
         };
         if is_acceptable || self.is_always {
             return Ok(Judgement::Acceptable(now));
@@ -166,6 +164,13 @@ impl Trust {
         let nearest = differences::find_nearest(versions, &now.text);
         let accepted = accepted.and_then(AcceptedFile::newest_text);
         Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted, nearest }))
+    }
+
+    /// Whether the file says what a person has accepted of the usual one in the same folder.
+    fn is_copy(&self, path: &Path, digest: &str) -> Result<bool, CommandError> {
+        let accepted = self.store.accepted(&path.with_file_name(FILE_NAME))?;
+        let mut versions = accepted.iter().flat_map(|accepted| &accepted.versions);
+        Ok(versions.any(|version| version.digest == digest))
     }
 
     /// Returns what was accepted of a file last.
@@ -346,8 +351,20 @@ pub fn read(path: &Path) -> Option<String> {
 
 /// Returns what would be accepted: what became of the file, and what differs.
 pub fn describe_file(file: &UnacceptedFile) -> Vec<String> {
-    let differences = describe(file, MOST_LINES).into_iter().map(|line| format!("  {line}"));
+    let differences = describe(file).into_iter().map(|line| format!("  {line}"));
     std::iter::once(headline(file)).chain(differences).collect()
+}
+
+/// Refuses to accept what no person can be shown.
+///
+/// # Errors
+/// A value is too long.
+pub fn verify_showable(file: &UnacceptedFile) -> Result<(), CommandError> {
+    let Some(key) = differences::find_unshowable(file) else { return Ok(()) };
+    let path = file.now.path.display();
+    let message =
+        format!("{path}: the new value of {key} is too long to be shown before it is accepted");
+    Err(CommandError::config(message).hinted("put what it says into a file of its own"))
 }
 
 fn headline(file: &UnacceptedFile) -> String {

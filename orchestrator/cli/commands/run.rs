@@ -410,7 +410,7 @@ async fn completed_or(
     }
     let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
     let state_home = context.state_home();
-    let Ok(context) = git::enter_recorded(context.clone()) else { return Err(error) };
+    let Ok(Some(context)) = git::enter_for_task(context.clone()) else { return Err(error) };
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
         Some((found, layout)) => {
             let status = report_completed(&found, &layout, args.json, program);

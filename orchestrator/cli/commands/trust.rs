@@ -42,7 +42,7 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
             Judgement::Accepted(version) => known.push(version),
             Judgement::Acceptable(version) => accepted.push(version),
             Judgement::Unaccepted(file) => {
-                trust::show(&file);
+                trust::show(&file)?;
                 accepted.push(file.now);
             }
         }

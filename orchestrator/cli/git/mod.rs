@@ -18,7 +18,7 @@ pub(crate) use create::create_repository;
 pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use stored::{open_stored, open_stored_run};
 pub(crate) use worktree::{
-    WorktreeView, enter_existing, enter_here, enter_recorded, report_worktree,
+    WorktreeView, enter_existing, enter_for_task, enter_here, report_worktree,
 };
 pub(crate) use worktree_maker::worktrees_dir;
 

@@ -18,7 +18,7 @@ use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::worktree_maker::find_copies;
+use super::worktree_maker::{find_copies, task_digest};
 use crate::output;
 
 /// Digits of a commit's id that are shown.
@@ -52,10 +52,13 @@ pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
     Ok(enter(context, record))
 }
 
-/// Returns the same, also for a worktree that was removed.
-pub(crate) fn enter_recorded(context: Context) -> Result<Context, CommandError> {
+/// Returns the configuration as the run of the workspace has it, also if its worktree was removed, unless the prompt in
+/// the user's checkout asks for something else than when that was made.
+pub(crate) fn enter_for_task(context: Context) -> Result<Option<Context>, CommandError> {
     let record = find_current(&context)?;
-    Ok(enter(context, record))
+    let is_other =
+        record.as_ref().is_some_and(|record| record.task != task_digest(&context.loaded));
+    Ok((!is_other).then(|| enter(context, record)))
 }
 
 fn enter(mut context: Context, record: Option<WorktreeRecord>) -> Context {

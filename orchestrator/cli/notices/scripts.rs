@@ -76,7 +76,10 @@ impl Reach {
     fn new(words: &[String], context: &Context) -> Self {
         let folder = context.loaded.dir();
         let places = context.agent_places();
-        let is_writable = |path: &Path| leads_into(path, &places);
+        let store = context.trust_store();
+        let is_writable = |path: &Path| {
+            leads_into(path, &places) || store.known_folders_around(path).next().is_some()
+        };
         let is_there = |word: &String| {
             let path = folder.join(word);
             path.exists() && is_writable(&path)

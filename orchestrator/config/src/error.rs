@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_text::escape;
 
+use crate::masked::{mask_source, mask_text};
+
 /// Where a mistake was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceLocation {
@@ -45,7 +47,7 @@ pub struct Position {
     pub line: usize,
     /// The first character, from 1.
     pub column: usize,
-    /// The line, without its end.
+    /// The line, without its end and with the values of variables masked.
     pub text: String,
     /// The part, in bytes of `text`.
     pub span: Range<usize>,
@@ -58,7 +60,8 @@ impl Position {
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         // A byte order mark is no character of the first line.
         let start = if start == 0 && source.starts_with('\u{feff}') { 3 } else { start };
-        let rest = source.get(start..).unwrap_or_default();
+        let masked = mask_source(source);
+        let rest = masked.get(start..).unwrap_or_default();
         let text = rest.split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let from = before.len().saturating_sub(start).min(text.len());
         let to = span.end.saturating_sub(start).clamp(from, text.len());
@@ -134,6 +137,16 @@ impl ConfigError {
     }
 }
 
+impl ConfigError {
+    /// Masks these secrets in what it says.
+    pub(crate) fn mask(mut self, secrets: &[String]) -> Self {
+        let texts = [Some(&mut self.key), Some(&mut self.message)].into_iter();
+        let texts = texts.chain([self.suggestion.as_mut(), self.help.as_mut()]).flatten();
+        texts.for_each(|text| *text = mask_text(text, secrets));
+        self
+    }
+}
+
 /// One line, such as `ralph.toml:3:18: limits.max_cost_usd: expected a number of dollars, found "five"`.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,6 +179,11 @@ impl ConfigErrors {
         }
         errors.sort_by_cached_key(|error| error.location.sort_key());
         Err(Self(errors))
+    }
+
+    /// Masks these secrets in what they say.
+    pub(crate) fn mask(self, secrets: &[String]) -> Self {
+        Self(self.0.into_iter().map(|error| error.mask(secrets)).collect())
     }
 
     /// Returns the mistakes, in the order of the files.

@@ -22,6 +22,7 @@
 
 mod backlog_table;
 mod checks;
+mod command_files;
 mod deserialize;
 mod diagnostics;
 mod document;
@@ -32,6 +33,7 @@ mod inline;
 mod key;
 mod layers;
 mod loaded;
+mod masked;
 mod model;
 mod plan_file;
 mod preset;
@@ -67,6 +69,7 @@ pub use suggest::{misspelt_within, nearest};
 pub use variables::{ForeignVariable, foreign_variables};
 
 use diagnostics::Diagnostics;
+use layers::Layers;
 use provenance::Provenance;
 
 /// The name of the configuration file of a workspace.
@@ -79,8 +82,13 @@ pub const FILE_NAME: &str = "ralph.toml";
 /// Returns every mistake that can be found at once. After a syntax error in a file nothing else is
 /// checked.
 pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
-    let dir = sources.folder()?;
     let mut layers = sources.layers();
+    let secrets = std::mem::take(&mut layers.secrets);
+    load_layers(sources, layers).map_err(|errors| errors.mask(&secrets))
+}
+
+fn load_layers(sources: &Sources, mut layers: Layers) -> Result<LoadedConfig, ConfigErrors> {
+    let dir = sources.folder()?;
     let mut errors = std::mem::take(&mut layers.errors);
     if layers.unread {
         ConfigErrors::ensure_none(std::mem::take(&mut errors))?;

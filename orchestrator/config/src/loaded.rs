@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::diagnostics;
 use crate::document::ConfigDocument;
+use crate::env_names::SHORTEST_SECRET;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::inline;
 use crate::key::{self, KeyPath};
@@ -252,7 +253,8 @@ impl LoadedConfig {
         if error.suggestion.is_none() && !candidates.is_empty() {
             error.help = Some(format!("known are: {}", candidates.join(", ")));
         }
-        error
+        let is_long = |value: &&String| value.chars().nth(SHORTEST_SECRET - 1).is_some();
+        error.mask(&self.config.env.set.values().filter(is_long).cloned().collect::<Vec<_>>())
     }
 
     /// Returns the key of a detector: of its options if it has a table, else of its name in

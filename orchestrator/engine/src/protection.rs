@@ -3,7 +3,8 @@
 //! A validator runs what the agent wrote: a `Makefile` that overwrites the protected test and then runs
 //! it. So the paths are compared after each execution, and again at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::mem::discriminant;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -221,8 +222,7 @@ impl Protection {
             return Ok(None);
         }
         let changes = self.required_changes()?;
-        let new: Vec<&Change> =
-            changes.iter().filter(|change| !self.known.contains(change)).collect();
+        let new = find_new(&changes, &self.known);
         if !new.is_empty() {
             let names = new.iter().map(|change| named(change)).collect();
             self.tampering.push(format!(
@@ -275,6 +275,13 @@ impl Protection {
     }
 }
 
+/// Returns the changes that are not known yet. An agent can make very many.
+fn find_new<'a>(changes: &'a [Change], known: &[Change]) -> Vec<&'a Change> {
+    let identify = |change: &'_ Change| (change.path.clone(), discriminant(&change.kind));
+    let known: HashSet<_> = known.iter().map(identify).collect();
+    changes.iter().filter(|change| !known.contains(&identify(change))).collect()
+}
+
 /// What a validator protects, and what must not appear: only what was not there when the run began, as
 /// recorded then.
 fn globs(check: &ConfiguredValidator, baseline: &Baseline) -> Vec<String> {
@@ -316,4 +323,20 @@ fn named(change: &Change) -> String {
         ChangeKind::Redirected => "leads elsewhere",
     };
     format!("`{}` ({kind})", change.path.to_string_lossy().escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn very_many_changes_are_compared_in_no_time() {
+        let change = |i: usize| Change { path: format!("t/{i}").into(), kind: ChangeKind::Added };
+        let known: Vec<Change> = (0..200_000).map(change).collect();
+        let mut changes = known.clone();
+        assert!(find_new(&changes, &known).is_empty());
+        changes[7].kind = ChangeKind::Removed;
+        changes.push(change(200_000));
+        assert_eq!(find_new(&changes, &known), [&changes[7], &changes[200_000]]);
+    }
 }

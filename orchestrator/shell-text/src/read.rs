@@ -25,6 +25,8 @@ pub struct Word {
 pub struct Command {
     /// Its words, without what it redirects.
     pub words: Vec<Word>,
+    /// The files that its input comes from.
+    pub reads: Vec<Word>,
     /// The files that its output goes to.
     pub writes: Vec<Word>,
 }
@@ -179,8 +181,11 @@ impl Reader<'_> {
         // `>&2` leads to what is open already.
         let is_open =
             operator.ends_with('&') && word.text.chars().all(|c| c.is_ascii_digit() || c == '-');
-        if operator.contains('>') && !is_open {
-            self.command.writes.push(word);
+        match operator.as_str() {
+            _ if is_open => {}
+            "<" => self.command.reads.push(word),
+            operator if operator.contains('>') => self.command.writes.push(word),
+            _ => {}
         }
     }
 

@@ -10,7 +10,7 @@
 //! *When* is a place in the order of these events, so no clock decides what came after what. The folder outlives
 //! `reset`: that a run is deleted does not undo what its agent wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
 use ralph_orchestrator_machine::FileIdentity;
-use ralph_orchestrator_safe_fs::{StoppingLink, escape, follow_links, path_bytes};
+use ralph_orchestrator_safe_fs::{
+    StoppingLink, escape, follow_links, normalize_lexically, path_bytes, real_path,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -273,6 +275,17 @@ impl TrustStore {
     pub fn knows_folder(&self, folder: &Path) -> bool {
         let names = folder_names(folder);
         names.iter().any(|name| self.folder.join(name).symlink_metadata().is_ok())
+    }
+
+    /// Returns the folders around a path, and around where it leads, in which agents are known to have worked.
+    pub fn known_folders_around(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+        let (named, real) = (normalize_lexically(path), real_path(path));
+        let real = Some(real).filter(|real| *real != named);
+        let paths = std::iter::once(named).chain(real);
+        let folders: BTreeSet<PathBuf> = paths
+            .flat_map(|path| path.ancestors().map(Path::to_owned).collect::<Vec<_>>())
+            .collect();
+        folders.into_iter().filter(|folder| self.knows_folder(folder))
     }
 
     /// Records that agents work in these folders, or can write these files, from now on; but for the files that a
@@ -604,6 +617,19 @@ mod tests {
         fs::remove_file(work.join("new")).unwrap();
         symlink("/", work.join("new")).unwrap();
         assert!(follow("new").is_err(), "it leads elsewhere");
+    }
+
+    #[test]
+    fn folders_where_agents_have_worked_are_found_around_a_path_and_where_it_leads() {
+        let (temp, store, work) = store();
+        let around = |path: &Path| store.known_folders_around(path).collect::<Vec<_>>();
+        assert!(around(&work.join("bin")).is_empty());
+        store.record_work(std::slice::from_ref(&work), &[]).unwrap();
+        assert_eq!(around(&work.join("not/there")), std::slice::from_ref(&work));
+        assert!(around(&temp.path().join("beside")).is_empty());
+        fs::create_dir(work.join("bin")).unwrap();
+        symlink(work.join("bin"), temp.path().join("link")).unwrap();
+        assert_eq!(around(&temp.path().join("link/git")), [work]);
     }
 
     #[test]

@@ -9,43 +9,62 @@ use ralph_orchestrator_config::{
 };
 use ralph_orchestrator_machine::{Limit, LimitValue};
 use ralph_orchestrator_store::AcceptedVersion;
-use ralph_orchestrator_text::one_line;
+use ralph_orchestrator_text::{escape_line, one_line};
 
 use super::UnacceptedFile;
 use crate::defaults::config_defaults;
 use crate::{compiled_in, schema};
 
-/// Characters of a value that are shown.
-const SHOWN: usize = 100;
+/// Characters of a value that are shown, and that nobody accepts more of.
+const SHOWN: usize = 8192;
+/// Lines that a person sees at once, next to the question.
+const SEEN_AT_ONCE: usize = 20;
 /// What makes a configuration whole that leaves this to the command line.
 const COMPLETE: &str =
     "[[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"true\"]\n";
 /// Keys whose values may be secrets.
 const SECRET: &str = "env.set.";
+/// Keys whose values are figures: they start and open nothing.
+const FIGURES: [&str; 2] = ["limits.", "run.delay"];
 
-/// Returns a line for each key that a file has with another value than what was accepted, at most so many.
-pub(crate) fn describe(file: &UnacceptedFile, most: usize) -> Vec<String> {
+/// Returns a line for each key that a file has with another value than what was accepted. None is left out; what starts
+/// or opens something comes last, where the question follows.
+pub(crate) fn describe(file: &UnacceptedFile) -> Vec<String> {
     let Some(now) = values_of(&file.now.text) else {
         return vec!["it is no TOML any more".to_owned()];
     };
     let before = file.nearest.as_deref().and_then(values_of).unwrap_or_default();
-    let mut lines: Vec<String> = changes(&before, &now)
-        .map(|(key, before, now)| match (before, now) {
-            _ if key.starts_with(SECRET) => format!("{key} (its value is not shown)"),
-            (None, Some(now)) => format!("+ {key} = {}", one_line(now, SHOWN)),
-            (Some(before), None) => format!("- {key} = {}", one_line(before, SHOWN)),
-            (Some(before), Some(now)) => {
-                format!("{key} = {} (was {})", one_line(now, SHOWN), one_line(before, SHOWN))
-            }
-            (None, None) => key.to_owned(),
-        })
-        .collect();
-    let more = lines.len().saturating_sub(most);
-    lines.truncate(most);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
+    let is_figure = |key: &str| FIGURES.iter().any(|figure| key.starts_with(figure));
+    let (figures, others): (Vec<_>, Vec<_>) =
+        changes(&before, &now).partition(|(key, _, _)| is_figure(key));
+    let mut lines: Vec<String> = figures.into_iter().chain(others).map(describe_change).collect();
+    if lines.len() > SEEN_AT_ONCE {
+        lines.push(format!("these are {} changes: read all of them", lines.len()));
     }
     lines
+}
+
+fn describe_change((key, before, now): (&str, Option<&str>, Option<&str>)) -> String {
+    let key = escape_line(key);
+    match (before, now) {
+        _ if key.starts_with(SECRET) => format!("{key} (its value is not shown)"),
+        (None, Some(now)) => format!("+ {key} = {}", one_line(now, SHOWN)),
+        (Some(before), None) => format!("- {key} = {}", one_line(before, SHOWN)),
+        (Some(before), Some(now)) => {
+            format!("{key} = {} (was {})", one_line(now, SHOWN), one_line(before, SHOWN))
+        }
+        (None, None) => key,
+    }
+}
+
+/// Returns the key of a new value that is too long to be shown as a whole.
+pub(crate) fn find_unshowable(file: &UnacceptedFile) -> Option<String> {
+    let now = values_of(&file.now.text)?;
+    let before = file.nearest.as_deref().and_then(values_of).unwrap_or_default();
+    let is_long = |text: &str| escape_line(text).chars().nth(SHOWN).is_some();
+    changes(&before, &now)
+        .find(|(key, _, now)| is_long(key) || now.is_some_and(is_long))
+        .map(|(key, _, _)| one_line(key, 100))
 }
 
 type Values = BTreeMap<String, String>;
@@ -220,13 +239,35 @@ mod tests {
             nearest: Some("[limits]\nmax_iterations = 3\nmax_tokens = 7\n".to_owned()),
         };
         assert_eq!(
-            describe(&file, 9),
+            describe(&file),
             [
-                "env.set.A (its value is not shown)",
                 "limits.max_iterations = 9 (was 3)",
-                "- limits.max_tokens = 7"
+                "- limits.max_tokens = 7",
+                "env.set.A (its value is not shown)",
             ]
         );
-        assert_eq!(describe(&file, 1).last().unwrap(), "and 2 more");
+    }
+
+    #[test]
+    fn nothing_that_starts_something_is_left_out_or_cut() {
+        let decoys: String = (0..40).map(|i| format!("[agents.a{i}]\nmodel = 'm'\n")).collect();
+        let end = "; evil";
+        let words = "x".repeat(5000);
+        let file = changed(
+            "",
+            &format!(
+                "{decoys}[validator]\nprogram = '{words}{end}'\n[limits]\nmax_iterations = 9\n"
+            ),
+        );
+        let lines = describe(&file);
+        assert!(lines.first().unwrap().contains("max_iterations"), "{lines:?}");
+        assert_eq!(lines.len(), 43);
+        assert!(lines.iter().any(|line| line.contains(end)));
+        assert!(lines.last().unwrap().contains("42 changes"));
+        assert_eq!(find_unshowable(&file), None);
+        let long = changed("", &format!("[validator]\nprogram = '{words}{words}{end}'\n"));
+        assert_eq!(find_unshowable(&long).as_deref(), Some("validator.program"));
+        let gone = changed(&long.now.text, "");
+        assert_eq!(find_unshowable(&gone), None);
     }
 }

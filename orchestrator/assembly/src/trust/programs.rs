@@ -28,13 +28,15 @@ impl Trust {
     ) -> Result<JudgedFiles, CommandError> {
         let mut judged = JudgedFiles::default();
         let mut digests = ProgramDigests::default();
-        let places = agent_places(loaded);
+        let places = agent_places(loaded, vars, &self.store);
         let is_free = loaded.config.sandbox.mode == SandboxMode::Off;
         let plugins = loaded.config.plugins.iter();
         for (name, plugin) in plugins.filter(|(_, plugin)| plugin.digest.is_none()) {
             for (path, is_own) in files_of(plugin, loaded, vars) {
                 // Without a sandbox an agent can write everywhere, but programs of the system are updated by others.
-                let is_agents = (is_free && is_own) || leads_into(&path, &places);
+                let is_agents = (is_free && is_own)
+                    || leads_into(&path, &places)
+                    || self.store.known_folders_around(&path).next().is_some();
                 if !is_agents {
                     continue;
                 }

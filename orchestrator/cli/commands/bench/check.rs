@@ -248,7 +248,8 @@ fn check_curve(loaded: &LoadedConfig) -> Result<(), CommandError> {
         return Ok(());
     }
     let key = ["bench".to_owned(), "curve".to_owned()];
-    let message = "a container cannot be verified as an iteration left it, since only the work directory is copied;                    leave this out, or use the isolation `namespace`";
+    let message = "a container cannot be verified as an iteration left it, since only the work directory is copied; \
+                   leave this out, or use the isolation `namespace`";
     Err(ConfigErrors::from(loaded.error_at(&key, None, message)).into())
 }
 

@@ -15,6 +15,7 @@ use crate::preset::{PRESET, Preset};
 
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
+use crate::masked::find_secrets;
 use crate::plan_file::PlanFile;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
@@ -205,6 +206,8 @@ impl Converter {
 pub(crate) struct Layers {
     pub(crate) layers: Vec<Layer>,
     pub(crate) errors: Vec<ConfigError>,
+    /// What the files have as values of variables.
+    pub(crate) secrets: Vec<String>,
     /// A file could not be read or parsed.
     pub(crate) unread: bool,
 }
@@ -225,6 +228,7 @@ impl Layers {
 
     /// Adds what would be the text of a file.
     pub(crate) fn add_text(&mut self, path: &Path, text: &str) {
+        self.secrets.extend(find_secrets(text));
         let (root, mistakes) = DeTable::parse_recoverable(text);
         if !mistakes.is_empty() {
             self.unread = true;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command_files::find_command_files;
+
 /// A plugin: a library or a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -26,14 +28,9 @@ pub struct PluginConfig {
 }
 
 impl PluginConfig {
-    /// Returns the library, or the files that the words of the command name, seen from this folder; a program of the system
-    /// is none of them.
+    /// Returns the library, or the files that the command names, seen from this folder; a program of the system is none of
+    /// them.
     pub fn own_files(&self, folder: &Path) -> impl Iterator<Item = PathBuf> {
-        let is_of_system = |(at, word): &(usize, &String)| {
-            *at == 0 && (word.starts_with('/') || !word.contains('/'))
-        };
-        let words = self.command.iter().enumerate().filter(move |word| !is_of_system(word));
-        let words = words.map(|(_, word)| folder.join(word));
-        self.library.clone().into_iter().chain(words.filter(|word| word.is_file()))
+        self.library.clone().into_iter().chain(find_command_files(&self.command, folder))
     }
 }

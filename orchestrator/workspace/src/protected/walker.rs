@@ -1,7 +1,7 @@
 //! Walks the protected paths of a workspace.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -95,10 +95,12 @@ impl ProtectedHasher {
         self.touched =
             self.identities.iter().filter(is_touched).map(|(path, _)| path.clone()).collect();
         let mut found = Baseline { paths, is_cut, ..Baseline::default() };
-        let concerns =
-            |(folder, _): &(PathBuf, PathBuf)| found.modules_beneath(folder).next().is_some();
-        let modules: Vec<_> = modules.into_iter().filter(concerns).collect();
-        found.paths.extend(modules.into_iter().map(|(_, path)| (path, MODULE.to_owned())));
+        // Very many of them may concern one folder.
+        let mut concerned: BTreeSet<PathBuf> =
+            modules.iter().map(|(folder, _)| folder.clone()).collect();
+        concerned.retain(|folder| found.modules_beneath(folder).next().is_some());
+        let modules = modules.into_iter().filter(|(folder, _)| concerned.contains(folder));
+        found.paths.extend(modules.map(|(_, path)| (path, MODULE.to_owned())));
         Ok(found)
     }
 
@@ -167,7 +169,7 @@ impl BaselineWalker<'_> {
         folder: BorrowedFd<'_>,
         name: &[u8],
         path: &Path,
-        names: &[DirEntryName],
+        folders: &HashSet<&[u8]>,
     ) {
         let Some(shadowed) = shadowed_folder(path) else { return };
         if self.modules.len() >= MAX_PATHS {
@@ -178,9 +180,7 @@ impl BaselineWalker<'_> {
         } else {
             let wanted = shadowed.file_name().unwrap_or_default().as_bytes();
             let init = [wanted, b"/__init__.py"].concat();
-            names
-                .iter()
-                .any(|other| other.bytes == wanted && other.file_type != FileType::RegularFile)
+            folders.contains(wanted)
                 && self.globs.may_match_beneath(&shadowed)
                 && FileFingerprint::from_name(folder, &init).is_err()
         };
@@ -230,6 +230,9 @@ impl DirVisitor for BaselineWalker<'_> {
             self.insert(Path::new(OsStr::from_bytes(path)), state)?;
             return Ok(Vec::new());
         };
+        let may_be_folder = |name: &&DirEntryName| name.file_type != FileType::RegularFile;
+        let folders: HashSet<&[u8]> =
+            names.iter().filter(may_be_folder).map(|name| name.bytes.as_slice()).collect();
         let mut subfolders = Vec::new();
         for name in &names {
             if self.hasher.cancelled() {
@@ -246,7 +249,7 @@ impl DirVisitor for BaselineWalker<'_> {
             let matches =
                 self.globs.matches(whole) || shadows(whole, |source| self.globs.matches(source));
             if !matches {
-                self.add_module(folder, &name.bytes, whole, &names);
+                self.add_module(folder, &name.bytes, whole, &folders);
             }
             if !matches && name.file_type != FileType::Unknown {
                 continue;

@@ -35,6 +35,20 @@ fn a_prompt_that_is_changed_after_completion_begins_a_run_in_a_new_worktree() {
 }
 
 #[test]
+fn another_task_is_not_complete_because_its_configuration_is_not_accepted() {
+    let mut env = repository("iteration");
+    env.unset("RALPH_TRUST");
+    done_at_once(&env);
+    env.run().expect(0);
+    let text = env.read("ralph.toml").replace("delay = \"0s\"", "delay = \"1s\"");
+    env.write("ralph.toml", text);
+    env.run().expect(0).says("already completed");
+    env.write("PROMPT.md", "# Task\n\nSomething else.\n");
+    env.run().expect(78).says("run.delay");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
 fn a_deleted_worktree_of_an_unfinished_run_is_an_error_that_says_what_to_do() {
     let env = repository("off");
     env.ralph(&["run", "--once"]).expect(0);
