@@ -10,16 +10,22 @@ const OF_VARIABLES: [&str; 2] = ["env", "set"];
 /// Returns the values of variables in a file, in bytes of it: what stands in the lines of tables and keys that hold them.
 fn find_values(source: &str) -> Vec<Range<usize>> {
     let mut values = Vec::new();
-    let (mut is_table, mut start) = (false, 0);
+    let (mut is_table, mut is_bench, mut start) = (false, false, 0);
     for line in source.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
             is_table = names_variables(line);
+            is_bench = names(line, &["bench"]);
         }
         let key = line.split_once('=').map(|(key, _)| key);
         // Names are no secrets.
         let is_names =
             key.is_some_and(|key| key.trim() == "pass") && line.matches('=').count() == 1;
-        if !is_names && (is_table || key.is_some_and(names_variables)) {
+        let has_variables = match is_bench {
+            // `set` of a variant has keys of the configuration, which may be those of variables.
+            true => names(line, &["env"]),
+            false => is_table || key.is_some_and(names_variables),
+        };
+        if has_variables && !is_names {
             let text = line.trim_end_matches(['\r', '\n']);
             values.extend(values_of_line(text).map(|at| start + at.start..start + at.end));
         }
@@ -29,8 +35,13 @@ fn find_values(source: &str) -> Vec<Range<usize>> {
 }
 
 fn names_variables(key: &str) -> bool {
-    let is_separator = |c: char| c.is_whitespace() || "[]{}.,\"'".contains(c);
-    key.split(is_separator).any(|part| OF_VARIABLES.contains(&part))
+    names(key, &OF_VARIABLES)
+}
+
+/// Whether one of these is a part of the keys in a text.
+fn names(text: &str, wanted: &[&str]) -> bool {
+    let is_separator = |c: char| c.is_whitespace() || "[]{}.,\"'=".contains(c);
+    text.split(is_separator).any(|part| wanted.contains(&part))
 }
 
 /// Returns what stands in quotes, or behind an equals sign. In a line without one, everything may go on with a value.
@@ -117,6 +128,11 @@ mod tests {
             ("set = { A = 'sesame' }\nx = 'sesame!'", "set = { A = '******' }\nx = '******!'"),
             ("[env]\npass = ['NAME']\n", "[env]\npass = ['NAME']\n"),
             ("[limits]\nmax = 5 # five\n", "[limits]\nmax = 5 # five\n"),
+            ("[bench.variant.q]\nset = { a = 'b' }\n", "[bench.variant.q]\nset = { a = 'b' }\n"),
+            (
+                "[bench.variant.q]\nset = { env.set.A = 'b' }",
+                "[bench.variant.q]\nset = { env.set.A = '*' }",
+            ),
         ] {
             assert_eq!(mask_source(text), masked, "{text}");
         }
