@@ -36,10 +36,12 @@ fn works(real: Real, tools: bool, write: &[&str]) {
             Reply::from(Turn::text("<promise>COMPLETE: hello.txt is written</promise>"))
         }
     });
+    // Where no file can be made beside its configuration, Claude writes that in place, and another process of it that reads
+    // half of it ends: then the next iteration does the work.
     let mut env = real.environment(
         &server,
         &format!(
-            "tools = {tools}\n[sandbox]\nmode = \"landlock\"\n@WRITE@[limits]\nmax_iterations = 1\n[[validator]]\n\
+            "tools = {tools}\n[sandbox]\nmode = \"landlock\"\n@WRITE@[limits]\nmax_iterations = 3\n[[validator]]\n\
              kind = \"command\"\nname = \"tests\"\nprogram = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n"
         ),
     );
