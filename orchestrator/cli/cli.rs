@@ -251,12 +251,10 @@ fn find_workspace(command: &Command, selector: &str) -> Result<ConfigFile, Comma
 fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), CommandError> {
     match command {
         Command::Control(_) | Command::Add(_) | Command::Rollback(_) => {
-            trust::refuse_passed_over(config)?;
-            trust::refuse_replaced(config)
+            trust::refuse_other_run(config, false)
         }
-        // It asks about another folder.
-        Command::Reset(_) => trust::refuse_passed_over(config),
-        Command::Runs(runs) if runs.command.is_some() => trust::refuse_passed_over(config),
+        Command::Reset(_) => trust::refuse_other_run(config, true),
+        Command::Runs(runs) if runs.command.is_some() => trust::refuse_other_run(config, true),
         _ => Ok(()),
     }
 }

@@ -60,24 +60,22 @@ pub(crate) fn load_for_run(
     settle(context, &sets)
 }
 
-/// Refuses a command that changes the run of another folder, because the file of the folder in which a person is was
-/// passed over.
+/// Refuses a command that changes the run of another folder than that in which a person is: the file there was passed over,
+/// or, unless the command asks about that itself, the folder has taken the place of the run's.
 ///
 /// # Errors
-/// It was.
-pub(crate) fn refuse_passed_over(file: &ConfigFile) -> Result<(), CommandError> {
-    match (file.passed_over(), Context::load_run_paths(file, Overrides::default())) {
-        (Some(planted), Some(context)) => verify_place(file, planted, &context),
-        _ => Ok(()),
+/// It is another one's, and no person has accepted it.
+pub(crate) fn refuse_other_run(file: &ConfigFile, asks: bool) -> Result<(), CommandError> {
+    if asks && file.passed_over().is_none() {
+        return Ok(());
     }
-}
-
-/// Refuses a command that changes a run in another folder than that of the run, which has taken its place.
-///
-/// # Errors
-/// It is another folder, and no person has accepted it.
-pub(crate) fn refuse_replaced(file: &ConfigFile) -> Result<(), CommandError> {
     let Some(context) = Context::load_run_paths(file, Overrides::default()) else { return Ok(()) };
+    if let Some(planted) = file.passed_over() {
+        verify_place(file, planted, &context)?;
+    }
+    if asks {
+        return Ok(());
+    }
     match find_replaced(&context)? {
         Some(replaced) => Err(EngineError::from(replaced.error()).into()),
         None => Ok(()),

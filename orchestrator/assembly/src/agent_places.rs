@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{LoadedConfig, SandboxMode};
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_engine::find_work_folders;
 use ralph_orchestrator_store::TrustStore;
 
 /// Returns where agents can put programs and what these read, with links resolved: the places of this configuration's
@@ -19,16 +19,5 @@ pub fn agent_places(
     let folders = folders.chain([loaded.dir()]);
     let around: BTreeSet<PathBuf> =
         folders.flat_map(|folder| store.known_folders_around(folder)).collect();
-    own_places(loaded).into_iter().chain(around).collect()
-}
-
-/// Returns where agents of this configuration can write: the workspace, that which a worktree is a copy of, and what a
-/// sandbox lets them write.
-pub(crate) fn own_places(loaded: &LoadedConfig) -> Vec<PathBuf> {
-    let config = &loaded.config;
-    let is_confined = config.sandbox.mode != SandboxMode::Off;
-    let listed = config.sandbox.write.iter().filter(|_| is_confined);
-    let workspaces = [config.run.workspace.as_path(), loaded.configured_workspace()];
-    let places = workspaces.into_iter().chain(listed.map(PathBuf::as_path));
-    places.map(real_path).collect()
+    find_work_folders(loaded).into_iter().chain(around).collect()
 }

@@ -7,13 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
-use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_engine::{find_work_folders, states_dir};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox, find_program};
 use ralph_orchestrator_workspace::{Baseline, ProtectedPaths};
 use serde_json::{Value, json};
 
-use crate::agent_places::own_places;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::schema::agent_defaults;
@@ -444,7 +443,7 @@ fn check(context: &Context) -> Result<(), CommandError> {
 /// Refuses a state directory that agents of other runs can write, whose sandbox does not close it.
 fn verify_state_dir(context: &Context) -> Result<(), CommandError> {
     let Some(dir) = &context.loaded.config.state.dir else { return Ok(()) };
-    let own = own_places(&context.loaded);
+    let own = find_work_folders(&context.loaded);
     let store = context.trust_store();
     let Some(place) = store.known_folders_around(dir).find(|place| !own.contains(place)) else {
         return Ok(());

@@ -109,3 +109,4 @@ pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,
 };
+pub use work_places::find_work_folders;

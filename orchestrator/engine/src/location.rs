@@ -69,9 +69,7 @@ pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
 }
 
 fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {
-    // Devices are numbered anew when the machine starts.
-    let device = if pins.boot == boot() { pin.device } else { now.device };
-    FileIdentity { device, ..pin }.is_same(now)
+    if pins.boot == boot() { pin.is_same(now) } else { pin.is_same_after_boot(now) }
 }
 
 /// Returns the recorded place of the prompt, unless the configuration names another one now.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
-use ralph_orchestrator_machine::FileIdentity;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, WorktreeRecord, identity_of,
@@ -130,11 +129,7 @@ pub fn is_of_other_folder(loaded: &LoadedConfig, layout: &Layout) -> bool {
     let owner = state_owner(loaded, layout);
     let known = Owner::read(layout).ok().flatten().filter(|known| owner.is_same(known));
     let (before, now) = (known.and_then(|known| known.folder()), owner.folder());
-    // Devices are numbered anew when the machine starts.
-    let on_any_device = |before: FileIdentity, now: FileIdentity| {
-        FileIdentity { device: now.device, ..before }.is_same(now)
-    };
-    before.zip(now).is_some_and(|(before, now)| !on_any_device(before, now))
+    before.zip(now).is_some_and(|(before, now)| !before.is_same_after_boot(now))
 }
 
 /// Returns where the state of a new run is that does not care for the one before: what belongs to a folder that was moved

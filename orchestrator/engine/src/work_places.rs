@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_config::{LoadedConfig, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_store::{StateError, TrustStore};
 
@@ -41,12 +41,24 @@ impl WorkPlaces {
     }
 }
 
+/// Returns the folders in which agents of a configuration can write, with links resolved: the workspace, that which a worktree
+/// is a copy of, and what a sandbox lets them write.
+#[must_use]
+pub fn find_work_folders(loaded: &LoadedConfig) -> Vec<PathBuf> {
+    let config = &loaded.config;
+    let is_confined = config.sandbox.mode != SandboxMode::Off;
+    let listed = config.sandbox.write.iter().filter(|_| is_confined);
+    let workspaces = [config.run.workspace.as_path(), loaded.configured_workspace()];
+    let folders = workspaces.into_iter().chain(listed.map(PathBuf::as_path));
+    folders.map(real_path).collect()
+}
+
 /// Returns where agents can write, and the files there from which the sandbox keeps them.
 fn find_places(request: &Request<'_>, workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let loaded = &request.loaded;
     let (sandbox, own) = (&loaded.config.sandbox, loaded.configuration());
-    let mut places: Vec<PathBuf> =
-        vec![workspace.to_owned(), real_path(loaded.configured_workspace())];
+    let mut places = find_work_folders(loaded);
+    places.push(workspace.to_owned());
     let own_settings = loaded.user_file().map(real_path);
     let mut kept = Vec::new();
     match (sandbox.mode, sandbox.workspace) {
@@ -64,9 +76,6 @@ fn find_places(request: &Request<'_>, workspace: &Path) -> (Vec<PathBuf>, Vec<Pa
         }
         (SandboxMode::Landlock, SandboxWorkspace::Locked) => kept.extend(own),
         (SandboxMode::Landlock, SandboxWorkspace::Open) => {}
-    }
-    if sandbox.mode == SandboxMode::Landlock {
-        places.extend(sandbox.write.iter().map(|path| real_path(path)));
     }
     places.sort();
     places.dedup_by(|inner, outer| inner.starts_with(outer));

@@ -47,6 +47,12 @@ impl FileIdentity {
                 _ => self.device == other.device,
             }
     }
+
+    /// Whether both are the same file if the machine was started in between, which numbers devices anew.
+    #[must_use]
+    pub fn is_same_after_boot(self, other: Self) -> bool {
+        Self { device: other.device, ..self }.is_same(other)
+    }
 }
 
 /// The prompt file. Bytes of a path that are not UTF-8 are `\xNN`, a backslash is doubled.

@@ -27,11 +27,15 @@ impl Trust {
         vars: &BTreeMap<String, String>,
     ) -> Result<JudgedFiles, CommandError> {
         let mut judged = JudgedFiles::default();
+        let mut plugins =
+            loaded.config.plugins.iter().filter(|(_, plugin)| plugin.digest.is_none()).peekable();
+        if plugins.peek().is_none() {
+            return Ok(judged);
+        }
         let mut digests = ProgramDigests::default();
         let places = agent_places(loaded, vars, &self.store);
         let is_free = loaded.config.sandbox.mode == SandboxMode::Off;
-        let plugins = loaded.config.plugins.iter();
-        for (name, plugin) in plugins.filter(|(_, plugin)| plugin.digest.is_none()) {
+        for (name, plugin) in plugins {
             for (path, is_own) in files_of(plugin, loaded, vars) {
                 // Without a sandbox an agent can write everywhere, but programs of the system are updated by others.
                 let is_agents = (is_free && is_own)
