@@ -373,12 +373,11 @@ fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothin
     let test = env.read("tests/check.sh");
     let unchanged = env.ralph(&["run", "--once"]).expect(0);
     assert!(!unchanged.stderr.contains("protected paths are not as they were"));
-    let change = |env: &TestEnvironment| drop(env.write("tests/check.sh", "true\n"));
-    let remove = |env: &TestEnvironment| std::fs::remove_file(env.path("tests/check.sh")).unwrap();
-    let changes: [(&str, &dyn Fn(&TestEnvironment)); 2] =
-        [("modified", &change), ("removed", &remove)];
-    for (kind, change) in changes {
-        change(&env);
+    for (kind, text) in [("modified", Some("true\n")), ("removed", None)] {
+        match text {
+            Some(text) => std::fs::write(env.path("tests/check.sh"), text).unwrap(),
+            None => std::fs::remove_file(env.path("tests/check.sh")).unwrap(),
+        }
         for arguments in [["run", "--dry-run"], ["run", "--once"]] {
             let refused = env.ralph(&arguments).expect(78);
             refused.says(&format!("`tests/check.sh` ({kind}); put them back"));
