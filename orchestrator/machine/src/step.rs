@@ -2,16 +2,13 @@
 
 use super::baseline;
 use super::between_iterations;
-use super::control;
 use super::during_iteration;
 use super::failover;
-use super::hold;
 use super::input::{Effect, Input, Now};
+use super::received_control;
 use super::record::Record;
-use super::save;
 use super::state::State;
 use super::transition::Transition;
-use super::workspace_setup;
 
 /// Returns the state after `input` and the effects to perform, in this order. The new state is always
 /// the old one with every appended record applied.
@@ -30,18 +27,18 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::Observed(observation) => between_iterations::observed(next, observation),
         Input::ObservationSkipped => between_iterations::observation_skipped(next),
-        Input::Saved(result) => save::saved(next, result),
-        Input::SetupStarted => workspace_setup::started(next),
-        Input::SetupFinished(end) => workspace_setup::finished(next, end),
+        Input::Saved(result) => between_iterations::saved(next, result),
+        Input::SetupStarted => between_iterations::setup_started(next),
+        Input::SetupFinished(end) => between_iterations::setup_finished(next, end),
         Input::Baseline(check) => baseline::checked(next, check),
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);
         }
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::WaitFinished => between_iterations::wait_finished(next),
-        Input::Control(control) => control::received(next, control),
-        Input::GuidanceTaken(ids) => control::guidance_taken(next, ids),
-        Input::HoldFinished => hold::finished(next),
+        Input::Control(control) => received_control::received(next, control),
+        Input::GuidanceTaken(ids) => received_control::guidance_taken(next, ids),
+        Input::HoldFinished => between_iterations::hold_finished(next),
         Input::Prepared { start, prompt, given } => {
             between_iterations::prepared(next, start, prompt, given);
         }
