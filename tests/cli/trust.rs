@@ -813,6 +813,36 @@ fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
 }
 
 #[test]
+fn folders_that_exchange_their_names_keep_their_runs() {
+    let env = after_work("");
+    let (other, between) = (env.root().join("other"), env.root().join("between"));
+    copy_folder(&env.workspace(), &other);
+    let at = |folder: &Path, args: &[&str]| {
+        let output = env.command(args).current_dir(folder).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(at(&other, &["trust"]).0, Some(0));
+    assert_eq!(at(&other, &["run"]).0, Some(1));
+    let run_of = |folder: &Path| {
+        let status: Value = serde_json::from_str(&at(folder, &["status", "--json"]).1).unwrap();
+        status["run"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (run_of(&env.workspace()), run_of(&other));
+    assert_ne!(one, two);
+    for (from, to) in [(&env.workspace(), &between), (&other, &env.workspace()), (&between, &other)]
+    {
+        fs::rename(from, to).unwrap();
+    }
+    for (folder, run) in [(env.workspace(), &two), (other, &one)] {
+        assert_eq!(run_of(&folder), *run);
+        let (status, said) = at(&folder, &["run", "--max-iterations", "2"]);
+        assert!(status == Some(1) && said.contains(&format!("run {run} resumed")), "{said}");
+        assert_eq!(run_of(&folder), *run);
+    }
+}
+
+#[test]
 fn what_changes_a_run_is_refused_in_another_folder() {
     let env = after_work("");
     fs::create_dir(env.path("sub")).unwrap();
@@ -975,9 +1005,12 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
-    // So it does at each start.
+    // So it does at each start, also once it is accepted that it is gone.
+    env.ralph(&["trust"]).expect(0).says("if you deleted it, `ralph-orchestrator trust ");
+    env.ralph(&["trust", "ralph.toml"]).expect(0).says("accepted that");
     let again = env.run().expect(1);
     again.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
+    env.ralph(&["status"]).expect(0).says("by what was last accepted");
 }
 
 #[test]
