@@ -59,6 +59,7 @@ pub fn find_sources(
         implied: Vec::new(),
         replaced,
         without_file: None,
+        is_gone: false,
         task: None,
         defaults: config_defaults(),
     };
@@ -181,6 +182,7 @@ fn follow_accepted(
 ) -> Result<(), CommandError> {
     if let Some(text) = trust.accepted_text(path)? {
         (sources.file, sources.text, sources.without_file) = (path.to_owned(), Some(text), None);
+        sources.is_gone = true;
     }
     judged.changed.push(path.to_owned());
     Ok(())
