@@ -603,11 +603,17 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["status", "--json"]);
     assert_eq!(status, 0, "{said}");
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id);
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    // And back: the prompt is the same.
+    fs::rename(&moved, env.workspace()).unwrap();
+    let back = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert!(!back.stderr.contains("run.prompt is"), "{}", back.stderr);
+    fs::rename(env.workspace(), &moved).unwrap();
     env.agent.default_call().script("touch done\n").out(DONE);
-    let (status, shown, said) = there(&["run", "--max-iterations", "2"]);
+    let (status, shown, said) = there(&["run", "--max-iterations", "4"]);
     assert_eq!(status, 0, "{shown}{said}");
     let (status, shown, said) = there(&["run"]);
-    assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
+    assert_eq!((status, env.agent.calls()), (0, 4), "{shown}{said}");
     assert!(shown.contains("already completed"), "{shown}{said}");
     // What takes the old place is another workspace, and what is done there leaves this run alone.
     copy_folder(&moved, &env.workspace());

@@ -133,7 +133,9 @@ impl WorktreeView {
             None => ("branch", branch.clone()),
         });
         let at = quote_word(&folder);
-        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
+        // That it was moved is no change of an agent's.
+        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch)
+            && find_disconnection(&folder).is_none();
         match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
             Some(Some(files)) => rows.push((
@@ -166,15 +168,21 @@ impl WorktreeView {
                 ),
             ));
         }
+        rows.extend(self.advice());
+        rows
+    }
+
+    /// Returns the commands that merge the branch and remove the worktree.
+    fn advice(&self) -> Vec<(&'static str, String)> {
+        let (branch, folder) = (&self.record.branch, self.record.folder());
+        let (home, at) = (quote_word(&self.home), quote_word(&folder));
         if !self.home.exists() {
-            let home = self.home.display();
-            rows.push((
-                "merge",
-                format!("the checkout is not at {home} any more: `git worktree repair {at}` in it, then `git merge {branch}`"),
-            ));
-            return rows;
+            let advice = format!(
+                "the checkout is not at {home} any more: `git worktree repair {at}` in it, then `git merge {branch}`"
+            );
+            return vec![("merge", advice)];
         }
-        let home = quote_word(&self.home);
+        let mut rows = Vec::new();
         if self.exists && find_disconnection(&folder).is_some() {
             rows.push(("repair", repair_command(&self.home, &folder)));
         }

@@ -91,7 +91,12 @@ pub(super) fn other_prompt(
 ) -> Option<String> {
     let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
     let pinned = unescape(&pin.configured)?;
-    let is_moved = is_moved_along((&pinned, before), (path, workspace));
+    // The workspace may have had another name in between.
+    let is_of_old_name = || {
+        let inside = path.strip_prefix(workspace).is_ok_and(|inside| pinned.ends_with(inside));
+        inside && !pinned.starts_with(workspace) && !pinned.exists()
+    };
+    let is_moved = is_moved_along((&pinned, before), (path, workspace)) || is_of_old_name();
     (pinned != path && !is_moved).then(|| {
         format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
     })
