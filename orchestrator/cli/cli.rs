@@ -218,9 +218,10 @@ fn with_task(
     }
 }
 
-/// Finds the configuration of a command where no workspace is named.
+/// Finds the configuration of a command where no workspace is named. A command that only shows something is about the run in
+/// whose worktree it is started.
 fn find_config(
-    command: &Command,
+    command: &mut Command,
     config: Option<PathBuf>,
     task: Option<String>,
 ) -> Result<ConfigFile, CommandError> {
@@ -228,7 +229,10 @@ fn find_config(
     match config {
         None if command.uses_config() && task.is_none() => {
             match workspace_selection::find_by_worktree(&std::env::current_dir()?)? {
-                Some(file) => Ok(file),
+                Some((file, run)) => {
+                    command.show_run(run);
+                    Ok(file)
+                }
                 None => ConfigFile::find(None),
             }
         }
@@ -239,11 +243,13 @@ fn find_config(
     }
 }
 
-fn find_workspace(command: &Command, selector: &str) -> Result<ConfigFile, CommandError> {
+fn find_workspace(command: &mut Command, selector: &str) -> Result<ConfigFile, CommandError> {
     if !command.uses_config() {
         return Err(CommandError::user("-w has no effect on this command; leave it out"));
     }
-    workspace_selection::find(selector)
+    let (file, run) = workspace_selection::find(selector)?;
+    command.show_run(run);
+    Ok(file)
 }
 
 /// Refuses a command that would change the run of another folder than that in which a person is.
@@ -260,14 +266,14 @@ fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), Comman
 
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
-    let (command, task) = with_task(command, task)?;
+    let (mut command, task) = with_task(command, task)?;
     if quiet {
         output::set_quiet();
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
     let config = match workspace {
-        Some(workspace) => find_workspace(&command, &workspace)?,
-        None => find_config(&command, config, task)?,
+        Some(workspace) => find_workspace(&mut command, &workspace)?,
+        None => find_config(&mut command, config, task)?,
     };
     let asks = match &command {
         Command::Trust(_) => true,

@@ -292,6 +292,7 @@ fn without_any_run_every_command_that_shows_one_says_so_and_succeeds() {
     }
     // What names an iteration cannot be answered.
     env.ralph(&["log", "3"]).expect(64).says("no run in this workspace yet");
+    env.ralph(&["rollback", "--to", "2"]).expect(64).says("no run in this workspace yet");
     env.ralph(&["log", "--diff", "1", "2"]).expect(64);
     assert!(!env.has_state(), "nothing is made by looking");
 }

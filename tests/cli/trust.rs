@@ -603,11 +603,17 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["status", "--json"]);
     assert_eq!(status, 0, "{said}");
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id);
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    // And back: the prompt is the same.
+    fs::rename(&moved, env.workspace()).unwrap();
+    let back = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert!(!back.stderr.contains("run.prompt is"), "{}", back.stderr);
+    fs::rename(env.workspace(), &moved).unwrap();
     env.agent.default_call().script("touch done\n").out(DONE);
-    let (status, shown, said) = there(&["run", "--max-iterations", "2"]);
+    let (status, shown, said) = there(&["run", "--max-iterations", "4"]);
     assert_eq!(status, 0, "{shown}{said}");
     let (status, shown, said) = there(&["run"]);
-    assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
+    assert_eq!((status, env.agent.calls()), (0, 4), "{shown}{said}");
     assert!(shown.contains("already completed"), "{shown}{said}");
     // What takes the old place is another workspace, and what is done there leaves this run alone.
     copy_folder(&moved, &env.workspace());
@@ -813,6 +819,36 @@ fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
 }
 
 #[test]
+fn folders_that_exchange_their_names_keep_their_runs() {
+    let env = after_work("");
+    let (other, between) = (env.root().join("other"), env.root().join("between"));
+    copy_folder(&env.workspace(), &other);
+    let at = |folder: &Path, args: &[&str]| {
+        let output = env.command(args).current_dir(folder).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(at(&other, &["trust"]).0, Some(0));
+    assert_eq!(at(&other, &["run"]).0, Some(1));
+    let run_of = |folder: &Path| {
+        let status: Value = serde_json::from_str(&at(folder, &["status", "--json"]).1).unwrap();
+        status["run"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (run_of(&env.workspace()), run_of(&other));
+    assert_ne!(one, two);
+    for (from, to) in [(&env.workspace(), &between), (&other, &env.workspace()), (&between, &other)]
+    {
+        fs::rename(from, to).unwrap();
+    }
+    for (folder, run) in [(env.workspace(), &two), (other, &one)] {
+        assert_eq!(run_of(&folder), *run);
+        let (status, said) = at(&folder, &["run", "--max-iterations", "2"]);
+        assert!(status == Some(1) && said.contains(&format!("run {run} resumed")), "{said}");
+        assert_eq!(run_of(&folder), *run);
+    }
+}
+
+#[test]
 fn what_changes_a_run_is_refused_in_another_folder() {
     let env = after_work("");
     fs::create_dir(env.path("sub")).unwrap();
@@ -975,9 +1011,12 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
-    // So it does at each start.
+    // So it does at each start, also once it is accepted that it is gone.
+    env.ralph(&["trust"]).expect(0).says("if you deleted it, `ralph-orchestrator trust ");
+    env.ralph(&["trust", "ralph.toml"]).expect(0).says("accepted that");
     let again = env.run().expect(1);
     again.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
+    env.ralph(&["status"]).expect(0).says("by what was last accepted");
 }
 
 #[test]

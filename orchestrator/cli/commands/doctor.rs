@@ -410,7 +410,10 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
     if !config.git.worktree || !config.run.workspace.exists() {
         return None;
     }
-    let found = git::check_worktree(context).await;
+    let found = match git::verify_worktree(context) {
+        Ok(()) => git::check_worktree(context).await,
+        Err(error) => Err(error),
+    };
     Some(Finding::new("worktree", found.map_err(|error| error.render(false, None)), exit::CONFIG))
 }
 
