@@ -272,7 +272,9 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     };
     let asks = match &command {
         Command::Trust(_) => true,
-        Command::Run(_) | Command::Verify(_) | Command::Notify(_) => question::is_possible(),
+        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
+            question::is_possible()
+        }
         _ => false,
     };
     config.notices(asks).iter().for_each(|notice| output::info(notice));
@@ -284,7 +286,10 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         detach::lead_session()?;
     }
     match command {
-        Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
+        Command::Run(run) if run.detach && !detached => {
+            commands::run::settle_before_detach(&config, &run)?;
+            detach::launch(&config, run.json)
+        }
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
         Command::New(new) => commands::new::new(&config, &new),
         // It became a `run` above.

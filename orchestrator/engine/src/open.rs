@@ -27,7 +27,7 @@ use super::redact::Redactor;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::replaced_workspace::ReplacedWorkspace;
-use super::resumed_run::ResumedRun;
+use super::resumed_run::{ResumedRun, stated_limits};
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
 use super::session::{Session, StartNotes};
@@ -215,8 +215,12 @@ impl BuiltRun {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
         let run = resumed.as_ref();
         notes.extend(run.and_then(|run| run.keep_task(&mut request.loaded)));
+        if let Some(run) = run {
+            run.keep_limits(&mut request.loaded);
+        }
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
+        let is_part = request.part.is_some();
+        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded, is_part)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
@@ -243,6 +247,7 @@ impl BuiltRun {
         let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
         let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
+        let stated = stated_limits(&loaded);
         let builder = SessionBuilder {
             config_file,
             processes,
@@ -252,7 +257,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            start: StartNotes { notes, unavailable, artefacts },
+            start: StartNotes { notes, unavailable, artefacts, stated },
             workspace,
             occupied,
             prompt,

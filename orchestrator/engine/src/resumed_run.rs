@@ -3,12 +3,22 @@
 use std::path::Path;
 
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_machine::Limit;
+use ralph_orchestrator_machine::{Limit, LimitChanges, LimitValue};
 use ralph_orchestrator_store::StoredRun;
 
 use super::existing_run::StoredPolicy;
 use super::location;
 use super::prompt::PromptSource;
+
+/// Returns the limits that the command line of this start states.
+pub(super) fn stated_limits(loaded: &LoadedConfig) -> LimitChanges {
+    let limits = Limit::budgets().map(|(limit, _)| limit);
+    limits
+        .filter(|limit| loaded.is_given_on_command_line(limit.key()))
+        .fold(LimitChanges::default(), |stated, limit| {
+            stated.with(limit, limit.configured(&loaded.config.limits))
+        })
+}
 
 /// A run that is resumed, and the policy that it began with, if that can still be built.
 pub(super) struct ResumedRun {
@@ -50,39 +60,61 @@ impl ResumedRun {
     }
 
     /// Returns notes on limits that are others than they seem.
-    pub(super) fn limit_notes(&self, loaded: &LoadedConfig) -> Vec<String> {
-        [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()
+    pub(super) fn limit_notes(&self, loaded: &LoadedConfig, is_part: bool) -> Vec<String> {
+        [self.changed_limits(loaded), self.ignored_limits(loaded, is_part)].concat()
     }
 
-    /// Returns a note for each limit that the files of the configuration raise above what it was at the last start.
-    fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+    /// Keeps the limits of a run that was begun without a file, where this start states no others.
+    pub(super) fn keep_limits(&self, loaded: &mut LoadedConfig) {
+        let Some(frozen) = self.frozen.as_ref().filter(|_| loaded.configuration().is_none()) else {
+            return;
+        };
+        for (limit, row) in Limit::budgets() {
+            if !loaded.set_by_user(limit.key()) {
+                let kept = limit.configured(&frozen.loaded.config.limits);
+                row.configure(&mut loaded.config.limits, kept.map(LimitValue::amount));
+            }
+        }
+    }
+
+    /// Returns a note for each limit that the files of the configuration change from what it was at the last start.
+    fn changed_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
         let before = &self.found.state.controls.configured_limits;
         // One that a person has set by `limits` holds, whatever the configuration says.
         let set = &self.found.state.controls.limits;
         let note = |limit: Limit| {
-            let (key, before) = (limit.key(), before.value(limit)?);
+            let (key, before) = (limit.key(), before.value(limit));
             let now = limit.configured(&loaded.config.limits);
-            let is_raised = now.is_none_or(|now| now.amount() > before.amount())
-                && !loaded.is_given_outside_files(key)
-                && set.origin(limit).is_none();
-            is_raised.then(|| {
-                let now = now.map_or_else(|| "none".to_owned(), |now| now.to_string());
+            let is_changed =
+                now != before && !loaded.is_given_outside_files(key) && set.origin(limit).is_none();
+            is_changed.then(|| {
+                let text = |max: Option<LimitValue>| {
+                    max.map_or_else(|| "none".to_owned(), |max| max.to_string())
+                };
                 let origin = loaded.origin(key).unwrap_or_default();
-                format!("{key} is {now} now ({origin}); it was {before} at the last start")
+                format!(
+                    "{key} is {} now ({origin}); it was {} at the last start",
+                    text(now),
+                    text(before)
+                )
             })
         };
         Limit::budgets().filter_map(|(limit, _)| note(limit)).collect()
     }
 
-    /// Returns notes on limits that this start names, and that were set while the run was active: those hold.
-    fn ignored_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+    /// Returns notes on limits that this start names, and that hold as `limits` has set them. A backlog's next items have
+    /// those of the start all the same.
+    fn ignored_limits(&self, loaded: &LoadedConfig, is_part: bool) -> Vec<String> {
         let set = &self.found.state.controls.limits;
         let is_ignored = |limit: &Limit| {
-            set.origin(*limit).is_some() && loaded.is_given_outside_files(limit.key())
+            let (key, now) = (limit.key(), limit.configured(&loaded.config.limits));
+            let is_kept = loaded.is_given_on_command_line(key) && set.yields_to(*limit, now);
+            set.origin(*limit).is_some() && loaded.is_given_outside_files(key) && !is_kept
         };
+        let effect = if is_part { "does not hold for this item" } else { "has no effect" };
         let note = |limit: Limit| {
             format!(
-                "{} of this command has no effect: the limit was set by `limits`, and `limits --clear` ends that",
+                "{} of this command {effect}: the limit was set by `limits`, and `limits --clear` ends that",
                 limit.key()
             )
         };

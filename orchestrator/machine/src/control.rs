@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::during_iteration;
 use super::limit_overrides::{LimitChanges, LimitOverrides};
-use super::limits::{self, RunLimits};
+use super::limits::{self, Limit, RunLimits};
 use super::record::Record;
 use super::state::{Answer, State};
 use super::transition::Transition;
@@ -101,6 +101,15 @@ pub struct ControlState {
     pub configured_limits: RunLimits,
     /// The limits that were set here.
     pub limits: LimitOverrides,
+}
+
+impl ControlState {
+    /// Returns who set the limit that is in force; `None` if it is that of the configuration.
+    #[must_use]
+    pub fn set_by(&self, limit: Limit) -> Option<&ControlOrigin> {
+        let stated = self.configured_limits.stated.change(limit);
+        self.limits.origin(limit).filter(|_| !self.limits.is_beaten(limit, stated))
+    }
 }
 
 impl State {

@@ -7,6 +7,7 @@ use ralph_orchestrator_config::{Limits, duration_text};
 use ralph_orchestrator_contract::{CancelReason, Capabilities, ErrorClass, Tokens, Usage, Usd};
 use serde::{Deserialize, Serialize};
 
+use super::limit_overrides::LimitChanges;
 use super::state::State;
 use super::stop::{Stop, StopReason};
 
@@ -417,6 +418,9 @@ pub struct RunLimits {
     /// The share of its context, in thousandths, at which an iteration is handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff_per_mille: Option<u64>,
+    /// Those that the command line of this start states. A stricter one holds for it instead of what `limits` has set.
+    #[serde(default, skip_serializing_if = "LimitChanges::is_empty")]
+    pub stated: LimitChanges,
 }
 
 // The signature is serde's.
@@ -440,6 +444,7 @@ impl Default for RunLimits {
             ends_initialized: false,
             first_reservation: Usd::ZERO,
             handoff_per_mille: None,
+            stated: LimitChanges::default(),
         }
     }
 }
@@ -484,14 +489,22 @@ pub(super) fn exceeded(state: &State) -> Option<Stop> {
 
 /// Returns the stop if a limit on what the run may use is reached.
 pub(super) fn budget_exceeded(state: &State) -> Option<Stop> {
+    let (limit, row, used, max) = reached(state, &state.limits).next()?;
+    Some(used_up(limit, row, used, max))
+}
+
+/// Returns which of these limits on what the run may use are reached, each with what is used of it.
+fn reached<'a>(
+    state: &State,
+    limits: &'a RunLimits,
+) -> impl Iterator<Item = (Limit, &'static BudgetRow, u64, LimitValue)> + use<'a> {
     // An iteration that is begun again counts once.
     let iterations = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
     let usage = RunUsage { iterations, ..RunUsage::from_state(state) };
-    let mut reached = Limit::budgets().filter_map(|(limit, row)| {
-        let (used, max) = (row.used(&usage), state.limits.value(limit)?);
-        (used >= max.amount()).then(|| used_up(limit, row, used, max))
-    });
-    reached.next()
+    Limit::budgets().filter_map(move |(limit, row)| {
+        let (used, max) = (row.used(&usage), limits.value(limit)?);
+        (used >= max.amount()).then_some((limit, row, used, max))
+    })
 }
 
 fn used_up(limit: Limit, row: &BudgetRow, used: u64, max: LimitValue) -> Stop {
@@ -511,6 +524,25 @@ fn used_up(limit: Limit, row: &BudgetRow, used: u64, max: LimitValue) -> Stop {
 }
 
 impl State {
+    /// Returns the limits of the next start if it states none: those of this configuration, or else of the last start, with
+    /// what `limits` has set.
+    #[must_use]
+    pub fn next_limits(&self, configured: Option<&Limits>) -> RunLimits {
+        let configured = configured.map_or_else(
+            || RunLimits {
+                stated: LimitChanges::default(),
+                ..self.controls.configured_limits.clone()
+            },
+            RunLimits::from_config,
+        );
+        self.controls.limits.over(&configured)
+    }
+
+    /// Returns which of these limits on what the run may use are used up.
+    pub fn used_up<'a>(&self, limits: &'a RunLimits) -> impl Iterator<Item = Limit> + use<'a> {
+        reached(self, limits).map(|(limit, ..)| limit)
+    }
+
     /// Returns why the running iteration is to be cancelled with this usage: the limit that it reaches.
     #[must_use]
     pub fn limit_reached_by(&self, usage: Usage) -> Option<CancelReason> {
