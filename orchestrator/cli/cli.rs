@@ -165,7 +165,7 @@ impl CliBuilder {
 
 impl Cli {
     fn run(self) -> u8 {
-        complete::serve_candidates();
+        complete::serve_candidates(help::command);
         match parse() {
             Ok(args) => dispatch(args).unwrap_or_else(|error| report(&error)),
             Err(error) => {
@@ -325,6 +325,6 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
         Command::Bench(command) => commands::bench::bench(&config, command),
         Command::Completions(shell) => commands::completions::completions(&shell),
-        Command::Man(man) => commands::man::man(&man),
+        Command::Man(man) => commands::man::man(&man, help::command()),
     }
 }

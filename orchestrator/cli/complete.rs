@@ -17,13 +17,12 @@ use ralph_orchestrator_bench_run::trial_config::known_agents;
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
 
 /// Answers a shell that asks for candidates; returns if none does.
-pub(crate) fn serve_candidates() {
-    clap_complete::CompleteEnv::with_factory(visible).var(VARIABLE).complete();
+pub(crate) fn serve_candidates(define: fn() -> Command) {
+    clap_complete::CompleteEnv::with_factory(|| hide_internal(&define())).var(VARIABLE).complete();
 }
 
-/// The command line without what is for this program itself.
-fn visible() -> Command {
-    let command = crate::help::command();
+/// Returns the command line without what is for this program itself.
+fn hide_internal(command: &Command) -> Command {
     let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     Command::new("ralph-orchestrator")
         .args(command.get_arguments().filter(|arg| !is_built_in(arg)).cloned())

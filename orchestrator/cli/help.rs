@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::{StyledStr, Styles};
+use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 use ralph_orchestrator_text::fold;
 
 use crate::args::CommandLine;
 use crate::complete;
-use crate::help_examples::EXAMPLES;
+use crate::help_examples::render_examples;
 use crate::render::terminal::stdout_width;
 
 /// The commands as people look for them.
@@ -123,19 +123,9 @@ fn overview(command: &Command) -> String {
     text
 }
 
-/// What the help of a command ends with whose arguments are not defined yet when those of others are.
-pub(crate) fn examples_of(path: &str) -> StyledStr {
-    StyledStr::from(examples(&Styles::default(), path))
-}
-
-fn examples(styles: &Styles, path: &str) -> String {
-    let found = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
-    found.map(|examples| render(styles, examples)).unwrap_or_default()
-}
-
 /// Adds examples to the help of the command and of those beneath it that are needed.
 fn with_examples(command: Command, path: &str, is_needed: &impl Fn(&str) -> bool) -> Command {
-    let mut text = examples(command.get_styles(), path);
+    let mut text = render_examples(command.get_styles(), path);
     match path {
         "" => text.push_str("\n`ralph-orchestrator COMMAND --help` has more for each command."),
         "run" | "go" => text = format!("{text}\n\n{RUN}"),
@@ -152,21 +142,10 @@ fn with_examples(command: Command, path: &str, is_needed: &impl Fn(&str) -> bool
     })
 }
 
-fn render(styles: &Styles, examples: &[(&str, &str)]) -> String {
-    let header = styles.get_header();
-    let lines: Vec<String> = examples
-        .iter()
-        .map(|(purpose, line)| match *purpose {
-            "" => format!("  ralph-orchestrator {line}"),
-            purpose => format!("  {purpose}:\n    ralph-orchestrator {line}"),
-        })
-        .collect();
-    format!("{header}Examples:{header:#}\n{}", lines.join("\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::help_examples::EXAMPLES;
 
     fn all(command: &Command, path: &str, each: &mut impl FnMut(&str)) {
         each(path);

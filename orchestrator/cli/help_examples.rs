@@ -1,4 +1,6 @@
-//! What the help of each command shows it is used for.
+//! The examples in the help of each command.
+
+use clap::builder::{StyledStr, Styles};
 
 /// What each command is used for: a purpose, and the line without the program's name.
 pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
@@ -466,3 +468,26 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
+
+/// What the help of a command ends with whose arguments are not defined yet when those of others are.
+pub(crate) fn examples_of(path: &str) -> StyledStr {
+    StyledStr::from(render_examples(&Styles::default(), path))
+}
+
+/// Returns the examples of a command; empty if it has none.
+pub(crate) fn render_examples(styles: &Styles, path: &str) -> String {
+    let found = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
+    found.map(|examples| render(styles, examples)).unwrap_or_default()
+}
+
+fn render(styles: &Styles, examples: &[(&str, &str)]) -> String {
+    let header = styles.get_header();
+    let lines: Vec<String> = examples
+        .iter()
+        .map(|(purpose, line)| match *purpose {
+            "" => format!("  ralph-orchestrator {line}"),
+            purpose => format!("  {purpose}:\n    ralph-orchestrator {line}"),
+        })
+        .collect();
+    format!("{header}Examples:{header:#}\n{}", lines.join("\n"))
+}

@@ -37,7 +37,6 @@ mod set_args;
 mod signals;
 mod stop_request;
 mod suggest;
-mod task;
 mod telemetry;
 mod trace;
 mod trust;

@@ -14,14 +14,13 @@ use ralph_orchestrator_driver::{
     LocalExecutor, RunOrder, Submission,
 };
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_engine::{Redactor, RunEvent, RunObserver, RunPart};
+use ralph_orchestrator_engine::{Redactor, RunEvent, RunObserver, RunPart, StopRequests};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Disk, Layout, list_runs};
 
 use super::faults;
 use super::faults::fault;
 use super::opener::TrialOpener;
-use super::runner::Runner;
 
 /// How the work of an agent ended.
 pub(super) struct AgentEnd {
@@ -60,11 +59,11 @@ impl BacklogObserver for SeriesNotes {
 /// # Errors
 /// It cannot begin or go on.
 pub(super) async fn perform(
-    runner: &Runner<'_>,
     opener: TrialOpener<'_>,
     layout: Layout,
+    stop: StopRequests,
 ) -> Result<AgentEnd, CommandError> {
-    let job = runner.setup;
+    let job = opener.job;
     let register = |formats: &mut FactoryMap<dyn Backlog>| {
         job.plugins.register_backlogs(formats);
         Ok(())
@@ -72,18 +71,18 @@ pub(super) async fn perform(
     let found =
         backlogs::find(&opener.loaded, &job.vars, job.plugins.compiled_in(), register).await?;
     match found {
-        Some(list) => perform_series(runner, opener, list, layout).await,
-        None => perform_run(runner, opener).await,
+        Some(list) => perform_series(opener, list, layout, stop).await,
+        None => perform_run(opener, stop).await,
     }
 }
 
 async fn perform_run(
-    runner: &Runner<'_>,
     opener: TrialOpener<'_>,
+    stop: StopRequests,
 ) -> Result<AgentEnd, CommandError> {
     let is_reserved = is_reserved(opener.agent);
     let limits = opener.loaded.config.limits.clone();
-    let executor = LocalExecutor::new(opener, runner.stop.clone());
+    let executor = LocalExecutor::new(opener, stop);
     let text = Arc::new(|_: &str| String::new());
     let order = RunOrder {
         item: None,
@@ -112,16 +111,16 @@ async fn perform_run(
 
 /// Works through the backlog of the work directory. All its runs together have the limits of the trial.
 async fn perform_series(
-    runner: &Runner<'_>,
     opener: TrialOpener<'_>,
     list: Arc<dyn Backlog>,
     layout: Layout,
+    stop: StopRequests,
 ) -> Result<AgentEnd, CommandError> {
     let loaded = opener.loaded.clone();
     let setup = driver_setup(&loaded, &opener.job.vars, Arc::clone(&list), layout.clone());
     let notes = Arc::new(SeriesNotes::default());
     let observer: Arc<dyn BacklogObserver> = Arc::clone(&notes) as Arc<dyn BacklogObserver>;
-    let executor = LocalExecutor::new(opener, runner.stop.clone());
+    let executor = LocalExecutor::new(opener, stop);
     let driver = BacklogDriver::new(setup, executor, Arc::new(NoReporter), observer);
     let ended = Box::pin(driver.run()).await;
     let (message, warnings) =

@@ -11,8 +11,6 @@ use ralph_orchestrator_config::{LoadedConfig, Sources};
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_supervisor::{Mount, MountAccess, find_program};
 
-use super::trial_config::brought_by_task;
-
 /// The configuration of a job.
 pub struct JobSetup {
     /// The configuration file, or where it would be.
@@ -98,4 +96,12 @@ impl JobSetup {
         let Context { file, loaded, vars, .. } = context;
         Ok(Self { file, sources, loaded, vars, state_home, plugins })
     }
+}
+
+/// Returns what a trial has by its task, and the configuration of a job need not have.
+pub fn brought_by_task() -> Vec<(&'static str, String)> {
+    vec![
+        ("completion.trust_agent", "true".to_owned()),
+        ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
+    ]
 }

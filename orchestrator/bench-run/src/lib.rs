@@ -4,6 +4,7 @@
 
 pub mod adversary;
 mod agent_run;
+mod attempt;
 pub mod container;
 mod contention;
 mod decoys;

@@ -10,9 +10,8 @@ use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{self as config, Role};
 
-use super::job_setup::JobSetup;
-use super::planning::columns;
-use super::trial_config::{agent_key, brought_by_task, build_agent, column_sources};
+use super::job_setup::{JobSetup, brought_by_task};
+use super::trial_config::{agent_key, build_agent, column_sources, list_columns};
 
 /// Tables and keys that say nothing of a trial, or are replaced in it.
 const NOT_OF_TRIALS: [&str; 10] = [
@@ -57,7 +56,7 @@ pub async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, Comman
         versions: setup.plugins.versions(),
         ..JobLock::default()
     };
-    for column in columns(setup)? {
+    for column in list_columns(setup)? {
         let loaded = load_column(setup, &column)?;
         lock.columns.insert(column.to_string(), digest_column(&loaded, &column));
         let version = find_version(setup, &loaded, &column).await?;
@@ -75,7 +74,7 @@ pub(super) fn digest_columns(setup: &JobSetup) -> Result<BTreeMap<String, String
         let loaded = load_column(setup, &column)?;
         Ok((column.to_string(), digest_column(&loaded, &column)))
     };
-    columns(setup)?.into_iter().map(digest).collect()
+    list_columns(setup)?.into_iter().map(digest).collect()
 }
 
 fn load_column(setup: &JobSetup, column: &Column) -> Result<config::LoadedConfig, CommandError> {

@@ -4,48 +4,16 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_orchestrator_assembly::agent_names::MAIN_AGENT;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench::job::{
     Budgets, FORMAT, Goal, Host, JobLock, JobPlan, PlannedTask, RunOptions,
 };
 use ralph_orchestrator_bench::task::{self, LoadError, Task};
-use ralph_orchestrator_bench::trial::Column;
-use ralph_orchestrator_config::{Bench, ConfigErrors};
+use ralph_orchestrator_config::Bench;
 
 use super::job_setup::JobSetup;
 use super::lock;
-use super::trial_config::known_agents;
-
-/// Returns the columns of a job: each agent with the configuration as it is, and with each variant.
-///
-/// # Errors
-/// There is no agent of that name.
-pub fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
-    let bench = &setup.loaded.config.bench;
-    let known = known_agents(&setup.loaded, &setup.plugins);
-    let named =
-        if bench.agents.is_empty() { vec![MAIN_AGENT.to_owned()] } else { bench.agents.clone() };
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    if let Some(agent) = bench.agent_concurrency.keys().find(|agent| !named.contains(agent)) {
-        let key = ["bench".to_owned(), "agent_concurrency".to_owned(), agent.clone()];
-        let named: Vec<&str> = named.iter().map(String::as_str).collect();
-        let error = setup.loaded.unknown_name_error(&key, agent, "agent of this job", &named);
-        return Err(ConfigErrors::from(error).into());
-    }
-    let mut columns = Vec::new();
-    for (index, agent) in named.iter().enumerate() {
-        if !known.contains(&agent.as_str()) {
-            let key = ["bench".to_owned(), "agents".to_owned(), index.to_string()];
-            let error = setup.loaded.unknown_name_error(&key, agent, "agent", &known);
-            return Err(ConfigErrors::from(error).into());
-        }
-        let variants = bench.variant.keys().map(|name| Some(name.clone()));
-        let of_agent = std::iter::once(None).chain(variants);
-        columns.extend(of_agent.map(|variant| Column { agent: agent.clone(), variant }));
-    }
-    Ok(columns)
-}
+use super::trial_config::list_columns;
 
 /// Reads the tasks of a job.
 ///
@@ -114,7 +82,7 @@ pub fn plan_job(
         configuration,
         sets,
         host: Host::this(),
-        columns: columns(setup)?,
+        columns: list_columns(setup)?,
         tasks: tasks.iter().map(planned).collect(),
         trials: bench.trials,
         seed: bench.seed,

@@ -288,7 +288,8 @@ impl StepTrial<'_> {
             mounts: &sight.mounts,
             snapshots: self.snapshots(),
         };
-        let ended = agent_run::perform(self.runner, opener, Layout::new(state.to_owned())).await;
+        let layout = Layout::new(state.to_owned());
+        let ended = agent_run::perform(opener, layout, self.runner.stop.clone()).await;
         if let Some(file) = prompt {
             // It is no part of the work. The agent may have removed it, or made a folder of it.
             drop(fs::remove_file(&file).or_else(|_| fs::remove_dir_all(&file)));

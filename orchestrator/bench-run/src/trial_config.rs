@@ -18,7 +18,7 @@ use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
-use super::job_setup::JobSetup;
+use super::job_setup::{JobSetup, brought_by_task};
 
 /// Where the flags of a trial come from, in messages.
 const ORIGIN: &str = "bench";
@@ -175,14 +175,6 @@ pub fn load_own(
     Ok(loaded)
 }
 
-/// Returns what a trial has by its task, and the configuration of a job need not have.
-pub fn brought_by_task() -> Vec<(&'static str, String)> {
-    vec![
-        ("completion.trust_agent", "true".to_owned()),
-        ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
-    ]
-}
-
 /// Reads a configuration whose run may cost no more than it says itself, nor more than `max_cost`.
 fn load_within(mut sources: Sources, max_cost: Option<Usd>) -> Result<LoadedConfig, CommandError> {
     let loaded = config::load(&sources)?;
@@ -229,6 +221,36 @@ pub fn known_agents(loaded: &LoadedConfig, plugins: &Plugins) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns the columns of a job: each agent with the configuration as it is, and with each variant.
+///
+/// # Errors
+/// There is no agent of that name.
+pub fn list_columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let known = known_agents(&setup.loaded, &setup.plugins);
+    let named =
+        if bench.agents.is_empty() { vec![MAIN_AGENT.to_owned()] } else { bench.agents.clone() };
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(agent) = bench.agent_concurrency.keys().find(|agent| !named.contains(agent)) {
+        let key = ["bench".to_owned(), "agent_concurrency".to_owned(), agent.clone()];
+        let named: Vec<&str> = named.iter().map(String::as_str).collect();
+        let error = setup.loaded.unknown_name_error(&key, agent, "agent of this job", &named);
+        return Err(config::ConfigErrors::from(error).into());
+    }
+    let mut columns = Vec::new();
+    for (index, agent) in named.iter().enumerate() {
+        if !known.contains(&agent.as_str()) {
+            let key = ["bench".to_owned(), "agents".to_owned(), index.to_string()];
+            let error = setup.loaded.unknown_name_error(&key, agent, "agent", &known);
+            return Err(config::ConfigErrors::from(error).into());
+        }
+        let variants = bench.variant.keys().map(|name| Some(name.clone()));
+        let of_agent = std::iter::once(None).chain(variants);
+        columns.extend(of_agent.map(|variant| Column { agent: agent.clone(), variant }));
+    }
+    Ok(columns)
 }
 
 fn flag(key: &'static str, value: &serde_json::Value) -> Flag {

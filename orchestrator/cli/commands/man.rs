@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 
+use crate::output;
 use crate::output_place::{create_folder, write_whole};
-use crate::{help, output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
@@ -14,12 +14,13 @@ pub(crate) struct ManArgs {
     pub(crate) folder: PathBuf,
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<u8, CommandError> {
+/// Writes the manual pages of this command line.
+pub(crate) fn man(args: &ManArgs, command: clap::Command) -> Result<u8, CommandError> {
     let folder = &args.folder;
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", folder.display()));
     create_folder(folder)?;
     let drafts = tempfile::tempdir().map_err(failed)?;
-    clap_mangen::generate_to(help::command(), drafts.path()).map_err(failed)?;
+    clap_mangen::generate_to(command, drafts.path()).map_err(failed)?;
     for draft in fs::read_dir(drafts.path()).map_err(failed)? {
         let draft = draft.map_err(failed)?;
         let page = fs::read(draft.path()).map_err(failed)?;

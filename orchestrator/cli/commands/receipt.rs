@@ -11,7 +11,7 @@ use ralph_orchestrator_text::shorten_home;
 use crate::output_place::write_whole;
 use crate::receipts::{self, KeyFiles};
 use crate::set_args::SetArgs;
-use crate::{help, output};
+use crate::{help_examples, output};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -32,7 +32,7 @@ pub(crate) struct ReceiptArgs {
 #[command(defer = true)]
 enum ReceiptCommand {
     /// Print the public key, for those who verify receipts; makes the key the first time
-    #[command(after_help = help::examples_of("receipt key"))]
+    #[command(after_help = help_examples::examples_of("receipt key"))]
     Key,
 }
 

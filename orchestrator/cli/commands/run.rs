@@ -3,20 +3,24 @@
 mod backlog;
 mod look;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ralph_orchestrator_assembly::config_values::{flag, validator};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
 use ralph_orchestrator_assembly::missing_agent_program::explain;
 use ralph_orchestrator_assembly::orphans::end_orphans;
+use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::placeholder::refuse_placeholder;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::processes::SupervisedProcesses;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::{context, registry, tasks};
+use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
@@ -26,21 +30,29 @@ use ralph_orchestrator_store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::{count, escape, shorten_home};
+use ralph_orchestrator_text::{count, escape, one_line, shorten_home};
 use ralph_orchestrator_workspace::own_outputs;
 use tokio::runtime::Handle;
+use toml::Value;
 
 use crate::block_on::block_on;
 use crate::commands::rollback;
 use crate::dry_run::DryRunTraces;
 use crate::error::stop_exit_status;
 use crate::git::RunPlace;
+use crate::init::protect::protected_by;
 use crate::notices::{self, Notices};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::set_args::SetArgs;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, git, output, question, receipts, signals, task, trust, values};
+use crate::{
+    agent_words, detach, dry_run, git, output, question, receipts, signals, trust, values,
+};
+
+/// The limits of a task without a file.
+const LIMITS: [(&str, &str); 3] =
+    [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
 pub(crate) use look::find_stop;
 
@@ -136,7 +148,7 @@ pub(crate) fn run(
     if args.plain {
         output::set_plain();
     }
-    let overrides = task::overrides(&args, &[])?;
+    let overrides = build_overrides(&args, &[])?;
     if !args.dry_run {
         output::begin_run(args.json);
     }
@@ -169,7 +181,7 @@ pub(crate) fn run(
 /// # Errors
 /// It is not accepted.
 pub(crate) fn settle_before_detach(file: &ConfigFile, args: &RunArgs) -> Result<(), CommandError> {
-    let overrides = task::overrides(args, &[])?;
+    let overrides = build_overrides(args, &[])?;
     let is_unaccepted = |context: Context| !context.judged.unaccepted.is_empty();
     if question::is_possible() && Context::load(file, overrides.clone()).is_ok_and(is_unaccepted) {
         trust::load_for_run(file, overrides)?;
@@ -179,12 +191,113 @@ pub(crate) fn settle_before_detach(file: &ConfigFile, args: &RunArgs) -> Result<
 
 /// Adds what the checks of the command line protect in the workspace, which is known only now.
 fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Context, CommandError> {
-    let protected = task::protected(args, &context.loaded.config.run.workspace);
+    let protected = find_protected(args, &context.loaded.config.run.workspace);
     if protected.iter().all(Vec::is_empty) {
         return Ok(context);
     }
     let judged = context.judged;
-    Ok(Context { judged, ..Context::load(file, task::overrides(args, &protected)?)? })
+    Ok(Context { judged, ..Context::load(file, build_overrides(args, &protected)?)? })
+}
+
+/// Returns what these arguments say of the configuration; `protected` are the globs of each check.
+///
+/// Each flag replaces its part of the configuration and nothing else: `--goal` and `--prompt` the prompt,
+/// `--check` the validators, the words after `--` the agent. So a task on the command line needs no file,
+/// and where there is one its limits, environment and sandbox still hold.
+///
+/// # Errors
+/// An empty goal or check.
+fn build_overrides(args: &RunArgs, protected: &[Vec<String>]) -> Result<Overrides, CommandError> {
+    let mut flags = limit_flags(args);
+    let given = |flag: &str, text: &str| match text.trim() {
+        "" => Err(CommandError::user(format!("{flag} is empty"))),
+        _ => Ok(()),
+    };
+    if let Some(goal) = &args.goal {
+        given("--goal", goal)?;
+        flags.push(flag("--goal", "run.prompt_text", write_goal_prompt(goal, &args.checks).into()));
+    }
+    if let Some(prompt) = &args.prompt {
+        given("--prompt", prompt)?;
+        flags.push(flag("--prompt", "run.prompt_text", prompt.as_str().into()));
+    }
+    if !args.checks.is_empty() {
+        args.checks.iter().try_for_each(|check| given("--check", check))?;
+        let globs = |index: usize| protected.get(index).map(Vec::as_slice).unwrap_or_default();
+        let checks = args.checks.iter().enumerate();
+        let validators =
+            checks.map(|(index, check)| validator(check, globs(index))).map(Value::Table).collect();
+        flags.push(flag("--check", "validator", Value::Array(validators)));
+    }
+    if !args.words.is_empty() {
+        let name = format!("-- {}", args.words.join(" "));
+        flags.push(flag(&name, "agent", Value::Table(agent_words::agent(&args.words))));
+    }
+    if args.yolo {
+        flags.push(flag("--yolo", "run.role", "yolo".into()));
+    }
+    let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
+    // The prompt does not say how to claim.
+    let is_proved = args.goal.is_some() || !args.checks.is_empty();
+    // What passes already would complete the run after any change.
+    let implied = [("completion.when", "proved"), ("completion.baseline", "must_fail")];
+    let owned = |(key, value): (&'static str, &str)| (key, value.to_owned());
+    Ok(Overrides {
+        sets: args.sets.sets.clone(),
+        flags,
+        implied: if is_proved { implied.map(owned).to_vec() } else { Vec::new() },
+        implied_without_file: LIMITS.map(owned).to_vec(),
+        replaced: (!args.words.is_empty()).then_some("agent"),
+        is_task,
+    })
+}
+
+fn limit_flags(args: &RunArgs) -> Vec<Flag> {
+    let limits = [
+        ("--max-iterations", "limits.max_iterations", &args.max_iterations),
+        ("--max-cost", "limits.max_cost_usd", &args.max_cost),
+        ("--max-runtime", "limits.max_runtime", &args.max_runtime),
+    ];
+    let given = limits.into_iter().filter_map(|(name, key, text)| {
+        Some(Flag { name: name.to_owned(), key, text: text.clone()? })
+    });
+    given.collect()
+}
+
+/// An agent should know what decides, and run it before it stops.
+fn write_goal_prompt(goal: &str, checks: &[String]) -> String {
+    let goal = goal.trim_end();
+    if checks.is_empty() {
+        return format!("{goal}\n");
+    }
+    let list: String = checks.iter().map(|check| format!("- `{}`\n", check.trim())).collect();
+    format!("{goal}\n\nThe task is complete when these commands succeed:\n\n{list}")
+}
+
+/// Returns what each check protects: what the user names, and for tests of a known kind what `init` would
+/// protect. Says what the latter is.
+fn find_protected(args: &RunArgs, workspace: &Path) -> Vec<Vec<String>> {
+    let known = |check: &String| {
+        let globs = if args.no_protect { Vec::new() } else { protected_by(workspace, check) };
+        if !globs.is_empty() {
+            output::info(&format!(
+                "`{}`: the agent must not change {} (`--no-protect` switches this off)",
+                one_line(check, 80),
+                one_line(&globs.join(", "), 300)
+            ));
+        }
+        if globs.is_empty() && args.protect.is_empty() && !args.no_protect {
+            output::info(&format!(
+                "`{}`: nothing that it runs is protected, so an agent can change what it proves; `--protect \
+                 GLOB` names files that must stay as they are",
+                one_line(check, 80)
+            ));
+        }
+        let named = args.protect.iter().filter(|glob| !globs.contains(*glob));
+        let named: Vec<String> = named.cloned().collect();
+        [globs, named].concat()
+    };
+    args.checks.iter().map(known).collect()
 }
 
 /// The parts of a start that do not depend on the run.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::backlog::item_name;
 use crate::render::terminal::stdout_width;
 use crate::set_args::SetArgs;
-use crate::{help, output};
+use crate::{help_examples, output};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -41,7 +41,7 @@ pub(crate) struct RunsArgs {
 #[command(defer = true)]
 pub(crate) enum RunsCommand {
     /// Delete the records of old runs that have ended
-    #[command(after_help = help::examples_of("runs prune"))]
+    #[command(after_help = help_examples::examples_of("runs prune"))]
     Prune(prune::PruneArgs),
 }
 

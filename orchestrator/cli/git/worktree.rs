@@ -18,11 +18,8 @@ use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::worktree_maker::{find_copies, task_digest};
+use super::worktree_maker::{find_copies, shorten_commit, task_digest};
 use crate::output;
-
-/// Digits of a commit's id that are shown.
-const SHORT_COMMIT: usize = 12;
 
 /// Returns the folder in which a run has worked, as it was recorded.
 pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
@@ -120,7 +117,7 @@ impl WorktreeView {
         let folder = self.record.folder();
         let gone = if self.exists { "" } else { " (does not exist any more)" };
         let mut rows = vec![("worktree", format!("{}{gone}", folder.display()))];
-        let since = format!("since {}", short(base));
+        let since = format!("since {}", shorten_commit(base));
         rows.push(match self.work {
             Some(work) if work.commits == 0 => ("branch", format!("{branch}, no commit {since}")),
             Some(work) => {
@@ -225,9 +222,4 @@ async fn find_work(
         opened.ok()?.find_worktree_work(&record.folder(), (branch, base), &copies).ok()
     })
     .await
-}
-
-/// Returns the beginning of a commit's id.
-pub(super) fn short(commit: &str) -> &str {
-    commit.get(..SHORT_COMMIT).unwrap_or(commit)
 }

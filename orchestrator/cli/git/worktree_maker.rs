@@ -25,9 +25,10 @@ use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
-use super::worktree::short;
 use crate::output;
 
+/// Digits of a commit's id that are shown.
+const SHORT_COMMIT: usize = 12;
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";
 /// The folder of all worktrees.
@@ -287,7 +288,7 @@ fn describe(
             "warning: {} in {} not committed: the worktree has what commit {} has{but}",
             count(start.uncommitted, "file"),
             start.top_level.display(),
-            short(start.base.as_str())
+            shorten_commit(start.base.as_str())
         ));
     } else if !copied.is_empty() {
         lines.push(format!("{copied}: copied into the worktree, since no commit has it"));
@@ -296,7 +297,7 @@ fn describe(
         lines.push(format!(
             "warning: {operation} is in progress in {}: the worktree begins at HEAD's commit {}",
             start.top_level.display(),
-            short(start.base.as_str())
+            shorten_commit(start.base.as_str())
         ));
     }
     lines.extend(describe_submodules(record, submodules));
@@ -329,7 +330,7 @@ pub(super) fn task_digest(loaded: &LoadedConfig) -> String {
 
 /// Returns where a worktree begins, for people.
 pub(super) fn base_name(start: &WorktreeStart) -> String {
-    let commit = short(start.base.as_str());
+    let commit = shorten_commit(start.base.as_str());
     match &start.branch {
         Some(branch) => format!("commit {commit} ({branch})"),
         None => format!("commit {commit} (HEAD is detached)"),
@@ -339,4 +340,9 @@ pub(super) fn base_name(start: &WorktreeStart) -> String {
 fn located(loaded: &LoadedConfig, problem: &str) -> CommandError {
     let key = ["git", "worktree"].map(str::to_owned);
     ConfigErrors::from(loaded.error_at(&key, None, problem)).into()
+}
+
+/// Returns the beginning of a commit's id.
+pub(super) fn shorten_commit(commit: &str) -> &str {
+    commit.get(..SHORT_COMMIT).unwrap_or(commit)
 }

@@ -8,6 +8,5 @@ pub(crate) mod next_commands;
 pub(crate) mod preset;
 pub(crate) mod prompt;
 pub(crate) mod protect;
-pub(crate) mod subprojects;
 pub(crate) mod systemd;
 pub(crate) mod systems;

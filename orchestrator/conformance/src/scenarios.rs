@@ -6,17 +6,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    AgentError, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Report,
-    async_trait,
+    AgentError, CancelReason, CancelSignal, ClaimKind, ErrorClass, Event, EventSink,
+    NeverCancelled, Report, Tokens, Usage, ValidationPreview, async_trait,
 };
 
-use crate::fixture::{Behaviour, Fixture, Subject};
-use crate::own_tools;
-use crate::reported::{context, start, text_of, usage};
+use crate::fixture::{Behaviour, FIRST, Fixture, LAST, Subject};
 use crate::{BusyTool, Options, RecordingSink, Scenario, SubjectFuture};
 
 const SAID: &str = "All is well: ünïcödé \u{1f980}.";
-pub(super) const PROMPT: &[u8] = b"Do it.";
+const PROMPT: &[u8] = b"Do it.";
+/// What is claimed.
+const CLAIM: &str = "Everything is written, and the tests pass.";
+/// What is noted.
+const NOTE: &str = "The parser is done; go on with the printer.";
+/// Why the claim would be rejected.
+const REASON: &str = "tests/parser.rs fails";
 /// No event is larger, in bytes, however much is printed.
 const EVENT_MAX: usize = 16 * 1024 * 1024;
 /// What is printed in a flood may not be held all at once.
@@ -24,7 +28,7 @@ const GROWTH_MAX: u64 = 256 * 1024;
 /// How long an agent may take until it waits for something.
 const SLOW: Duration = Duration::from_secs(60);
 
-pub(super) type CheckResult = Result<(), String>;
+type CheckResult = Result<(), String>;
 type Make<'a> = &'a dyn Fn(&Fixture) -> SubjectFuture;
 
 /// Why a scenario was not passed.
@@ -78,7 +82,7 @@ pub(super) async fn run_scenario(
         Scenario::Usage => usage(&fixture, &subject).await,
         Scenario::Context => context(&fixture, &subject).await,
         Scenario::ClaimByTool | Scenario::Preview | Scenario::Note => {
-            own_tools::call(scenario, &fixture, &subject).await?;
+            call_own_tool(scenario, &fixture, &subject).await?;
             Ok(())
         }
         Scenario::RateLimited
@@ -110,11 +114,9 @@ fn behaviour(scenario: Scenario) -> Behaviour {
         | Scenario::HandOff
         | Scenario::Deadline => Behaviour::Hang,
         Scenario::ClaimByTool | Scenario::Preview => {
-            Behaviour::Claim { claim: own_tools::CLAIM.to_owned(), text: SAID.to_owned() }
+            Behaviour::Claim { claim: CLAIM.to_owned(), text: SAID.to_owned() }
         }
-        Scenario::Note => {
-            Behaviour::Note { note: own_tools::NOTE.to_owned(), text: SAID.to_owned() }
-        }
+        Scenario::Note => Behaviour::Note { note: NOTE.to_owned(), text: SAID.to_owned() },
         Scenario::CancelInMessage => Behaviour::StallInMessage,
         Scenario::RateLimited => Behaviour::HttpError { status: 429 },
         Scenario::Unauthenticated => Behaviour::HttpError { status: 401 },
@@ -134,7 +136,7 @@ fn missing_capability(scenario: Scenario, subject: &Subject) -> Option<&'static 
 }
 
 /// Runs to the end, after which nothing may be left.
-pub(super) async fn ended(
+async fn ended(
     fixture: &Fixture,
     subject: &Subject,
     prompt: &[u8],
@@ -145,7 +147,7 @@ pub(super) async fn ended(
     Ok(result)
 }
 
-pub(super) fn said(result: &Result<Report, AgentError>) -> CheckResult {
+fn said(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().map(str::trim_end);
     match text {
@@ -156,10 +158,18 @@ pub(super) fn said(result: &Result<Report, AgentError>) -> CheckResult {
 }
 
 /// Returns as much of the end of a text as a line can show.
-pub(super) fn end_of(text: &str) -> String {
+fn end_of(text: &str) -> String {
     let start = text.ceil_char_boundary(text.len().saturating_sub(120));
     let end = text.get(start..).unwrap_or(text);
     if start > 0 { format!("…{end}") } else { end.to_owned() }
+}
+
+/// Returns with which text a run came to a good end, for messages.
+fn text_of(report: &Report) -> String {
+    match &report.final_text {
+        Some(text) => format!(" with the final text {:?}", end_of(text)),
+        None => " without a final text".to_owned(),
+    }
 }
 
 /// It has ended as it was asked to.
@@ -278,6 +288,128 @@ async fn order(fixture: &Fixture, subject: &Subject) -> CheckResult {
     if events.iter().any(text) { Ok(()) } else { Err("its text was not told".to_owned()) }
 }
 
+/// Returns tokens and cost in words.
+fn figures(usage: &Usage) -> String {
+    let tokens = usage.tokens.map(|tokens| {
+        let Tokens { input, output, cache_read, cache_write } = tokens;
+        format!("{input} input, {output} output, {cache_read} cache_read, {cache_write} cache_write tokens")
+    });
+    let cost = usage.cost.map(|cost| cost.to_string());
+    let all: Vec<String> = tokens.into_iter().chain(cost).collect();
+    if all.is_empty() { "no usage".to_owned() } else { all.join(" and ") }
+}
+
+async fn start(fixture: &Fixture, subject: &Subject) -> CheckResult {
+    let sink = RecordingSink::new();
+    said(&ended(fixture, subject, PROMPT, &sink).await?)?;
+    grown(&sink).map(drop)
+}
+
+/// Returns the last figures; fails if one is less than it was.
+fn grown(sink: &RecordingSink) -> Result<Usage, String> {
+    let mut last = Usage::default();
+    for usage in sink.usages() {
+        // A figure that is not told is what it was.
+        let fell = usage.tokens.is_some() && usage.tokens != last.max(usage).tokens
+            || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
+        if fell {
+            let (before, after) = (figures(&last), figures(&usage));
+            return Err(format!(
+                "its `usage` fell, but is the sum since the iteration began: {before}, then {after}"
+            ));
+        }
+        last = last.max(usage);
+    }
+    Ok(last)
+}
+
+async fn usage(fixture: &Fixture, subject: &Subject) -> CheckResult {
+    let sink = RecordingSink::new();
+    let result = ended(fixture, subject, PROMPT, &sink).await?;
+    said_after(&result)?;
+    let report = result.map_err(|error| error.to_string())?;
+    let last = grown(&sink)?;
+    let can = subject.agent().describe().capabilities;
+    let reported = figures(&report.usage);
+    if can.tokens && report.usage.tokens != Some(FIRST + LAST) {
+        let served = Usage { tokens: Some(FIRST + LAST), ..Usage::default() };
+        return Err(format!("it reports {reported}, but the model served {}", figures(&served)));
+    }
+    if last.max(report.usage) != report.usage {
+        let sums = figures(&last);
+        return Err(format!("its report has {reported}, less than its events: {sums}"));
+    }
+    Ok(())
+}
+
+async fn context(fixture: &Fixture, subject: &Subject) -> CheckResult {
+    let sink = RecordingSink::new();
+    said_after(&ended(fixture, subject, PROMPT, &sink).await?)?;
+    let events = sink.events();
+    let last = events.iter().rev().find_map(|event| match event {
+        Event::Context { used, window } => Some((*used, *window)),
+        _ => None,
+    });
+    let Some((used, window)) = last else {
+        return Err("it reports no `context`".to_owned());
+    };
+    if used == 0 || used > LAST.total() || window.is_some_and(|window| window < used) {
+        return Err(format!(
+            "it reports {used} of {window:?} tokens in its context, but the last request had {}",
+            LAST.total()
+        ));
+    }
+    Ok(())
+}
+
+/// Has the model call a tool of the orchestrator, and looks for what it is for among the events.
+async fn call_own_tool(
+    scenario: Scenario,
+    fixture: &Fixture,
+    subject: &Subject,
+) -> Result<(), NotPassed> {
+    let previews = match scenario {
+        Scenario::Preview => {
+            vec![Some(ValidationPreview::Rejected { reasons: vec![REASON.to_owned()] })]
+        }
+        _ => vec![Some(ValidationPreview::Accepted)],
+    };
+    let sink = RecordingSink::with_previews(previews);
+    let result = ended(fixture, subject, PROMPT, &sink).await?;
+    let tool = if scenario == Scenario::Note { "note" } else { "claim_complete" };
+    let requests = fixture.server.main_requests();
+    if requests.first().is_some_and(|request| request.offered_as(tool).is_none()) {
+        return Err(NotPassed::Unsupported(format!("it offers its model no tool `{tool}`")));
+    }
+    said_after(&result)?;
+    let events = sink.events();
+    let is_reported = events.iter().any(|event| match event {
+        Event::Note { text } => scenario == Scenario::Note && text == NOTE,
+        Event::Claim { kind: ClaimKind::Complete, text } => {
+            scenario != Scenario::Note && text == CLAIM
+        }
+        _ => false,
+    });
+    if !is_reported {
+        let event = if scenario == Scenario::Note { "note" } else { "claim" };
+        return Err(NotPassed::Failed(format!(
+            "it reports no `{event}` with the text of the call"
+        )));
+    }
+    if scenario == Scenario::Preview && sink.preview_requests().is_empty() {
+        let why = "it requests no preview of the claim, though it promises `in_session_validation`";
+        return Err(NotPassed::Failed(why.to_owned()));
+    }
+    // The model is told why its claim would be rejected.
+    let is_given = || requests.iter().any(|request| request.body.to_string().contains(REASON));
+    if scenario == Scenario::Preview && !requests.is_empty() && !is_given() {
+        return Err(NotPassed::Failed(
+            "its model is not told why the claim is rejected".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 async fn long_prompt(fixture: &Fixture, subject: &Subject, bytes: usize) -> CheckResult {
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n ";
     let end = "and this is the very end";
@@ -347,7 +479,7 @@ async fn flood(fixture: &Fixture, subject: &Subject) -> CheckResult {
 }
 
 /// An agent whose tool's output is its own text may end its text so.
-pub(super) fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
+fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().unwrap_or_default().trim_end();
     if text.ends_with(SAID) {

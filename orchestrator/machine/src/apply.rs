@@ -2,17 +2,21 @@
 
 use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage};
 
-use super::initializer;
+use super::control::{Control, ControlOrigin};
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
-    AgentChange, AgentState, Completion, ContextUsage, LastError, Latch, Note, ProviderWait,
-    RunningIteration, State,
+    AgentChange, AgentState, Answer, Completion, ContextUsage, LastError, Latch, Note, PauseState,
+    ProviderWait, RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
 
+/// The name of the initializer's role in records.
+const INITIALIZER: &str = "initializer";
 /// The most notes that the next iteration is given.
 const MOST_NOTES_GIVEN: usize = 16;
+/// How many texts that were read by an agent stay known, for people.
+const MOST_SEEN: usize = 20;
 
 impl State {
     /// Returns the fold of a journal.
@@ -31,6 +35,7 @@ impl State {
         match record {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { .. } => self.run_resumed(record),
+            Record::TaskChanged { task } => self.task_changed(task),
             Record::WorkspaceMade { workspace } => self.identities.workspace = Some(*workspace),
             Record::IterationStarted { .. } => self.iteration_started(record),
             Record::Initialized { .. } => {
@@ -102,6 +107,12 @@ impl State {
         self.progress.trees_seen.insert(started.tree.clone());
         self.workspace.evidence_history.begin(&started.evidence, started.evidence_overflowed);
         self.started = Some(started.clone());
+    }
+
+    fn task_changed(&mut self, task: &str) {
+        if let Some(started) = &mut self.started {
+            task.clone_into(&mut started.task);
+        }
     }
 
     fn run_resumed(&mut self, record: &Record) {
@@ -176,7 +187,7 @@ impl State {
             began_ms: *began_ms,
             cancelling: None,
             notes: 0,
-            is_initializer: role.as_deref() == Some(initializer::ROLE),
+            is_initializer: role.as_deref() == Some(INITIALIZER),
         });
         self.waiting = None;
         self.setup.is_done = false;
@@ -293,6 +304,138 @@ impl State {
             verdicts: std::mem::take(&mut self.validation.accepted_verdicts),
         });
         self.stop = Some(Stop::new(StopReason::Completed, "the work is proved done"));
+    }
+
+    const fn set_pause_in_effect(&mut self, in_effect: bool) {
+        if let Some(pause) = &mut self.controls.pause {
+            pause.in_effect = in_effect;
+        }
+    }
+
+    fn control_received(&mut self, record: &Record) {
+        let Record::ControlReceived { origin, control, refused } = record else { return };
+        self.controls.received.insert(origin.id.clone());
+        if refused.is_some() {
+            return;
+        }
+        match control {
+            Control::Steer { text } => self.add_answer(None, text, Some(origin)),
+            Control::Answer { text } => self.answered(text, Some(origin)),
+            Control::Pause { now } => {
+                let before = self.controls.pause.take();
+                let in_effect = before.as_ref().is_some_and(|pause| pause.in_effect);
+                let origin = before.map_or_else(|| origin.clone(), |pause| pause.origin);
+                self.controls.pause = Some(PauseState { origin, now: *now, in_effect });
+            }
+            Control::Resume => self.controls.pause = None,
+            Control::Limits(changes) => {
+                self.controls.limits.apply(changes, origin);
+                self.apply_limits();
+            }
+            Control::Stop => {}
+        }
+    }
+
+    /// Takes an answer to the open question, if there is one.
+    fn answered(&mut self, text: &str, origin: Option<&ControlOrigin>) {
+        let question = self.claims.human_request.take().map(|claim| claim.text);
+        self.add_answer(question, text, origin);
+    }
+
+    fn add_answer(&mut self, question: Option<String>, text: &str, origin: Option<&ControlOrigin>) {
+        if let Some(origin) = origin {
+            self.controls.received.insert(origin.id.clone());
+        }
+        let (text, origin) = (text.to_owned(), origin.cloned());
+        self.answers.push(Answer { question, text, origin, delivered_in: None, is_seen: false });
+        self.progress.reset_stagnation();
+    }
+
+    /// Notes that the agent of an iteration is given these answers, and those without an id.
+    fn deliver_answers(&mut self, iteration: u64, ids: &[String]) {
+        let is_given = |answer: &Answer| {
+            let id = answer.origin.as_ref().map(|origin| &origin.id);
+            !answer.is_seen && id.is_none_or(|id| ids.contains(id))
+        };
+        for answer in self.answers.iter_mut().filter(|answer| is_given(answer)) {
+            answer.delivered_in = Some(iteration);
+        }
+    }
+
+    /// Notes that the running agent is given this guidance.
+    fn deliver_guidance(&mut self, iteration: u64, ids: &[String]) {
+        for answer in &mut self.answers {
+            if answer.origin.as_ref().is_some_and(|origin| ids.contains(&origin.id)) {
+                answer.delivered_in = Some(iteration);
+            }
+        }
+    }
+
+    /// Notes that an agent worked to an end of its own on a prompt that had these answers.
+    fn see_answers(&mut self, iteration: u64) {
+        for answer in &mut self.answers {
+            answer.is_seen |= answer.delivered_in == Some(iteration);
+        }
+        let seen = self.answers.iter().filter(|answer| answer.is_seen).count();
+        let mut excess = seen.saturating_sub(MOST_SEEN);
+        self.answers.retain(|answer| {
+            let drops = answer.is_seen && excess > 0;
+            excess = excess.saturating_sub(usize::from(drops));
+            !drops
+        });
+    }
+
+    /// Brings the limits in force up to date.
+    fn apply_limits(&mut self) {
+        self.limits = self.controls.limits.over(&self.controls.configured_limits);
+    }
+
+    fn saved(&mut self, record: &Record) {
+        let Record::Saved { iteration, checkpoint, commit, problems, .. } = record else { return };
+        let saves = &mut self.saves;
+        saves.iteration = Some(*iteration);
+        if let Some(id) = checkpoint {
+            saves.checkpoint = Some(id.clone());
+            saves.checkpoints.insert(*iteration, id.clone());
+        }
+        saves.committed = commit.is_some();
+        if commit.is_some() {
+            saves.commit.clone_from(commit);
+        }
+        saves.problems.clone_from(problems);
+    }
+
+    fn setup_finished(&mut self, tree: Option<&str>, problem: Option<&str>) {
+        self.setup.is_done = true;
+        self.setup.problem = problem.map(str::to_owned);
+        if let Some(tree) = tree {
+            self.tree_set_up(tree);
+        }
+    }
+
+    /// Takes the tree as the setup left it: no progress, and no older evidence.
+    pub(super) fn tree_set_up(&mut self, tree: &str) {
+        self.setup.is_unobserved = false;
+        let workspace = &mut self.workspace;
+        if workspace.is_same_tree(tree) {
+            return;
+        }
+        tree.clone_into(&mut workspace.tree);
+        workspace.tree_left = None;
+        // What was rejected without it may be accepted with it.
+        workspace.changed_since_validation |= self.validation.rejection.is_some();
+        self.progress.trees_seen.insert(tree.to_owned());
+    }
+
+    /// Counts an iteration of the initializer that came to an end.
+    fn count_initializer_attempt(&mut self, outcome: &IterationOutcome) {
+        let counts = match outcome {
+            IterationOutcome::Deferred { .. } => self.agent.has_worked,
+            IterationOutcome::Interrupted
+            | IterationOutcome::StoppedEarly { reason: CancelReason::Pause } => false,
+            _ => true,
+        };
+        self.initializer.attempts = self.initializer.attempts.saturating_add(u32::from(counts));
     }
 }
 

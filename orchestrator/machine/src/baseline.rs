@@ -10,23 +10,9 @@ use super::transition::Transition;
 
 const ALREADY_ACCEPTED: &str = "every check accepts the unchanged workspace";
 
-/// Whether the checks have to be run before the first iteration.
-pub(super) fn is_due(state: &State) -> bool {
-    let Some(started) = &state.started else { return false };
-    let accepted = state.validation.baseline_accepted;
-    let is_open = match state.validation.baseline_mode {
-        BaselineMode::Off => false,
-        BaselineMode::Warn => accepted.is_none(),
-        // The user may have fixed the check before resuming the run.
-        BaselineMode::MustFail => accepted != Some(false),
-    };
-    let policy = &started.policy;
-    is_open && state.iterations == 0 && policy.validates() && !policy.is_evidence_only()
-}
-
 pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
     let interrupted = check.interrupted || next.state.process.stop_requested;
-    if !is_due(&next.state) {
+    if !next.state.is_baseline_due() {
         return;
     }
     between_iterations::artefacts_of_validators(next, check.artefacts);
@@ -79,13 +65,5 @@ fn consequence(state: &State) -> &'static str {
         "the first iteration that changes anything would complete the run"
     } else {
         "a claim would complete the run at once"
-    }
-}
-
-/// Returns what the message of a completion adds about the baseline.
-pub(super) fn completion_note(state: &State) -> &'static str {
-    match state.validation.baseline_accepted {
-        Some(true) => ", but every check had accepted the unchanged workspace",
-        Some(false) | None => "",
     }
 }

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
 
-use super::baseline;
+use super::control::LimitOverrides;
 use super::deferral;
 use super::during_iteration;
 use super::failover;
 use super::handoff;
-use super::hold;
 use super::initializer;
-use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
-use super::limit_overrides::LimitOverrides;
-use super::limits::{self, RunLimits};
+use super::input::{Effect, IterationEnd, Observation, SaveResult, SetupEnd, StartIteration};
+use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
+use super::reached_limits;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
 use super::save;
 use super::state::{Latch, State};
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
+use super::verdict::Validation;
 
 /// Why a run ends after an iteration.
 const ONCE: &str = "stopped after one iteration (`--once`)";
@@ -110,8 +110,22 @@ pub(super) fn observed(next: &mut Transition, observation: Observation) {
     }
 }
 
+/// Records what was saved, and resumes where the order was made.
+pub(super) fn saved(next: &mut Transition, result: SaveResult) {
+    if !next.state.is_between_iterations() || !next.state.is_save_due() {
+        return;
+    }
+    let tree_changed = result.tree_changed;
+    save::record(next, result);
+    if tree_changed {
+        next.effect(Effect::Observe);
+    } else {
+        decide(next);
+    }
+}
+
 /// Stops, validates or continues, once the workspace is observed, and saved if that is due.
-pub(super) fn decide(next: &mut Transition) {
+fn decide(next: &mut Transition) {
     handoff::leave_note(next);
     if next.state.process.stop_requested {
         return finish_interrupted(next);
@@ -141,7 +155,7 @@ pub(super) fn decide(next: &mut Transition) {
             continue_run(next);
         }
         Latch::Claimed { claim, .. } => next.effect(Effect::Validate(claim.clone())),
-        Latch::Open | Latch::Completed(_) if baseline::is_due(&next.state) => {
+        Latch::Open | Latch::Completed(_) if next.state.is_baseline_due() => {
             next.effect(Effect::CheckBaseline);
         }
         Latch::Open | Latch::Completed(_) => continue_run(next),
@@ -172,11 +186,11 @@ pub(super) fn observation_skipped(next: &mut Transition) {
 
 /// Ends the run at `limits.max_runtime`. A claim stays pending: with more time it is validated first
 /// of all.
-pub(super) fn finish_out_of_time(next: &mut Transition) {
-    next.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME);
+fn finish_out_of_time(next: &mut Transition) {
+    next.finish(StopReason::MaxRuntime, reached_limits::OUT_OF_TIME);
 }
 
-pub(super) fn finish_interrupted(next: &mut Transition) {
+fn finish_interrupted(next: &mut Transition) {
     next.finish(StopReason::Interrupted, "stop requested");
 }
 
@@ -196,6 +210,33 @@ pub(super) fn ignores_verdicts(
         finish_out_of_time(next);
     }
     interrupted || out_of_time
+}
+
+/// Records that the setup begins, before it changes anything.
+pub(super) fn setup_started(next: &mut Transition) {
+    if next.state.is_between_iterations() {
+        let iteration = next_attempt(&next.state).0;
+        next.record(Record::SetupStarted { iteration });
+    }
+}
+
+/// Records the end of the setup, and resumes where it was needed. One that was broken off is run again.
+pub(super) fn setup_finished(next: &mut Transition, end: SetupEnd) {
+    if !next.state.is_between_iterations()
+        || ignores_verdicts(next, end.interrupted, end.out_of_time)
+    {
+        return;
+    }
+    let iteration = next_attempt(&next.state).0;
+    let runtime_ms = next.runtime_ms();
+    let SetupEnd { problem, tree, .. } = end;
+    next.record(Record::SetupFinished { iteration, problem, tree, runtime_ms });
+    if next.state.iterations == 0 && !next.state.process.stop_requested {
+        // The checks before any work need it as well.
+        decide(next);
+    } else {
+        wait_finished(next);
+    }
 }
 
 /// Ends the run because processes of the agent survive: what they can still change is not validated.
@@ -250,8 +291,16 @@ pub(super) fn validated(next: &mut Transition, mut validation: Validation) {
         runtime_ms,
     });
     let message = if validated { "validated" } else { "completed WITHOUT validation" };
-    let note = baseline::completion_note(&next.state);
+    let note = completion_note(&next.state);
     next.finish(StopReason::Completed, format!("{message}{note}"));
+}
+
+/// Returns what the message of a completion adds about the baseline.
+fn completion_note(state: &State) -> &'static str {
+    match state.validation.baseline_accepted {
+        Some(true) => ", but every check had accepted the unchanged workspace",
+        Some(false) | None => "",
+    }
 }
 
 /// Records the files that each validator left: they are no part of the work.
@@ -280,7 +329,7 @@ fn record_artefacts(next: &mut Transition, validator: Option<String>, paths: Vec
 
 /// Whether the delay between two iterations is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delay {
+enum Delay {
     Due,
     Over,
 }
@@ -290,7 +339,7 @@ pub(super) fn continue_run(next: &mut Transition) {
     continue_after(next, Delay::Due);
 }
 
-pub(super) fn continue_after(next: &mut Transition, delay: Delay) {
+fn continue_after(next: &mut Transition, delay: Delay) {
     if let Some(stop) = open_question(&next.state) {
         return next.finish_with(stop);
     }
@@ -307,13 +356,17 @@ pub(super) fn continue_after(next: &mut Transition, delay: Delay) {
         return next.finish(StopReason::Once, if process.attached { GOES_ON } else { ONCE });
     }
     if next.state.is_pause_requested() {
-        return hold::begin(next);
+        return begin_pause(next);
     }
     if let Some(outcome @ IterationOutcome::Deferred { message, .. }) = &next.state.last_outcome
         && !retrying
     {
         let (message, retry_at_ms) = (message.clone(), outcome.retry_at_ms());
-        return deferral::defer(next, message, retry_at_ms);
+        return if deferral::is_over(next) {
+            prepare(next);
+        } else {
+            deferral::defer(next, message, retry_at_ms);
+        };
     }
     if !is_first && delay == Delay::Due {
         let failures = next.state.agent.failures;
@@ -333,7 +386,7 @@ fn find_stop(state: &State) -> Option<Stop> {
     repeated_check_error(state)
         .or_else(|| unrecoverable_failure(state))
         .or_else(|| initializer::attempts_used(state))
-        .or_else(|| limits::exceeded(state))
+        .or_else(|| reached_limits::find_exceeded(state))
 }
 
 impl State {
@@ -359,6 +412,26 @@ impl State {
     pub fn find_stop(&self) -> Option<Stop> {
         open_question(self).or_else(|| find_stop(self))
     }
+}
+
+/// Orders to wait for the end of the pause. That it is in effect is recorded once in each start.
+fn begin_pause(next: &mut Transition) {
+    if next.state.controls.pause.as_ref().is_some_and(|pause| !pause.in_effect) {
+        let runtime_ms = next.runtime_ms();
+        next.record(Record::Paused { runtime_ms });
+    }
+    next.effect(Effect::Hold);
+}
+
+/// Resumes where the pause began, or stops the run.
+pub(super) fn hold_finished(next: &mut Transition) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    continue_after(next, Delay::Over);
 }
 
 /// Warns of required validators without a verdict. The error itself is in the record of the validation.
@@ -426,15 +499,15 @@ pub(super) fn wait_finished(next: &mut Transition) {
     if runtime_ms > next.state.budget.runtime_ms {
         next.record(Record::Clock { runtime_ms });
     }
-    match limits::exceeded(&next.state) {
+    match reached_limits::find_exceeded(&next.state) {
         Some(stop) => next.finish_with(stop),
-        None if next.state.is_pause_requested() => hold::begin(next),
+        None if next.state.is_pause_requested() => begin_pause(next),
         None => prepare(next),
     }
 }
 
 /// Returns the number of the iteration that is begun next, and of the attempt at it.
-pub(super) fn next_attempt(state: &State) -> (u64, u32) {
+fn next_attempt(state: &State) -> (u64, u32) {
     if state.repeats_iteration() {
         (state.iterations, state.attempt.saturating_add(1))
     } else {
@@ -442,7 +515,7 @@ pub(super) fn next_attempt(state: &State) -> (u64, u32) {
     }
 }
 
-pub(super) fn prepare(next: &mut Transition) {
+fn prepare(next: &mut Transition) {
     let state = &next.state;
     let (iteration, attempt) = next_attempt(state);
     let runtime_ms = next.runtime_ms();
@@ -503,12 +576,12 @@ pub(super) fn prepared(
         return finish_interrupted(next);
     }
     if next.state.controls.limits != LimitOverrides::default()
-        && let Some(stop) = limits::budget_exceeded(&next.state)
+        && let Some(stop) = reached_limits::find_exceeded_budget(&next.state)
     {
         return next.finish_with(stop);
     }
     if next.state.is_pause_requested() {
-        return hold::begin(next);
+        return begin_pause(next);
     }
     let runtime_ms = next.runtime_ms();
     next.record(Record::IterationStarted {

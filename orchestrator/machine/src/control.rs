@@ -1,19 +1,14 @@
-//! Controls: how people steer a run while it is active, or between two of its starts.
+//! Controls: what people ask of a run while it is active, or between two of its starts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 
-use ralph_orchestrator_contract::{CancelReason, Guidance};
-use serde::{Deserialize, Serialize};
+use ralph_orchestrator_contract::Usd;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::during_iteration;
-use super::limit_overrides::{LimitChanges, LimitOverrides};
-use super::limits::{self, Limit, RunLimits};
-use super::record::Record;
-use super::state::{Answer, State};
-use super::transition::Transition;
-
-/// How many texts that were read by an agent stay known, for people.
-const MOST_SEEN: usize = 20;
+use super::limits::{Limit, LimitUnit, LimitValue, RunLimits};
 
 /// Where a control came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,267 +65,180 @@ impl Control {
     }
 }
 
-/// A control, and where it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReceivedControl {
-    /// Where it came from.
-    pub origin: ControlOrigin,
-    /// What it asks for.
-    pub control: Control,
-}
+/// The name of [`LimitChanges::clear`] in the journal.
+const CLEAR: &str = "clear";
 
-/// A pause that was requested and has not ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PauseState {
-    /// Who requested it.
-    pub origin: ControlOrigin,
-    /// The running iteration is cancelled for it.
-    pub now: bool,
-    /// Nothing goes on any more: the run waits for its end.
-    pub in_effect: bool,
-}
-
-/// What people asked of the run.
+/// Changes of limits on what the run may use. What is missing stays as it is; `null` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ControlState {
-    /// The ids of all controls: one that is delivered again changes nothing.
-    pub received: BTreeSet<String>,
-    /// The pause that was requested and has not ended.
-    pub pause: Option<PauseState>,
-    /// The limits of the configuration, which those that were set here replace.
-    pub configured_limits: RunLimits,
-    /// The limits that were set here.
-    pub limits: LimitOverrides,
+pub struct LimitChanges {
+    /// First return to the limits of the configuration.
+    pub clear: bool,
+    changes: BTreeMap<Limit, Option<LimitValue>>,
 }
 
-impl ControlState {
-    /// Returns who set the limit that is in force; `None` if it is that of the configuration.
+impl LimitChanges {
+    /// Returns none. `clear`: first return to the limits of the configuration.
     #[must_use]
-    pub fn set_by(&self, limit: Limit) -> Option<&ControlOrigin> {
-        let stated = self.configured_limits.stated.change(limit);
-        self.limits.origin(limit).filter(|_| !self.limits.is_beaten(limit, stated))
+    pub const fn new(clear: bool) -> Self {
+        Self { clear, changes: BTreeMap::new() }
+    }
+
+    /// Returns these changes and another one; `None` is no limit.
+    #[must_use]
+    pub fn with(mut self, limit: Limit, max: Option<LimitValue>) -> Self {
+        self.changes.insert(limit, max);
+        self
+    }
+
+    /// Returns the change of a limit, if it changes.
+    #[must_use]
+    pub fn change(&self, limit: Limit) -> Option<Option<LimitValue>> {
+        self.changes.get(&limit).copied()
+    }
+
+    /// Returns all limits that change.
+    pub fn all(&self) -> impl Iterator<Item = (Limit, Option<LimitValue>)> {
+        self.changes.iter().map(|(limit, max)| (*limit, *max))
+    }
+
+    /// Whether nothing would change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
-impl State {
-    /// Whether no further iteration may be started for now.
-    #[must_use]
-    pub const fn is_pause_requested(&self) -> bool {
-        self.controls.pause.is_some()
-    }
-
-    /// Returns the answers and the guidance that the next agent is given: no iteration that was given them
-    /// has ended well yet.
-    pub fn open_answers(&self) -> impl Iterator<Item = &Answer> {
-        self.answers.iter().filter(|answer| !answer.is_seen)
-    }
-
-    /// Whether a limit on what the run may use is reached, so that no iteration may follow.
-    #[must_use]
-    pub fn is_out_of_budget(&self) -> bool {
-        limits::budget_exceeded(self).is_some()
-    }
-
-    pub(super) const fn set_pause_in_effect(&mut self, in_effect: bool) {
-        if let Some(pause) = &mut self.controls.pause {
-            pause.in_effect = in_effect;
+impl Serialize for LimitChanges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if self.clear {
+            map.serialize_entry(CLEAR, &true)?;
         }
-    }
-
-    pub(super) fn control_received(&mut self, record: &Record) {
-        let Record::ControlReceived { origin, control, refused } = record else { return };
-        self.controls.received.insert(origin.id.clone());
-        if refused.is_some() {
-            return;
-        }
-        match control {
-            Control::Steer { text } => self.add_answer(None, text, Some(origin)),
-            Control::Answer { text } => self.answered(text, Some(origin)),
-            Control::Pause { now } => {
-                let before = self.controls.pause.take();
-                let in_effect = before.as_ref().is_some_and(|pause| pause.in_effect);
-                let origin = before.map_or_else(|| origin.clone(), |pause| pause.origin);
-                self.controls.pause = Some(PauseState { origin, now: *now, in_effect });
+        for (limit, max) in self.all() {
+            let name = limit.record_name();
+            match max {
+                Some(LimitValue::Money(usd)) => map.serialize_entry(&name, &usd)?,
+                max => map.serialize_entry(&name, &max.map(LimitValue::amount))?,
             }
-            Control::Resume => self.controls.pause = None,
-            Control::Limits(changes) => {
-                self.controls.limits.apply(changes, origin);
-                self.apply_limits();
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitChanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ChangesVisitor)
+    }
+}
+
+struct ChangesVisitor;
+
+impl<'de> Visitor<'de> for ChangesVisitor {
+    type Value = LimitChanges;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("changes of limits")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitChanges, A::Error> {
+        let mut changes = LimitChanges::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let limit = Limit::budgets().find(|(limit, _)| limit.record_name() == name);
+            match limit.map(|(limit, _)| limit) {
+                Some(limit) => {
+                    let max = match limit.row().unit {
+                        LimitUnit::Money => map.next_value::<Option<Usd>>()?.map(LimitValue::Money),
+                        unit => map.next_value::<Option<u64>>()?.map(|max| unit.to_value(max)),
+                    };
+                    changes.changes.insert(limit, max);
+                }
+                None if name == CLEAR => changes.clear = map.next_value()?,
+                None => drop(map.next_value::<IgnoredAny>()?),
             }
-            Control::Stop => {}
         }
+        Ok(changes)
+    }
+}
+
+/// A limit that replaces that of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LimitOverride {
+    /// The limit; `None` is no limit.
+    max: Option<LimitValue>,
+    /// Who set it.
+    origin: ControlOrigin,
+    /// The run was resumed since: what its command line states is newer.
+    is_older: bool,
+}
+
+/// The limits that replace those of the configuration until they are cleared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitOverrides(BTreeMap<Limit, LimitOverride>);
+
+impl LimitOverrides {
+    /// Returns who set this limit; `None` if it is that of the configuration.
+    #[must_use]
+    pub fn origin(&self, limit: Limit) -> Option<&ControlOrigin> {
+        self.0.get(&limit).map(|set| &set.origin)
     }
 
-    /// Takes an answer to the open question, if there is one.
-    pub(super) fn answered(&mut self, text: &str, origin: Option<&ControlOrigin>) {
-        let question = self.claims.human_request.take().map(|claim| claim.text);
-        self.add_answer(question, text, origin);
-    }
-
-    fn add_answer(&mut self, question: Option<String>, text: &str, origin: Option<&ControlOrigin>) {
-        if let Some(origin) = origin {
-            self.controls.received.insert(origin.id.clone());
-        }
-        let (text, origin) = (text.to_owned(), origin.cloned());
-        self.answers.push(Answer { question, text, origin, delivered_in: None, is_seen: false });
-        self.progress.reset_stagnation();
-    }
-
-    /// Notes that the agent of an iteration is given these answers, and those without an id.
-    pub(super) fn deliver_answers(&mut self, iteration: u64, ids: &[String]) {
-        let is_given = |answer: &Answer| {
-            let id = answer.origin.as_ref().map(|origin| &origin.id);
-            !answer.is_seen && id.is_none_or(|id| ids.contains(id))
-        };
-        for answer in self.answers.iter_mut().filter(|answer| is_given(answer)) {
-            answer.delivered_in = Some(iteration);
-        }
-    }
-
-    /// Returns the guidance that the running agent was not given yet. Answers to questions are for the next
-    /// prompt, which has the question.
-    pub fn undelivered_guidance(&self) -> impl Iterator<Item = Guidance> {
-        let iteration = self.running.as_ref().map(|running| running.iteration);
-        let answers = self.open_answers().filter(move |answer| {
-            iteration.is_some() && answer.question.is_none() && answer.delivered_in != iteration
-        });
-        answers.filter_map(|answer| {
-            let id = answer.origin.as_ref()?.id.clone();
-            Some(Guidance { id, text: answer.text.clone() })
+    /// Whether a start is held to the value that it states: a person has set none, or a looser one.
+    #[must_use]
+    pub fn yields_to(&self, limit: Limit, stated: Option<LimitValue>) -> bool {
+        self.0.get(&limit).is_none_or(|set| {
+            stated.is_some_and(|stated| set.max.is_none_or(|max| stated.amount() < max.amount()))
         })
     }
 
-    /// Notes that the running agent is given this guidance.
-    pub(super) fn deliver_guidance(&mut self, iteration: u64, ids: &[String]) {
-        for answer in &mut self.answers {
-            if answer.origin.as_ref().is_some_and(|origin| ids.contains(&origin.id)) {
-                answer.delivered_in = Some(iteration);
-            }
+    /// Whether what the last start states holds instead of what was set before it.
+    pub(super) fn is_beaten(&self, limit: Limit, configured: &RunLimits) -> bool {
+        let is_older = self.0.get(&limit).is_some_and(|set| set.is_older);
+        let is_stated = configured.stated.contains(&limit);
+        is_older && is_stated && self.yields_to(limit, configured.value(limit))
+    }
+
+    /// Notes that the run is resumed.
+    pub(super) fn resume(&mut self) {
+        self.0.values_mut().for_each(|set| set.is_older = true);
+    }
+
+    pub(super) fn apply(&mut self, changes: &LimitChanges, origin: &ControlOrigin) {
+        if changes.clear {
+            self.0.clear();
+        }
+        for (limit, max) in changes.all() {
+            let origin = origin.clone();
+            self.0.insert(limit, LimitOverride { max, origin, is_older: false });
         }
     }
 
-    /// Notes that an agent worked to an end of its own on a prompt that had these answers.
-    pub(super) fn see_answers(&mut self, iteration: u64) {
-        for answer in &mut self.answers {
-            answer.is_seen |= answer.delivered_in == Some(iteration);
+    /// Returns the limits in force, given those of the configuration, with what the last start states of them.
+    pub(super) fn over(&self, configured: &RunLimits) -> RunLimits {
+        let mut limits = configured.clone();
+        for (limit, set) in self.0.iter().filter(|(limit, _)| !self.is_beaten(**limit, configured))
+        {
+            limits.set(*limit, set.max);
         }
-        let seen = self.answers.iter().filter(|answer| answer.is_seen).count();
-        let mut excess = seen.saturating_sub(MOST_SEEN);
-        self.answers.retain(|answer| {
-            let drops = answer.is_seen && excess > 0;
-            excess = excess.saturating_sub(usize::from(drops));
-            !drops
-        });
-    }
-
-    /// Brings the limits in force up to date.
-    pub(super) fn apply_limits(&mut self) {
-        self.limits = self.controls.limits.over(&self.controls.configured_limits);
+        limits
     }
 }
 
-impl Record {
-    /// Returns where the control came from that it records, if it records one.
-    #[must_use]
-    pub const fn control_origin(&self) -> Option<&ControlOrigin> {
-        match self {
-            Self::ControlReceived { origin, .. } => Some(origin),
-            Self::Answered { origin, .. } => origin.as_ref(),
-            _ => None,
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Returns why the control that this record holds cannot take effect, if it cannot.
-    #[must_use]
-    pub fn refusal(&self) -> Option<&str> {
-        match self {
-            Self::ControlReceived { refused, .. } => refused.as_deref(),
-            _ => None,
-        }
-    }
-}
-
-/// Records a control, with the reason if it cannot take effect, and performs it. One that is known, or
-/// comes after the completion, is none.
-pub(super) fn received(next: &mut Transition, received: ReceivedControl) {
-    let ReceivedControl { origin, control } = received;
-    let state = &next.state;
-    if state.started.is_none()
-        || state.completion().is_some()
-        || state.controls.received.contains(&origin.id)
-    {
-        return;
-    }
-    let refused = refusal(state, &control);
-    let is_refused = refused.is_some();
-    next.record(match control.clone() {
-        Control::Answer { text } if !is_refused => Record::Answered { text, origin: Some(origin) },
-        control => Record::ControlReceived { origin, control, refused },
-    });
-    if is_refused {
-        return;
-    }
-    match control {
-        Control::Pause { now: true } => cancel_running(next, CancelReason::Pause),
-        Control::Limits(_) => enforce_limits(next),
-        Control::Stop => during_iteration::signal(next),
-        Control::Steer { .. }
-        | Control::Answer { .. }
-        | Control::Pause { now: false }
-        | Control::Resume => {}
-    }
-}
-
-/// Records that the running agent is given guidance.
-pub(super) fn guidance_taken(next: &mut Transition, mut ids: Vec<String>) {
-    let Some(iteration) = next.state.running.as_ref().map(|running| running.iteration) else {
-        return;
-    };
-    let undelivered: BTreeSet<String> =
-        next.state.undelivered_guidance().map(|guidance| guidance.id).collect();
-    ids.retain(|id| undelivered.contains(id));
-    if !ids.is_empty() {
-        next.record(Record::GuidanceDelivered { iteration, ids });
-    }
-}
-
-/// Returns why a control cannot take effect.
-fn refusal(state: &State, control: &Control) -> Option<String> {
-    let reason = match control {
-        Control::Steer { text } | Control::Answer { text } if text.trim().is_empty() => {
-            "the text is empty"
-        }
-        Control::Pause { now } => {
-            let pause = state.controls.pause.as_ref()?;
-            if *now && !pause.now && !pause.in_effect {
-                return None;
-            }
-            return Some(format!("already paused by {}", pause.origin.user));
-        }
-        Control::Resume if !state.is_pause_requested() => "the run is not paused",
-        Control::Limits(changes) if changes.is_empty() => "no limit is given",
-        Control::Stop if state.stop.is_some() => "the run has stopped",
-        Control::Steer { .. }
-        | Control::Answer { .. }
-        | Control::Resume
-        | Control::Limits(_)
-        | Control::Stop => return None,
-    };
-    Some(reason.to_owned())
-}
-
-fn cancel_running(next: &mut Transition, reason: CancelReason) {
-    if next.state.running.as_ref().is_some_and(|running| running.cancelling.is_none()) {
-        next.cancel(reason);
-    }
-}
-
-/// Cancels the running iteration if a limit that was set just now is reached already.
-fn enforce_limits(next: &mut Transition) {
-    let Some(running) = &next.state.running else { return };
-    let is_late = next.state.limits.max_runtime_ms.is_some_and(|max| next.runtime_ms() >= max);
-    let reached = next.state.limit_reached_by(running.usage);
-    if let Some(reason) = reached.or_else(|| is_late.then_some(CancelReason::MaxRuntime)) {
-        cancel_running(next, reason);
+    #[test]
+    fn changes_have_the_names_of_the_journal() {
+        let changes = LimitChanges::new(true)
+            .with(Limit::Runtime, Some(LimitValue::Duration(1500)))
+            .with(Limit::Cost, Usd::from_dollars(2.5).map(LimitValue::Money))
+            .with(Limit::Tokens, None);
+        let json = r#"{"clear":true,"max_runtime_ms":1500,"max_cost_usd":2.5,"max_tokens":null}"#;
+        assert_eq!(serde_json::to_string(&changes).unwrap(), json);
+        assert_eq!(serde_json::from_str::<LimitChanges>(json).unwrap(), changes);
+        let later = r#"{"max_iterations":7,"max_colours":3}"#;
+        let known = LimitChanges::default().with(Limit::Iterations, Some(LimitValue::Count(7)));
+        assert_eq!(serde_json::from_str::<LimitChanges>(later).unwrap(), known);
+        assert!(serde_json::from_str::<LimitChanges>(r#"{"max_tokens":"many"}"#).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Waits for a provider that refuses requests.
 
-use super::between_iterations::prepare;
 use super::input::Effect;
 use super::record::Record;
 use super::stop::StopReason;
@@ -13,14 +12,16 @@ const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
 /// So many refusals in a row are tried again when the provider says; after that no sooner than without a time.
 const MOST_TIMED_DEFERRALS: u32 = 5;
 
+/// Whether the wait is over that the last refusal led to.
+pub(super) fn is_over(next: &Transition) -> bool {
+    next.state.waiting.as_ref().is_some_and(|wait| wait.until_ms <= next.now.unix_ms)
+}
+
 /// Waits until the provider accepts requests again, if that is not too long.
 pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u64>) {
     let now = next.now.unix_ms;
     if let Some(wait) = &next.state.waiting {
-        if wait.until_ms > now {
-            return next.effect(Effect::WaitUntil(wait.until_ms));
-        }
-        return prepare(next);
+        return next.effect(Effect::WaitUntil(wait.until_ms));
     }
     let until_ms = retry_at(next, retry_at_ms);
     let wait_ms = until_ms.saturating_sub(now);

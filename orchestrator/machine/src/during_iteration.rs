@@ -88,9 +88,7 @@ pub(super) fn timer(next: &mut Transition, timer: Timer) {
         Timer::MaxRuntime => CancelReason::MaxRuntime,
         Timer::Handoff => CancelReason::Handoff,
     };
-    if next.state.running.as_ref().is_some_and(|running| running.cancelling.is_none()) {
-        next.cancel(reason);
-    }
+    next.cancel_running(reason);
 }
 
 pub(super) fn signal(next: &mut Transition) {

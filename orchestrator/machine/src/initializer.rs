@@ -1,28 +1,10 @@
 //! The initializer: the role that prepares the workspace, before any other works.
 
-use ralph_orchestrator_contract::CancelReason;
-use serde::Serialize;
-
 use super::limits::RunLimits;
-use super::outcome::IterationOutcome;
 use super::record::Record;
 use super::state::State;
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
-
-/// The name of the role in records.
-pub(super) const ROLE: &str = "initializer";
-
-/// How far the initializer has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct InitializerState {
-    /// Its products were found, once and for all.
-    pub is_done: bool,
-    /// How many of its iterations ended without them.
-    pub attempts: u32,
-    /// What was missing then.
-    pub missing: Vec<String>,
-}
 
 impl State {
     /// Whether the next iteration is the initializer's.
@@ -35,17 +17,6 @@ impl State {
     #[must_use]
     pub fn runs_initializer(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.is_initializer)
-    }
-
-    /// Counts an iteration of the initializer that came to an end.
-    pub(super) fn count_initializer_attempt(&mut self, outcome: &IterationOutcome) {
-        let counts = match outcome {
-            IterationOutcome::Deferred { .. } => self.agent.has_worked,
-            IterationOutcome::Interrupted
-            | IterationOutcome::StoppedEarly { reason: CancelReason::Pause } => false,
-            _ => true,
-        };
-        self.initializer.attempts = self.initializer.attempts.saturating_add(u32::from(counts));
     }
 }
 

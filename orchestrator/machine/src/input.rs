@@ -2,21 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_contract::{
-    Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
-};
+use ralph_orchestrator_contract::{Budget, CancelReason, Claim, NearMiss, Survivor, Usage, Usd};
 
 use super::changes::Changes;
-use super::control::ReceivedControl;
+use super::control::{Control, ControlOrigin};
 use super::evidence::ObservedEvidence;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
-use super::save::{SaveOrder, SaveResult};
 use super::state::ContextUsage;
 use super::stop::StopReason;
-use super::verdict::ValidatorVerdict;
-use super::workspace_setup::SetupEnd;
+use super::verdict::{Validation, ValidatorVerdict};
 
 /// Choices of this start of the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,31 +85,13 @@ impl IterationEnd {
     }
 }
 
-/// The result of running all validators once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Validation {
-    /// All verdicts, in order.
-    pub verdicts: Vec<ValidatorVerdict>,
-    /// The tree before the first validator.
-    pub tree_before: String,
-    /// The tree after the last one, apart from artefacts.
-    pub tree_after: String,
-    /// The tree after the last one.
-    pub tree_left: String,
-    /// New files that each validator left.
-    pub artefacts: BTreeMap<String, Vec<String>>,
-    /// Warnings to the user about what validators did to the workspace.
-    pub warnings: Vec<String>,
-    /// Changes to protected paths meanwhile, for the agent: nothing is accepted then.
-    pub tampering: Vec<String>,
-    /// Accepted evidence, already copied.
-    pub evidence: Vec<EvidenceFile>,
-    /// Digest of the prompt, claims aside.
-    pub task: String,
-    /// Broken off by a request to stop: the verdicts do not count.
-    pub interrupted: bool,
-    /// Broken off by `limits.max_runtime`: the verdicts do not count.
-    pub out_of_time: bool,
+/// A control, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedControl {
+    /// Where it came from.
+    pub origin: ControlOrigin,
+    /// What it asks for.
+    pub control: Control,
 }
 
 /// The result of running the checks once before any work is done.
@@ -132,6 +110,34 @@ pub struct BaselineCheck {
     /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
     /// Broken off by `limits.max_runtime`: the verdicts do not count.
+    pub out_of_time: bool,
+}
+
+/// What became of an order to save.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SaveResult {
+    /// The id of the checkpoint.
+    pub checkpoint: Option<String>,
+    /// The id of the commit.
+    pub commit: Option<String>,
+    /// Files that were not stored, and why.
+    pub skipped: Vec<String>,
+    /// Why there is no checkpoint or no commit.
+    pub problems: Vec<String>,
+    /// The tree is another than before, since the commit ran hooks.
+    pub tree_changed: bool,
+}
+
+/// The end of the setup, as reported by the driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetupEnd {
+    /// Why it failed, for the agent.
+    pub problem: Option<String>,
+    /// The tree as it left it; `None` if that could not be observed.
+    pub tree: Option<String>,
+    /// Ended by a request to stop.
+    pub interrupted: bool,
+    /// Ended by `limits.max_runtime`.
     pub out_of_time: bool,
 }
 
@@ -160,6 +166,8 @@ pub enum Input {
     ClaimsFound(Vec<Claim>),
     /// The workspace was gone, and this empty folder was made in its place.
     WorkspaceMade(FileIdentity),
+    /// A person has changed the prompt since the last iteration: the digest of what it asks for now.
+    TaskChanged(String),
     /// The workspace was observed.
     Observed(Observation),
     /// The run was asked to stop, or its time was used up, before the workspace was observed, or while git
@@ -234,6 +242,7 @@ impl Input {
             Self::Started(_) => "started",
             Self::ClaimsFound(_) => "claims_found",
             Self::WorkspaceMade(_) => "workspace_made",
+            Self::TaskChanged(_) => "task_changed",
             Self::Observed(_) => "observed",
             Self::ObservationSkipped => "observation_skipped",
             Self::Saved(_) => "saved",
@@ -276,6 +285,15 @@ pub struct StartIteration {
     pub budget: Budget,
     /// What it is charged at least if its end never becomes known.
     pub reservation: Usd,
+}
+
+/// An order to save what an iteration left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveOrder {
+    /// The iteration; 0 is the start of the run.
+    pub iteration: u64,
+    /// The message of the commit, if one is to be made beside the checkpoint.
+    pub commit: Option<String>,
 }
 
 /// An order of the machine to the driver.

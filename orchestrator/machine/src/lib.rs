@@ -4,6 +4,10 @@
 //! disk or process. Every change of the state is a [`Record`] that is also appended to the journal, so
 //! the state *is* the fold of the journal, and resuming is the same code as starting. The engine performs the effects and
 //! feeds the inputs. Must not know clock, disk or processes.
+//!
+//! No file imports one that imports it. From the bottom up: what records hold (`record.rs`), the state and what is
+//! read from it (`state.rs`), how each record changes it (`apply.rs`, `progress.rs`), a step in progress
+//! (`transition.rs`), and the rules (`between_iterations.rs`, `during_iteration.rs` and the files beside them).
 
 mod apply;
 mod baseline;
@@ -16,16 +20,16 @@ mod during_iteration;
 mod evidence;
 mod failover;
 mod handoff;
-mod hold;
 mod initializer;
 mod input;
-mod limit_overrides;
 mod limits;
 mod normalize;
 mod outcome;
 mod path_identities;
 mod policy;
 mod progress;
+mod reached_limits;
+mod received_control;
 mod record;
 mod resume_blocker;
 mod save;
@@ -36,31 +40,27 @@ mod stop;
 mod tests;
 mod transition;
 mod verdict;
-mod workspace_setup;
 
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, MOST_CAUSES, RejectionCause, first_clause};
-pub use control::{Control, ControlOrigin, ControlState, PauseState, ReceivedControl};
+pub use control::{Control, ControlOrigin, LimitChanges, LimitOverrides};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
-pub use initializer::InitializerState;
 pub use input::{
-    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
-    Timer, Validation,
+    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, SaveOrder,
+    SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
 };
-pub use limit_overrides::{LimitChanges, LimitOverrides};
 pub use limits::{BudgetRow, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis};
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
-pub use record::{LaunchDigests, Record, RunStarted, Trigger};
+pub use record::{LaunchDigests, Record, RunStarted, SaveMode, Trigger};
 pub use resume_blocker::ResumeBlocker;
-pub use save::{SaveMode, SaveOrder, SaveResult, SaveState};
 pub use state::{
-    AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, LastError,
-    Latch, Note, ProcessState, ProgressState, ProviderWait, Rejection, RunningIteration, State,
-    ValidationState, WorkspaceState,
+    AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, ControlState,
+    InitializerState, LastError, Latch, Note, PauseState, ProcessState, ProgressState,
+    ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State, ValidationState,
+    WorkspaceState,
 };
 pub use step::step;
 pub use stop::{Stop, StopKind, StopReason};
-pub use verdict::{ValidatorVerdict, is_unchecked};
-pub use workspace_setup::{SetupEnd, SetupState};
+pub use verdict::{Validation, ValidatorVerdict, is_unchecked};

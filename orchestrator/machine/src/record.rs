@@ -13,7 +13,6 @@ use super::limits::{RunLimits, is_false};
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
 use super::policy::{BaselineMode, FrozenPolicy};
-use super::save::SaveMode;
 use super::stop::StopReason;
 use super::verdict::ValidatorVerdict;
 
@@ -76,6 +75,35 @@ pub struct RunStarted {
     pub task: String,
 }
 
+/// What is stored in git.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaveMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A checkpoint after each iteration.
+    Checkpoint,
+    /// A checkpoint and a commit after each iteration.
+    Iteration,
+    /// A checkpoint after each iteration, and a commit after one whose context got full.
+    Handoff,
+}
+
+impl SaveMode {
+    /// Whether nothing is stored.
+    #[must_use]
+    pub const fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
+    /// Whether commits are made.
+    #[must_use]
+    pub const fn commits(self) -> bool {
+        matches!(self, Self::Iteration | Self::Handoff)
+    }
+}
+
 /// Digests of what the agent of an iteration is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchDigests {
@@ -133,6 +161,11 @@ pub enum Record {
         /// Which files the workspace and the prompt are from now on.
         #[serde(default)]
         identities: PathIdentities,
+    },
+    /// A person changed the prompt: from now on this is the task of the run.
+    TaskChanged {
+        /// Digest of the prompt, claims aside.
+        task: String,
     },
     /// The workspace was deleted, and an empty one was made in its place.
     WorkspaceMade {
@@ -497,6 +530,25 @@ impl Record {
             | Self::Completed { runtime_ms, .. }
             | Self::Paused { runtime_ms }
             | Self::Stopped { runtime_ms, .. } => Some(*runtime_ms),
+            _ => None,
+        }
+    }
+
+    /// Returns where the control came from that it records, if it records one.
+    #[must_use]
+    pub const fn control_origin(&self) -> Option<&ControlOrigin> {
+        match self {
+            Self::ControlReceived { origin, .. } => Some(origin),
+            Self::Answered { origin, .. } => origin.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns why the control that this record holds cannot take effect, if it cannot.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::ControlReceived { refused, .. } => refused.as_deref(),
             _ => None,
         }
     }

@@ -47,16 +47,31 @@ impl State {
     /// Returns what keeps the run from being resumed; `None` if it has not stopped, or is complete.
     #[must_use]
     pub fn resume_blocker(&self) -> Option<ResumeBlocker> {
-        let reason = self.stop.as_ref()?.reason;
-        (reason != StopReason::Completed).then(|| reason.blocker(self))
+        Some(match self.stop.as_ref()?.reason {
+            StopReason::Completed => return None,
+            StopReason::MaxIterations => self.budget_blocker(Limit::Iterations),
+            StopReason::MaxRuntime => self.budget_blocker(Limit::Runtime),
+            StopReason::MaxCost => self.budget_blocker(Limit::Cost),
+            StopReason::MaxTokens => self.budget_blocker(Limit::Tokens),
+            StopReason::Failures => ResumeBlocker::Failures,
+            StopReason::Stagnation => ResumeBlocker::Stagnation,
+            StopReason::Thrashing => self.thrashing_blocker(),
+            StopReason::InitFailed => ResumeBlocker::Products(self.initializer.missing.clone()),
+            StopReason::NeedsHuman => self.human_blocker(),
+            StopReason::AgentUnavailable => self.unavailable_blocker(),
+            StopReason::Baseline => ResumeBlocker::Baseline,
+            StopReason::Initialized | StopReason::Interrupted | StopReason::Once => {
+                ResumeBlocker::Nothing
+            }
+        })
     }
 
-    pub(super) fn budget_blocker(&self, limit: Limit) -> ResumeBlocker {
+    fn budget_blocker(&self, limit: Limit) -> ResumeBlocker {
         // The limit may have been raised since.
         if self.is_out_of_budget() { ResumeBlocker::Limit(limit) } else { ResumeBlocker::Nothing }
     }
 
-    pub(super) fn thrashing_blocker(&self) -> ResumeBlocker {
+    fn thrashing_blocker(&self) -> ResumeBlocker {
         if self.is_rejected_for_protected() {
             ResumeBlocker::Protected
         } else if self.rejected_in_a_row() >= self.limits.max_rejections {
@@ -66,7 +81,7 @@ impl State {
         }
     }
 
-    pub(super) fn unavailable_blocker(&self) -> ResumeBlocker {
+    fn unavailable_blocker(&self) -> ResumeBlocker {
         if self.failed_as(&ErrorClass::NotFound) {
             ResumeBlocker::NotFound
         } else {
@@ -96,7 +111,7 @@ impl State {
     }
 
     /// Checks in the order of the loop.
-    pub(super) fn human_blocker(&self) -> ResumeBlocker {
+    fn human_blocker(&self) -> ResumeBlocker {
         let survivors = || self.agent.survivors.iter().map(ToString::to_string).collect();
         let has_survivors = !self.agent.survivors.is_empty();
         let verdicts = self.validation.rejection.iter().flat_map(|rejection| &rejection.verdicts);

@@ -1,13 +1,8 @@
 //! Saving: the work of each iteration is stored in git, once, after it was observed.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
-use super::between_iterations;
 use super::changes::{Changes, FileChange};
-use super::input::Effect;
-use super::record::Record;
+use super::input::{Effect, SaveOrder, SaveResult};
+use super::record::{Record, SaveMode};
 use super::state::{Latch, State};
 use super::transition::Transition;
 
@@ -20,98 +15,11 @@ const MOST_LINES: usize = 20;
 /// The most files that are named as not stored.
 const MOST_SKIPPED: usize = 20;
 
-/// What is stored in git.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SaveMode {
-    /// Nothing.
-    #[default]
-    Off,
-    /// A checkpoint after each iteration.
-    Checkpoint,
-    /// A checkpoint and a commit after each iteration.
-    Iteration,
-    /// A checkpoint after each iteration, and a commit after one whose context got full.
-    Handoff,
-}
-
-impl SaveMode {
-    /// Whether nothing is stored.
-    #[must_use]
-    pub const fn is_off(&self) -> bool {
-        matches!(self, Self::Off)
-    }
-
-    /// Whether commits are made.
-    #[must_use]
-    pub const fn commits(self) -> bool {
-        matches!(self, Self::Iteration | Self::Handoff)
-    }
-}
-
-/// An order to save what an iteration left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SaveOrder {
-    /// The iteration; 0 is the start of the run.
-    pub iteration: u64,
-    /// The message of the commit, if one is to be made beside the checkpoint.
-    pub commit: Option<String>,
-}
-
-/// What became of an order to save.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SaveResult {
-    /// The id of the checkpoint.
-    pub checkpoint: Option<String>,
-    /// The id of the commit.
-    pub commit: Option<String>,
-    /// Files that were not stored, and why.
-    pub skipped: Vec<String>,
-    /// Why there is no checkpoint or no commit.
-    pub problems: Vec<String>,
-    /// The tree is another than before, since the commit ran hooks.
-    pub tree_changed: bool,
-}
-
-/// What was saved so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SaveState {
-    /// What is to be saved.
-    pub mode: SaveMode,
-    /// The last iteration that was saved; 0 is the start of the run.
-    pub iteration: Option<u64>,
-    /// The id of the last checkpoint.
-    pub checkpoint: Option<String>,
-    /// The id of each iteration's checkpoint; 0 is the start of the run.
-    pub checkpoints: BTreeMap<u64, String>,
-    /// The id of the last commit.
-    pub commit: Option<String>,
-    /// What went wrong the last time.
-    pub problems: Vec<String>,
-    /// A commit was made of the last iteration that was saved.
-    pub committed: bool,
-}
-
 impl State {
     /// Whether what the last iteration left is still to be saved.
     #[must_use]
     pub fn is_save_due(&self) -> bool {
         !self.saves.mode.is_off() && self.saves.iteration != Some(self.iterations)
-    }
-
-    pub(super) fn saved(&mut self, record: &Record) {
-        let Record::Saved { iteration, checkpoint, commit, problems, .. } = record else { return };
-        let saves = &mut self.saves;
-        saves.iteration = Some(*iteration);
-        if let Some(id) = checkpoint {
-            saves.checkpoint = Some(id.clone());
-            saves.checkpoints.insert(*iteration, id.clone());
-        }
-        saves.committed = commit.is_some();
-        if commit.is_some() {
-            saves.commit.clone_from(commit);
-        }
-        saves.problems.clone_from(problems);
     }
 }
 
@@ -133,25 +41,16 @@ pub(super) fn order(next: &mut Transition) -> bool {
     true
 }
 
-/// Records what was saved, and resumes where the order was made. A problem is warned of once, as long as
-/// it stays the same.
-pub(super) fn saved(next: &mut Transition, result: SaveResult) {
-    if !next.state.is_between_iterations() || !next.state.is_save_due() {
-        return;
-    }
+/// Records what was saved. A problem is warned of once, as long as it stays the same.
+pub(super) fn record(next: &mut Transition, result: SaveResult) {
     let known = next.state.saves.problems.clone();
-    let SaveResult { checkpoint, commit, mut skipped, problems, tree_changed } = result;
+    let SaveResult { checkpoint, commit, mut skipped, problems, .. } = result;
     next.warn(problems.iter().filter(|problem| !known.contains(problem)).cloned());
     let more = skipped.len().saturating_sub(MOST_SKIPPED);
     skipped.truncate(MOST_SKIPPED);
     skipped.extend((more > 0).then(|| format!("and {more} more")));
     let iteration = next.state.iterations;
     next.record(Record::Saved { iteration, checkpoint, commit, skipped, problems });
-    if tree_changed {
-        next.effect(Effect::Observe);
-    } else {
-        between_iterations::decide(next);
-    }
 }
 
 /// Says what the last iteration did, and why, from what is recorded: the same after a crash.

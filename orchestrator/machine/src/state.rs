@@ -3,25 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_contract::{
-    CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, NearMiss, Survivor, Tokens, Usage,
-    Usd,
+    CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, Guidance, NearMiss, Survivor, Tokens,
+    Usage, Usd,
 };
 use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
-use super::control::{ControlOrigin, ControlState};
+use super::control::{ControlOrigin, LimitOverrides};
 use super::evidence::EvidenceHistory;
-use super::initializer::InitializerState;
-use super::limits::RunLimits;
+use super::limits::{Limit, RunLimits};
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
 use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
-use super::record::RunStarted;
-use super::save::SaveState;
+use super::record::{RunStarted, SaveMode};
 use super::stop::Stop;
 use super::verdict::{ValidatorVerdict, is_unchecked};
-use super::workspace_setup::SetupState;
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
 /// under [`AfterRejection::RequireNewClaim`](super::AfterRejection::RequireNewClaim).
@@ -345,6 +342,80 @@ pub struct ProgressState {
     pub verdicts_seen: BTreeSet<String>,
 }
 
+/// A pause that was requested and has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PauseState {
+    /// Who requested it.
+    pub origin: ControlOrigin,
+    /// The running iteration is cancelled for it.
+    pub now: bool,
+    /// Nothing goes on any more: the run waits for its end.
+    pub in_effect: bool,
+}
+
+/// How far the initializer has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InitializerState {
+    /// Its products were found, once and for all.
+    pub is_done: bool,
+    /// How many of its iterations ended without them.
+    pub attempts: u32,
+    /// What was missing then.
+    pub missing: Vec<String>,
+}
+
+/// How far the setup of the workspace has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetupState {
+    /// It has run, and no iteration has begun since.
+    pub is_done: bool,
+    /// It has begun, and the workspace was not observed since.
+    pub is_unobserved: bool,
+    /// Why it failed the last time, for the agent.
+    pub problem: Option<String>,
+}
+
+/// What was saved so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SaveState {
+    /// What is to be saved.
+    pub mode: SaveMode,
+    /// The last iteration that was saved; 0 is the start of the run.
+    pub iteration: Option<u64>,
+    /// The id of the last checkpoint.
+    pub checkpoint: Option<String>,
+    /// The id of each iteration's checkpoint; 0 is the start of the run.
+    pub checkpoints: BTreeMap<u64, String>,
+    /// The id of the last commit.
+    pub commit: Option<String>,
+    /// What went wrong the last time.
+    pub problems: Vec<String>,
+    /// A commit was made of the last iteration that was saved.
+    pub committed: bool,
+}
+
+/// What people asked of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlState {
+    /// The ids of all controls: one that is delivered again changes nothing.
+    pub received: BTreeSet<String>,
+    /// The pause that was requested and has not ended.
+    pub pause: Option<PauseState>,
+    /// The limits of the configuration, which those that were set here replace.
+    pub configured_limits: RunLimits,
+    /// The limits that were set here.
+    pub limits: LimitOverrides,
+}
+
+impl ControlState {
+    /// Returns who set the limit that is in force; `None` if it is that of the configuration.
+    #[must_use]
+    pub fn set_by(&self, limit: Limit) -> Option<&ControlOrigin> {
+        let is_beaten = self.limits.is_beaten(limit, &self.configured_limits);
+        self.limits.origin(limit).filter(|_| !is_beaten)
+    }
+}
+
 /// What concerns this process of the orchestrator only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessState {
@@ -391,7 +462,7 @@ impl State {
     #[must_use]
     pub fn is_validation_due(&self) -> bool {
         let claimed = matches!(self.latch, Latch::Claimed { .. });
-        self.workspace.observed_since_validation && (claimed || super::baseline::is_due(self))
+        self.workspace.observed_since_validation && (claimed || self.is_baseline_due())
     }
 
     /// Returns how often the same work was rejected in a row.
@@ -429,12 +500,12 @@ impl State {
         }
     }
 
-    /// Whether the run is complete for the task with this digest: the one that was accepted, or the one with which it
-    /// began, which agents may edit on the way.
+    /// Whether the run is complete for the task with this digest: the one that was accepted, or the last one that a person
+    /// gave it, which agents may edit on the way.
     pub fn has_completed(&self, task: &str) -> bool {
-        let began_with = self.started.as_ref().map(|started| started.task.as_str());
+        let given = self.started.as_ref().map(|started| started.task.as_str());
         self.completion().is_some_and(|completion| completion.task == task)
-            || (self.completion().is_some() && began_with == Some(task))
+            || (self.completion().is_some() && given == Some(task))
     }
 
     /// Whether the run has stopped, for good or until it is resumed.
@@ -445,6 +516,54 @@ impl State {
     /// Whether the run has started, has not stopped, and no iteration is running.
     pub(super) const fn is_between_iterations(&self) -> bool {
         self.started.is_some() && self.running.is_none() && !self.is_stopped()
+    }
+
+    /// Whether no further iteration may be started for now.
+    #[must_use]
+    pub const fn is_pause_requested(&self) -> bool {
+        self.controls.pause.is_some()
+    }
+
+    /// Returns the answers and the guidance that the next agent is given: no iteration that was given them
+    /// has ended well yet.
+    pub fn open_answers(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().filter(|answer| !answer.is_seen)
+    }
+
+    /// Returns the guidance that the running agent was not given yet. Answers to questions are for the next
+    /// prompt, which has the question.
+    pub fn undelivered_guidance(&self) -> impl Iterator<Item = Guidance> {
+        let iteration = self.running.as_ref().map(|running| running.iteration);
+        let answers = self.open_answers().filter(move |answer| {
+            iteration.is_some() && answer.question.is_none() && answer.delivered_in != iteration
+        });
+        answers.filter_map(|answer| {
+            let id = answer.origin.as_ref()?.id.clone();
+            Some(Guidance { id, text: answer.text.clone() })
+        })
+    }
+
+    /// Whether the last iteration was cancelled for a pause: it is begun again.
+    #[must_use]
+    pub const fn was_cancelled_by_pause(&self) -> bool {
+        matches!(
+            self.last_outcome,
+            Some(IterationOutcome::StoppedEarly { reason: CancelReason::Pause })
+        )
+    }
+
+    /// Whether the checks have to be run before the first iteration.
+    pub(super) fn is_baseline_due(&self) -> bool {
+        let Some(started) = &self.started else { return false };
+        let accepted = self.validation.baseline_accepted;
+        let is_open = match self.validation.baseline_mode {
+            BaselineMode::Off => false,
+            BaselineMode::Warn => accepted.is_none(),
+            // The user may have fixed the check before resuming the run.
+            BaselineMode::MustFail => accepted != Some(false),
+        };
+        let policy = &started.policy;
+        is_open && self.iterations == 0 && policy.validates() && !policy.is_evidence_only()
     }
 }
 

@@ -2,16 +2,13 @@
 
 use super::baseline;
 use super::between_iterations;
-use super::control;
 use super::during_iteration;
 use super::failover;
-use super::hold;
 use super::input::{Effect, Input, Now};
+use super::received_control;
 use super::record::Record;
-use super::save;
 use super::state::State;
 use super::transition::Transition;
-use super::workspace_setup;
 
 /// Returns the state after `input` and the effects to perform, in this order. The new state is always
 /// the old one with every appended record applied.
@@ -22,23 +19,26 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     match input {
         Input::Started(options) => between_iterations::started(next, options.fresh),
         Input::ClaimsFound(claims) => between_iterations::claims_found(next, claims),
+        Input::TaskChanged(task) if next.state.is_between_iterations() => {
+            next.record(Record::TaskChanged { task });
+        }
         Input::WorkspaceMade(workspace) if next.state.started.is_some() => {
             next.record(Record::WorkspaceMade { workspace });
         }
         Input::Observed(observation) => between_iterations::observed(next, observation),
         Input::ObservationSkipped => between_iterations::observation_skipped(next),
-        Input::Saved(result) => save::saved(next, result),
-        Input::SetupStarted => workspace_setup::started(next),
-        Input::SetupFinished(end) => workspace_setup::finished(next, end),
+        Input::Saved(result) => between_iterations::saved(next, result),
+        Input::SetupStarted => between_iterations::setup_started(next),
+        Input::SetupFinished(end) => between_iterations::setup_finished(next, end),
         Input::Baseline(check) => baseline::checked(next, check),
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);
         }
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::WaitFinished => between_iterations::wait_finished(next),
-        Input::Control(control) => control::received(next, control),
-        Input::GuidanceTaken(ids) => control::guidance_taken(next, ids),
-        Input::HoldFinished => hold::finished(next),
+        Input::Control(control) => received_control::received(next, control),
+        Input::GuidanceTaken(ids) => received_control::guidance_taken(next, ids),
+        Input::HoldFinished => between_iterations::hold_finished(next),
         Input::Prepared { start, prompt, given } => {
             between_iterations::prepared(next, start, prompt, given);
         }
@@ -58,7 +58,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Timer(timer) => during_iteration::timer(next, timer),
         Input::Signal => during_iteration::signal(next),
         Input::Warning(message) if next.state.started.is_some() => next.warn([message]),
-        Input::WorkspaceMade(_) | Input::Claimed(_) | Input::Warning(_) => {}
+        Input::WorkspaceMade(_) | Input::TaskChanged(_) | Input::Claimed(_) | Input::Warning(_) => {
+        }
     }
     (transition.state, transition.effects)
 }

@@ -2,10 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::Limit;
-use super::resume_blocker::ResumeBlocker;
-use super::state::State;
-
 /// Why a run stopped, for good or until it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -61,15 +57,6 @@ pub enum StopKind {
     Interrupted,
 }
 
-/// A row of the table of stop reasons.
-struct StopRow {
-    /// The stable word, as in the journal and every output.
-    word: &'static str,
-    kind: StopKind,
-    /// What keeps a run that stopped for it from being resumed.
-    blocker: fn(&State) -> ResumeBlocker,
-}
-
 impl StopReason {
     /// All of them.
     pub const ALL: [Self; 15] = [
@@ -90,61 +77,37 @@ impl StopReason {
         Self::Once,
     ];
 
-    /// Returns its row of the table.
-    const fn row(self) -> StopRow {
-        let (word, kind, blocker): (_, _, fn(&State) -> ResumeBlocker) = match self {
-            Self::Completed => ("completed", StopKind::Done, |_| ResumeBlocker::Nothing),
-            Self::MaxIterations => {
-                ("max_iterations", StopKind::Limit, |state| state.budget_blocker(Limit::Iterations))
-            }
-            Self::MaxRuntime => {
-                ("max_runtime", StopKind::Limit, |state| state.budget_blocker(Limit::Runtime))
-            }
-            Self::MaxCost => {
-                ("max_cost", StopKind::Limit, |state| state.budget_blocker(Limit::Cost))
-            }
-            Self::MaxTokens => {
-                ("max_tokens", StopKind::Limit, |state| state.budget_blocker(Limit::Tokens))
-            }
-            Self::Failures => ("failures", StopKind::Limit, |_| ResumeBlocker::Failures),
-            Self::Stagnation => ("stagnation", StopKind::Limit, |_| ResumeBlocker::Stagnation),
-            Self::Thrashing => ("thrashing", StopKind::Limit, State::thrashing_blocker),
-            Self::InitFailed => ("init_failed", StopKind::Limit, |state| {
-                ResumeBlocker::Products(state.initializer.missing.clone())
-            }),
-            Self::Initialized => ("initialized", StopKind::Done, |_| ResumeBlocker::Nothing),
-            Self::NeedsHuman => ("needs_human", StopKind::Human, State::human_blocker),
-            Self::AgentUnavailable => {
-                ("agent_unavailable", StopKind::Unavailable, State::unavailable_blocker)
-            }
-            Self::Baseline => ("baseline", StopKind::Refused, |_| ResumeBlocker::Baseline),
-            Self::Interrupted => ("interrupted", StopKind::Interrupted, |_| ResumeBlocker::Nothing),
-            Self::Once => ("once", StopKind::Once, |_| ResumeBlocker::Nothing),
-        };
-        StopRow { word, kind, blocker }
+    /// Returns its row of the table: the stable word, as in the journal and every output, and its meaning.
+    const fn row(self) -> (&'static str, StopKind) {
+        match self {
+            Self::Completed => ("completed", StopKind::Done),
+            Self::MaxIterations => ("max_iterations", StopKind::Limit),
+            Self::MaxRuntime => ("max_runtime", StopKind::Limit),
+            Self::MaxCost => ("max_cost", StopKind::Limit),
+            Self::MaxTokens => ("max_tokens", StopKind::Limit),
+            Self::Failures => ("failures", StopKind::Limit),
+            Self::Stagnation => ("stagnation", StopKind::Limit),
+            Self::Thrashing => ("thrashing", StopKind::Limit),
+            Self::InitFailed => ("init_failed", StopKind::Limit),
+            Self::Initialized => ("initialized", StopKind::Done),
+            Self::NeedsHuman => ("needs_human", StopKind::Human),
+            Self::AgentUnavailable => ("agent_unavailable", StopKind::Unavailable),
+            Self::Baseline => ("baseline", StopKind::Refused),
+            Self::Interrupted => ("interrupted", StopKind::Interrupted),
+            Self::Once => ("once", StopKind::Once),
+        }
     }
 
     /// Returns the stable word, as in the journal and every output.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        self.row().word
+        self.row().0
     }
 
     /// Returns what it means for the caller.
     #[must_use]
     pub const fn kind(self) -> StopKind {
-        self.row().kind
-    }
-
-    /// Returns the limit on what the run may use that is used up.
-    #[must_use]
-    pub fn budget(self) -> Option<Limit> {
-        Limit::budgets().map(|(limit, _)| limit).find(|limit| limit.stop_reason() == self)
-    }
-
-    /// Returns what keeps a run in this state, which stopped for it, from being resumed.
-    pub(super) fn blocker(self, state: &State) -> ResumeBlocker {
-        (self.row().blocker)(state)
+        self.row().1
     }
 }
 

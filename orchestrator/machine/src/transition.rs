@@ -78,4 +78,11 @@ impl Transition {
     pub(super) fn finish_with(&mut self, stop: Stop) {
         self.finish(stop.reason, stop.message);
     }
+
+    /// Cancels the running iteration, unless that is done already or none is running.
+    pub(super) fn cancel_running(&mut self, reason: CancelReason) {
+        if self.state.running.as_ref().is_some_and(|running| running.cancelling.is_none()) {
+            self.cancel(reason);
+        }
+    }
 }

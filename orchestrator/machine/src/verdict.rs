@@ -1,9 +1,10 @@
-//! Verdicts of validators, and what they mean for the claim.
+//! What validators decide, and what it means for the claim.
 
-use ralph_orchestrator_contract::Verdict;
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_contract::{EvidenceFile, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::input::Validation;
 use super::policy::FrozenPolicy;
 
 /// Why nothing is accepted if the tree differs before and after the validators.
@@ -71,6 +72,33 @@ pub fn is_unchecked(verdicts: &[ValidatorVerdict], reasons: &[String]) -> bool {
             })
     };
     has_only_errors(verdicts) && reasons.iter().all(is_of_error)
+}
+
+/// The result of running all validators once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// All verdicts, in order.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// The tree before the first validator.
+    pub tree_before: String,
+    /// The tree after the last one, apart from artefacts.
+    pub tree_after: String,
+    /// The tree after the last one.
+    pub tree_left: String,
+    /// New files that each validator left.
+    pub artefacts: BTreeMap<String, Vec<String>>,
+    /// Warnings to the user about what validators did to the workspace.
+    pub warnings: Vec<String>,
+    /// Changes to protected paths meanwhile, for the agent: nothing is accepted then.
+    pub tampering: Vec<String>,
+    /// Accepted evidence, already copied.
+    pub evidence: Vec<EvidenceFile>,
+    /// Digest of the prompt, claims aside.
+    pub task: String,
+    /// Broken off by a request to stop: the verdicts do not count.
+    pub interrupted: bool,
+    /// Broken off by `limits.max_runtime`: the verdicts do not count.
+    pub out_of_time: bool,
 }
 
 impl Validation {

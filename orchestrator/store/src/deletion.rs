@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::disk::Disk;
 use super::error::StateError;
 use super::layout::Layout;
-use super::lock;
 use super::memory_files::MemoryFiles;
 
 /// Larger than any such file, in bytes.
@@ -54,7 +53,8 @@ impl Deletion {
         disk.remove_private(&layout.deletion())
     }
 
-    fn read(disk: &Disk, layout: &Layout) -> Result<Option<Self>, StateError> {
+    /// Returns what is being deleted, if anything is.
+    pub(super) fn read(disk: &Disk, layout: &Layout) -> Result<Option<Self>, StateError> {
         let path = layout.deletion();
         let Some(text) = disk.read_if_exists(&path, LARGEST)? else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|error| {
@@ -72,21 +72,6 @@ pub(super) fn finish_deletion(disk: &Disk, layout: &Layout) -> Result<(), StateE
         Some(deletion) => deletion.complete(disk, layout),
         None => Ok(()),
     }
-}
-
-/// Whether all runs of a state directory are being deleted, and so count as deleted. Finishes that, and any other
-/// deletion, unless somebody holds the state, or the system refuses.
-pub(super) fn is_being_deleted(layout: &Layout) -> bool {
-    let disk = &Disk::default();
-    let Ok(Some(deletion)) = Deletion::read(disk, layout) else { return false };
-    let path = layout.lock();
-    if let Ok(file) = lock::open(disk, &path)
-        && lock::try_lock(file.inner(), &path).is_ok()
-        && finish_deletion(disk, layout).is_ok()
-    {
-        return false;
-    }
-    deletion == Deletion::State
 }
 
 /// Archives and files for people stay: nobody else has them. So do worktrees, which hold work: only what is recorded

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::deletion::finish_deletion;
+use super::deletion::{Deletion, finish_deletion};
 use super::disk::{Disk, File, private_open_flags};
 use super::error::StateError;
 use super::layout::Layout;
@@ -149,6 +149,21 @@ pub(crate) fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(private_open_flags());
     disk.open(path, &options).map_err(StateError::io("open", path))
+}
+
+/// Whether all runs of a state directory are being deleted, and so count as deleted. Finishes that, and any other
+/// deletion, unless somebody holds the state, or the system refuses.
+pub(super) fn is_being_deleted(layout: &Layout) -> bool {
+    let disk = &Disk::default();
+    let Ok(Some(deletion)) = Deletion::read(disk, layout) else { return false };
+    let path = layout.lock();
+    if let Ok(file) = open(disk, &path)
+        && try_lock(file.inner(), &path).is_ok()
+        && finish_deletion(disk, layout).is_ok()
+    {
+        return false;
+    }
+    deletion == Deletion::State
 }
 
 /// Returns what tells an open file from all others, as long as it is open.

@@ -12,11 +12,11 @@ use ralph_orchestrator_machine::{FileIdentity, Latch};
 use ralph_orchestrator_safe_fs::{ReadError, SymlinkPolicy, escape, read_file, unescape};
 use serde::{Deserialize, Serialize};
 
-use super::deletion::is_being_deleted;
 use super::disk::Disk;
 use super::error::StateError;
 use super::latch::LatchFile;
 use super::layout::Layout;
+use super::lock::is_being_deleted;
 use super::{Key, guarded_file::GuardedFile};
 
 const VERSION: u32 = 1;

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use super::deletion::is_being_deleted;
 use super::disk::Disk;
 use super::error::StateError;
 use super::heartbeat::Heartbeat;
@@ -11,6 +10,7 @@ use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
+use super::lock::is_being_deleted;
 use super::state_store::read_current_run;
 use crate::stored_run::StoredRun;
 

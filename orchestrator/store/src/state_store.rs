@@ -13,7 +13,6 @@ use ralph_orchestrator_machine::{Latch, Record, State};
 
 use super::background_sync::PendingSync;
 use super::bundle::bundle;
-use super::deletion::is_being_deleted;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
@@ -23,7 +22,7 @@ use super::journal_fold::JournalFold;
 use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
-use super::lock::Lock;
+use super::lock::{Lock, is_being_deleted};
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use super::signed_line;

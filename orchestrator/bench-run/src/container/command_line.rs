@@ -7,8 +7,6 @@ use std::path::Path;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 use serde_json::Value;
 
-use super::engine::{EngineInfo, Resource};
-
 /// The label with the id of the job that a container belongs to.
 pub(super) const JOB_LABEL: &str = "ralph-orchestrator.job";
 /// The label with the attempt that a container belongs to.
@@ -42,6 +40,31 @@ pub(crate) struct ExecOrder<'a> {
     pub(super) env: &'a [String],
     pub(super) program: &'a Path,
     pub(super) args: &'a [OsString],
+}
+
+/// Something of the machine that an engine can put a ceiling on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Cpus,
+    Memory,
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EngineInfo {
+    pub version: String,
+    /// What it can put a ceiling on.
+    pub enforces: BTreeSet<Resource>,
+    /// Whether the root of its containers is that of this machine.
+    pub is_rootful: bool,
+}
+
+impl EngineInfo {
+    /// Returns to whom files have to be given that processes of its containers make; none if they are ours.
+    pub(super) fn find_owner(&self) -> Option<(u32, u32)> {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        (self.is_rootful && !user.is_root()).then(|| (user.as_raw(), group.as_raw()))
+    }
 }
 
 /// The command line of an engine. What is the same for all of them is here once.

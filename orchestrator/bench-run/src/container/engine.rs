@@ -1,6 +1,6 @@
 //! A container engine on this machine: runs its program, within bounds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use ralph_orchestrator_supervisor::{
 };
 use serde_json::Value;
 
-use super::command_line::{CreateOrder, EngineCommands};
+use super::command_line::{CreateOrder, EngineCommands, EngineInfo};
 use super::variables::{OF_CLIENT, matches};
 use crate::isolation::IsolationRow;
 
@@ -33,31 +33,6 @@ const CLIENT_VARIABLES: [&str; 8] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "BUILDAH_ISOLATION",
 ];
-
-/// Something of the machine that an engine can put a ceiling on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Resource {
-    Cpus,
-    Memory,
-}
-
-/// What an engine says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EngineInfo {
-    pub version: String,
-    /// What it can put a ceiling on.
-    pub enforces: BTreeSet<Resource>,
-    /// Whether the root of its containers is that of this machine.
-    pub is_rootful: bool,
-}
-
-impl EngineInfo {
-    /// Returns to whom files have to be given that processes of its containers make; none if they are ours.
-    pub(super) fn find_owner(&self) -> Option<(u32, u32)> {
-        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-        (self.is_rootful && !user.is_root()).then(|| (user.as_raw(), group.as_raw()))
-    }
-}
 
 /// An image on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

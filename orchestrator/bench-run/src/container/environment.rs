@@ -8,15 +8,15 @@ use ralph_orchestrator_bench::job::Host;
 use ralph_orchestrator_bench::task::{
     EnvironmentSettings, EnvironmentSource, NetworkPolicy, StagedEnvironment, Task,
 };
-use ralph_orchestrator_bench::trial::{Fault, ResourceCeiling};
+use ralph_orchestrator_bench::trial::{Cause, Fault, ResourceCeiling};
 use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_supervisor::{KillSwitch, Mount};
 
+use super::super::faults::fault;
 use super::super::resources::{CPUS, MEMORY_MB, list_ceilings};
 use super::super::trial_environment::add_logs;
-use super::command_line::CreateOrder;
-use super::engine::{Engine, EngineInfo, Image, Resource};
-use super::files::no_files;
+use super::command_line::{CreateOrder, EngineInfo, Resource};
+use super::engine::{Engine, Image};
 use super::image::ImageOrder;
 use super::leftovers::remove_leftovers;
 use super::running::Container;
@@ -125,7 +125,7 @@ impl JobContainers {
         let image = order.require(&self.engine, setup.switch).await?;
         let mut staged = setup.describe(&image)?;
         self.copy_files(setup, &image, &mut staged).await?;
-        add_logs(&mut staged, setup.dir).map_err(no_files)?;
+        add_logs(&mut staged, setup.dir).map_err(to_environment_fault)?;
         Ok((staged, image))
     }
 
@@ -150,7 +150,7 @@ impl JobContainers {
         staged: &StagedEnvironment,
     ) -> Result<Container, Fault> {
         let folders = setup.dir.join(FOLDERS);
-        let mounts = setup.list_mounts(staged, &folders).map_err(no_files)?;
+        let mounts = setup.list_mounts(staged, &folders).map_err(to_environment_fault)?;
         let order = CreateOrder {
             workdir: staged.workdir.clone(),
             mounts: mounts.clone(),
@@ -172,4 +172,8 @@ impl JobContainers {
         container.owner = self.info.find_owner();
         Ok(container)
     }
+}
+
+pub(super) fn to_environment_fault(error: impl std::fmt::Display) -> Fault {
+    fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
 }

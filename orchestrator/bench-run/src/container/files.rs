@@ -15,7 +15,7 @@ use super::super::snapshots::copy_tree;
 use super::super::trial_environment::{LOGS, SOLUTION, TESTS};
 use super::command_line::CreateOrder;
 use super::engine::Image;
-use super::environment::{ContainerSetup, JobContainers};
+use super::environment::{ContainerSetup, JobContainers, to_environment_fault};
 use super::running::Container;
 
 /// What a container shows at some times only: the name in its folder, and the path in the container.
@@ -54,7 +54,7 @@ impl JobContainers {
         }
         let mut copied = Ok(());
         for mount in &staged.mounts {
-            fs::create_dir_all(&mount.folder).map_err(no_files)?;
+            fs::create_dir_all(&mount.folder).map_err(to_environment_fault)?;
             let from = format!("{}/.", mount.path.trim_end_matches('/'));
             let timeout = setup.settings.build_timeout;
             // An image need not have the folder.
@@ -96,7 +96,7 @@ impl ContainerSetup<'_> {
         }
         let root = self.dir.join("environment/root");
         let folder = root.join(workdir.trim_start_matches('/'));
-        fs::create_dir_all(&folder).map_err(no_files)?;
+        fs::create_dir_all(&folder).map_err(to_environment_fault)?;
         let env = resolve_env(&self.settings.env, self.vars);
         let env = env.map_err(|error| {
             fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
@@ -186,8 +186,4 @@ fn empty_folder(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-pub(super) fn no_files(error: impl std::fmt::Display) -> Fault {
-    fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
 }

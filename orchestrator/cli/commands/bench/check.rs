@@ -12,8 +12,8 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_bench_run::container::Engine;
 use ralph_orchestrator_bench_run::isolation::IsolationRow;
-use ralph_orchestrator_bench_run::planning::{columns, load_tasks};
-use ralph_orchestrator_bench_run::trial_config::CheckedColumn;
+use ralph_orchestrator_bench_run::planning::load_tasks;
+use ralph_orchestrator_bench_run::trial_config::{CheckedColumn, list_columns};
 use ralph_orchestrator_bench_run::visibility::{find_hidden_program, verifier_path};
 use ralph_orchestrator_bench_run::{JobSetup, trial_config};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, TaskSetup};
@@ -200,7 +200,7 @@ async fn check_configurations(
     tasks: &[Task],
     problems: &mut Problems,
 ) -> Result<(), CommandError> {
-    let columns = columns(setup)?;
+    let columns = list_columns(setup)?;
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
     for column in columns.iter().filter(|_| !others.is_empty()) {
@@ -364,7 +364,7 @@ fn run_program(
 pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandError> {
     let setup = load_setup(file, &args.matrix.to_sets()?)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
-    let columns = columns(&setup)?;
+    let columns = list_columns(&setup)?;
     let problems = block_on(find_problems(&setup, &tasks))?;
     let bench = &setup.loaded.config.bench;
     let trials = columns.len() as u64 * tasks.len() as u64 * u64::from(bench.trials);

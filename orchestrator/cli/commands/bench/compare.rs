@@ -9,7 +9,7 @@ use ralph_orchestrator_bench::summary::{SummaryOptions, compare as compare_colum
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_bench_run::absolute;
 
-use super::run::explain;
+use super::job_error::explain;
 use crate::output;
 
 #[derive(Debug, clap::Args)]

@@ -16,8 +16,9 @@ use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_store::{Layout, read_current_run};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 
+use super::job_error::explain;
 use super::report::summary;
-use super::run::{explain, setup_of};
+use super::run::setup_of;
 use crate::output;
 use crate::output_place::create_folder;
 

@@ -28,7 +28,7 @@ use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
 use ralph_orchestrator_story::diff::StoredRepository;
 use serde_json::json;
 
-use super::run::explain;
+use super::job_error::explain;
 use super::{check, load_setup};
 use crate::block_on::block_on;
 use crate::commands::bench::observer::{JobReporter, JobStop};

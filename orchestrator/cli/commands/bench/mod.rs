@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod export;
 mod import;
+mod job_error;
 mod job_line;
 mod observer;
 mod plan;

@@ -11,7 +11,7 @@ use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_text::count;
 
-use super::run::explain;
+use super::job_error::explain;
 use crate::output;
 
 /// How much of the variance of rewards lies between tasks, where nothing is known: agents solve some tasks always and

@@ -11,8 +11,9 @@ use ralph_orchestrator_bench_run::{Runner, absolute};
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
+use super::job_error::explain;
 use super::report;
-use super::run::{explain, setup_of};
+use super::run::setup_of;
 use crate::block_on::block_on;
 use crate::{output, signals};
 

@@ -13,7 +13,7 @@ use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_bench_run::adversary::{find_cheatable, find_deceived};
 use ralph_orchestrator_text::one_line;
 
-use super::run::explain;
+use super::job_error::explain;
 use crate::commands::bench::observer::planned_job;
 use crate::output;
 use crate::output_place::write_whole;

@@ -7,8 +7,8 @@ use ralph_orchestrator_assembly::agent_names::is_reserved;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{
-    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule,
-    find_reusable, run_job,
+    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, Schedule, find_reusable,
+    run_job,
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
@@ -18,13 +18,15 @@ use ralph_orchestrator_bench_run::container::JobContainers;
 use ralph_orchestrator_bench_run::error::job_error;
 use ralph_orchestrator_bench_run::isolation::IsolationRow;
 use ralph_orchestrator_bench_run::planning::{
-    budgets, columns, load_planned, load_tasks, new_folder, plan_job,
+    budgets, load_planned, load_tasks, new_folder, plan_job,
 };
+use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_text::count;
 
+use super::job_error::explain;
 use super::report::PAGE;
 use super::{MatrixArgs, check, load_setup, report};
 use crate::block_on::block_on;
@@ -32,9 +34,6 @@ use crate::commands::bench::job_line::{JobLine, REDRAW};
 use crate::commands::bench::observer::{JobReporter, JobStop};
 use crate::output_place::find_file;
 use crate::{output, signals};
-
-/// Jobs that a message names.
-const MOST_JOBS: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -209,7 +208,8 @@ fn require_plan(plan: &JobPlan, setup: &JobSetup, folder: &Path) -> Result<(), C
     let (planned, now) = (&plan.budgets, &budgets(bench));
     let dollars = |most: Option<Usd>| most.map_or_else(|| "none".to_owned(), short_usd);
     // Those of a job that is to cheat are chosen for it.
-    let columns_now = if plan.goal.is_solve() { columns(setup)? } else { plan.columns.clone() };
+    let columns_now =
+        if plan.goal.is_solve() { list_columns(setup)? } else { plan.columns.clone() };
     let names =
         |columns: &[Column]| columns.iter().map(Column::to_string).collect::<Vec<_>>().join(", ");
     let values = [
@@ -369,40 +369,4 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
         ),
     });
     status
-}
-
-/// Returns the paths of the jobs in a folder, the latest names last, [`MOST_JOBS`] at most.
-fn find_jobs(folder: &Path) -> Vec<String> {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let found = entries.map(|entry| entry.path()).filter(|path| path.join(LOCK_FILE).is_file());
-    let mut jobs: Vec<String> = found.map(|path| path.display().to_string()).collect();
-    jobs.sort();
-    jobs.split_off(jobs.len().saturating_sub(MOST_JOBS))
-}
-
-/// Returns an error with what to do about it.
-pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
-    let hint = match &error {
-        JobError::Exists { .. } => Some(format!(
-            "`ralph-orchestrator bench resume {}` performs what is left of it",
-            folder.display()
-        )),
-        JobError::NoLock { .. } => {
-            Some(format!("`bench run` writes one into the folder of each job, as {LOCK_FILE}"))
-        }
-        JobError::NoJob { .. } => Some(match find_jobs(folder).as_slice() {
-            [] => "`ralph-orchestrator bench run` begins one".to_owned(),
-            jobs => format!("name one of the jobs in it: {}", jobs.join(", ")),
-        }),
-        JobError::Busy { .. } => Some(format!(
-            "`ralph-orchestrator bench status {}` shows how far it is",
-            folder.display()
-        )),
-        JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,
-    };
-    let error = job_error(error);
-    match hint {
-        Some(hint) => error.hinted(hint),
-        None => error,
-    }
 }

@@ -10,7 +10,7 @@ use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
-use super::run::explain;
+use super::job_error::explain;
 use crate::output;
 
 #[derive(Debug, clap::Args)]

@@ -12,13 +12,13 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
-use ralph_orchestrator_config::{PluginConfig, parse_duration};
-use ralph_orchestrator_plugin_host::{PrivateCopy, check};
+use ralph_orchestrator_config::parse_duration;
+use ralph_orchestrator_plugin_host::check;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use ralph_orchestrator_text::count;
 
 use self::config::ConformanceConfig;
-use self::items::TestedPlugin;
+use self::items::{Code, TestedPlugin};
 use self::report::TestReport;
 use crate::block_on::block_on;
 use crate::output_place::write_whole;
@@ -49,11 +49,6 @@ pub(crate) struct TestPluginArgs {
 
 /// The plugin's name where its manifest has none.
 const NAME: &str = "tested";
-
-enum Code {
-    Library(PrivateCopy),
-    Program { config: PluginConfig, context: Box<Context> },
-}
 
 /// A plugin, and where its configuration for tests is looked for.
 struct Found {

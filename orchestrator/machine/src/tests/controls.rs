@@ -314,7 +314,7 @@ fn a_limit_that_is_lowered_below_what_is_used_stops_the_run() {
 fn a_stricter_limit_of_the_command_line_holds_for_its_start() {
     let stated = |max| {
         let max = Some(max);
-        let stated = LimitChanges::default().with(Limit::Iterations, max.map(LimitValue::Count));
+        let stated = std::iter::once(Limit::Iterations).collect();
         let limits = RunLimits { max_iterations: max, stated, ..limits() };
         Input::Started(StartOptions { fresh: RunStarted { limits, ..fresh() } })
     };

@@ -4,22 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::served_agent::ServedAgent;
 use ralph_orchestrator_assembly::user_folders::variables;
+use ralph_orchestrator_config::PluginConfig;
 use ralph_orchestrator_conformance::{
     self as conformance, CheckResultRow, CheckSettings, Fixture, ItemFixture, Outcome, Subject,
 };
 use ralph_orchestrator_contract::{BuildContext, BuildError, FactoryError};
-use ralph_orchestrator_plugin_host::Plugin;
+use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy};
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::time::timeout;
 
 use super::config::{ConformanceConfig, TestedConfig};
+use super::names;
 use super::report::TestReport;
-use super::{Code, names};
 use crate::output;
+
+/// The code of a plugin.
+pub(super) enum Code {
+    Library(PrivateCopy),
+    Program { config: PluginConfig, context: Box<Context> },
+}
 
 /// The plugin under test.
 pub(super) struct TestedPlugin {
