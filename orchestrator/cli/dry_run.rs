@@ -14,12 +14,12 @@ use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_machine::{Limit, RunLimits};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use crate::error::stop_exit_status;
 use crate::git::RunPlace;
-use crate::output;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {

@@ -10,10 +10,10 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::layouts;
 use ralph_orchestrator_store::{Holder, Layout, Owner, read_current_run, withdraw_control};
 use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use rustix::process::test_kill_process;
 
-use crate::output;
-use crate::set_args::SetArgs;
 use crate::stop_request::{holder_of, other_work, request};
 
 #[derive(Debug, clap::Args)]

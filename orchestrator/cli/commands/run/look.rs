@@ -10,11 +10,11 @@ use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{OpenOutcome, states_dir};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Disk, lock_workspace};
+use ralph_orchestrator_terminal::signals;
 
 use super::{RunArgs, backlog, confine, open_run, prepare};
 use crate::dry_run::DryRunTraces;
 use crate::git::RunPlace;
-use crate::signals;
 
 /// Returns why a start would begin no iteration, if it would not. A run that is complete has none to begin.
 ///
