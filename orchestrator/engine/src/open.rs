@@ -214,13 +214,9 @@ impl BuiltRun {
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
         let run = resumed.as_ref();
-        notes.extend(run.and_then(|run| run.keep_task(&mut request.loaded)));
-        if let Some(run) = run {
-            run.keep_limits(&mut request.loaded);
-        }
-        let (loaded, layout) = (&request.loaded, store.layout().clone());
         let is_part = request.part.is_some();
-        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded, is_part)));
+        notes.extend(run.iter().flat_map(|run| run.keep_beginning(&mut request.loaded, is_part)));
+        let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
@@ -247,7 +243,6 @@ impl BuiltRun {
         let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
         let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
-        let stated = stated_limits(&loaded);
         let builder = SessionBuilder {
             config_file,
             processes,
@@ -257,7 +252,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            start: StartNotes { notes, unavailable, artefacts, stated },
+            start: StartNotes { notes, unavailable, artefacts, stated: stated_limits(&loaded) },
             workspace,
             occupied,
             prompt,

@@ -30,13 +30,17 @@ impl ResumedRun {
         location::other_prompt(&self.found.state.identities, prompt, before, workspace)
     }
 
-    /// Returns notes on limits that are others than they seem.
-    pub(super) fn limit_notes(&self, loaded: &LoadedConfig, is_part: bool) -> Vec<String> {
-        [self.changed_limits(loaded), self.ignored_limits(loaded, is_part)].concat()
+    /// Keeps what the run began with where this start says nothing else. Returns notes on that, and on limits that are others
+    /// than they seem.
+    pub(super) fn keep_beginning(&self, loaded: &mut LoadedConfig, is_part: bool) -> Vec<String> {
+        let task = self.keep_task(loaded);
+        self.keep_limits(loaded);
+        let changed = task.into_iter().chain(self.changed_limits(loaded));
+        changed.chain(self.ignored_limits(loaded, is_part)).collect()
     }
 
     /// Keeps the limits of a run that was begun without a file, where this start states no others.
-    pub(super) fn keep_limits(&self, loaded: &mut LoadedConfig) {
+    fn keep_limits(&self, loaded: &mut LoadedConfig) {
         let Some(frozen) = self.frozen.as_ref().filter(|_| loaded.configuration().is_none()) else {
             return;
         };
@@ -94,7 +98,7 @@ impl ResumedRun {
 
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
     /// known. Returns the note on that.
-    pub(super) fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
+    fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
         let text = &self.frozen.as_ref()?.loaded.config.run.prompt_text;
         let run = &mut loaded.config.run;
         if run.prompt_text.is_some() || text.is_none() {
