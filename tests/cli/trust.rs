@@ -240,7 +240,7 @@ fn what_only_tightens_is_obeyed_at_once() {
     env.agent.default_call().script("date > $n\n").out("hm\n");
     env.ralph(&["run", "--once"]).expect(0);
     edit(&env, "max_iterations = 3", "max_iterations = 2");
-    env.run().expect(1).says("stricter than what was accepted: limits.max_iterations");
+    env.run().expect(1).says("stricter than what was accepted: limits.max_iterations = 2 (was 3)");
     assert_eq!(env.agent.calls(), 2);
 }
 
@@ -368,7 +368,7 @@ fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
     else {
         return;
     };
-    for (command, status) in [("doctor", 0), ("run", 1), ("verify", 1)] {
+    for (command, status) in [("doctor", 1), ("run", 1), ("verify", 1)] {
         env.ralph(&[command]).expect(status);
     }
 }
@@ -442,7 +442,8 @@ fn a_file_below_a_known_workspace_is_not_another_run() {
     // Nobody who stands in the folder of a file of its own works on another by mistake.
     let file = env.path("sub/ralph.toml").display().to_string();
     let other = format!("-c {}", env.path("ralph.toml").display());
-    for args in [&["run"][..], &["run", "--check", "true"], &["verify"]] {
+    let looks = [&["doctor"][..], &["run", "--dry-run"]];
+    for args in [&["run"][..], &["run", "--check", "true"], &["verify"]].into_iter().chain(looks) {
         within(args).expect(78).says(&format!("trust {file}")).says(&other);
     }
     let mut screen = Screen::start_in(&env, &env.path("sub"), &["run", "--plain"], 200, "xterm");
@@ -1011,6 +1012,7 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
+    env.ralph(&["doctor"]).expect(1).says("goes on with what you last accepted");
     // So it does at each start, also once it is accepted that it is gone.
     env.ralph(&["trust"]).expect(0).says("if you deleted it, `ralph-orchestrator trust ");
     env.ralph(&["trust", "ralph.toml"]).expect(0).says("accepted that");

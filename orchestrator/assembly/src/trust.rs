@@ -245,7 +245,7 @@ impl Trust {
         self.accept(judged.acceptable.iter().chain(moved))
     }
 
-    /// Returns the keys by which files are stricter than what was accepted of them, if that is all. Each is compared by
+    /// Returns the values by which files are stricter than what was accepted of them, if that is all. Each is compared by
     /// itself: what the command line replaces at this start is in force at the next. `own` is the user's own file.
     pub fn find_tightened(files: &[UnacceptedFile], own: &Path) -> Option<Vec<String>> {
         let mut tightened = Vec::new();

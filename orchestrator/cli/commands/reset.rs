@@ -51,9 +51,15 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         "{other}Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
          be undone. [y/N] "
     );
-    if !args.yes && !question::confirmed(&question)? {
+    if !args.yes && !question::is_possible() {
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
+    }
+    if !args.yes && !question::confirmed(&question)? {
+        print(
+            "nothing was deleted: `run` goes on with the run, `run --restart` begins another one and keeps it",
+        );
+        return Ok(exit::OK);
     }
     let workspace = context.loaded.configured_workspace();
     let worktrees = locate_worktrees(&layout, &context.state_home(), workspace);

@@ -178,14 +178,17 @@ fn a_run_goes_on_in_its_worktree_after_the_checkout_was_moved_and_connected_agai
     let tree = worktrees(&env).remove(0);
     let moved = env.root().join("moved");
     fs::rename(env.workspace(), &moved).unwrap();
-    let run = || {
-        let mut command = env.command(&["run", "--max-iterations", "2"]);
-        let output = command.current_dir(&moved).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let ralph = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
     };
+    let run = || ralph(&["run", "--max-iterations", "2"]);
     let (moved_to, tree_at) = (moved.to_str().unwrap(), tree.to_str().unwrap());
     let (status, said) = run();
     let advice = format!("git -C {moved_to} worktree repair {tree_at}");
+    assert!(status == Some(78) && said.contains(&advice), "{status:?} {said}");
+    let (status, said) = ralph(&["doctor"]);
     assert!(status == Some(78) && said.contains(&advice), "{status:?} {said}");
     let mut repair = env.program("git".as_ref());
     repair.current_dir("/").args(["-C", moved_to, "worktree", "repair", tree_at]);
