@@ -258,6 +258,17 @@ fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), Comman
     }
 }
 
+/// Whether a command asks itself about a file that was passed over.
+fn asks_about_files(command: &Command) -> bool {
+    match command {
+        Command::Trust(_) => true,
+        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
+            question::is_possible()
+        }
+        _ => false,
+    }
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = with_task(command, task)?;
@@ -269,14 +280,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Some(workspace) => find_workspace(&command, &workspace)?,
         None => find_config(&command, config, task)?,
     };
-    let asks = match &command {
-        Command::Trust(_) => true,
-        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
-            question::is_possible()
-        }
-        _ => false,
-    };
-    config.notices(asks).iter().for_each(|notice| output::info(notice));
+    config.notices(asks_about_files(&command)).iter().for_each(|notice| output::info(notice));
     refuse_other_run(&command, &config)?;
     let log = install_log(&command);
     // However it ends.
@@ -285,10 +289,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         detach::lead_session()?;
     }
     match command {
-        Command::Run(run) if run.detach && !detached => {
-            commands::run::settle_before_detach(&config, &run)?;
-            detach::launch(&config, run.json)
-        }
+        Command::Run(run) if run.detach && !detached => commands::run::launch(&config, &run),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
         Command::New(new) => commands::new::new(&config, &new),
         // It became a `run` above.

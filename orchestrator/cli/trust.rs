@@ -33,7 +33,7 @@ pub(crate) fn load_to_start(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
-    let context = load_for_run(file, overrides.into())?;
+    let context = load_for_run(file, &overrides.into())?;
     accept_silently(&context)?;
     Ok(context)
 }
@@ -44,9 +44,9 @@ pub(crate) fn load_to_start(
 /// As of [`load_to_start`].
 pub(crate) fn load_for_run(
     file: &ConfigFile,
-    overrides: Overrides,
+    overrides: &Overrides,
 ) -> Result<Context, CommandError> {
-    settle(load_here(file, &overrides)?, &overrides.sets)
+    settle(load_here(file, overrides)?, &overrides.sets)
 }
 
 /// Reads the configuration of the folder in which a person is: a file there that was passed over is asked about.
