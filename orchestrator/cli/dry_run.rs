@@ -7,6 +7,7 @@ use std::path::Path;
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::exit;
+use ralph_orchestrator_assembly::git::RunPlace;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
 use ralph_orchestrator_config::{CommitMode, Initializer, Role};
@@ -19,7 +20,6 @@ use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use crate::error::stop_exit_status;
-use crate::git::RunPlace;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {

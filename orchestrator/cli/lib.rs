@@ -6,9 +6,7 @@
 // Some of what commands share is used once only, and once more by the web page or the full-screen view.
 #![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 
-mod agent_words;
 mod args;
-mod backlog;
 
 mod cli;
 mod commands;
@@ -16,24 +14,19 @@ mod complete;
 mod detach;
 mod dry_run;
 mod error;
-mod git;
 mod help;
 mod help_examples;
 mod hook;
 mod init;
 mod notices;
-mod probe;
-mod receipts;
 mod render;
 mod report;
 mod stop_request;
 mod suggest;
 mod telemetry;
 mod trace;
-mod trust;
 #[cfg(any(feature = "watch", feature = "web"))]
 mod user_runs;
-mod validation_setup;
 #[cfg(feature = "watch")]
 mod watch;
 #[cfg(feature = "web")]

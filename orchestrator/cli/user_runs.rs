@@ -1,10 +1,12 @@
 //! Controls of this user's runs and their changes, as the web page and the full-screen view request them.
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::invocation;
 use ralph_orchestrator_assembly::control;
 use ralph_orchestrator_assembly::control::ControlTarget;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::open_stored_run;
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::Diff;
 use ralph_orchestrator_machine::{Control, ControlOrigin};
@@ -12,9 +14,7 @@ use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
-use ralph_orchestrator_terminal::block_on::block_on;
 
-use crate::git::open_stored_run;
 use crate::stop_request::request_stop;
 use crate::workspace_selection::to_config_file;
 

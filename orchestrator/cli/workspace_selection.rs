@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::find_of;
 use ralph_orchestrator_assembly::git::{locate_worktrees, read_git_dir, worktrees_dir};
 use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
@@ -12,8 +13,6 @@ use ralph_orchestrator_store::{
     Lock, Owner, StateDir, identity_of, list_runs, read_current_run, state_dirs_of,
 };
 use ralph_orchestrator_terminal::output;
-
-use crate::git::find_of;
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;

@@ -4,8 +4,11 @@
 
 pub mod agent_names;
 pub mod agent_places;
+pub mod agent_words;
 mod backlog_keys;
+pub mod backlog_view;
 pub mod backlogs;
+pub mod block_on;
 pub mod compiled_in;
 mod config_errors;
 pub mod config_sources;
@@ -28,7 +31,9 @@ pub mod own_locks;
 pub mod placeholder;
 pub mod plugins;
 pub mod presets;
+pub mod probe;
 pub mod processes;
+pub mod receipts;
 pub mod registry;
 pub mod run_above;
 pub mod run_selection;

@@ -1,17 +1,16 @@
 //! `add`
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit, explain};
+use ralph_orchestrator_assembly::{backlog_view, git};
 use ralph_orchestrator_backlog::NewItem;
 use ralph_orchestrator_driver::{AddOutcome, DriverError, add_item};
 use ralph_orchestrator_store::Disk;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, values};
 use serde_json::json;
-
-use crate::{backlog, git};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {
@@ -50,7 +49,7 @@ pub(crate) fn add(file: &ConfigFile, args: AddArgs) -> Result<u8, CommandError> 
         )
         .hinted("write a note that proposes the item"));
     }
-    let list = block_on(backlog::require(&context))?;
+    let list = block_on(backlog_view::require(&context))?;
     let item = NewItem {
         id: args.id,
         title: args.title,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::compiled_in::{CompiledInAgent, of_program};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
@@ -13,7 +14,6 @@ use ralph_orchestrator_contract::{BuildContext, Description};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use ralph_orchestrator_story::words::capability_names;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use serde_json::{Value, json};
 

@@ -1,22 +1,21 @@
 //! `config`
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::compiled_in::of_program;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::{ConfigFile, describe_missing_file};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::schema::{PluginKeys, schema};
+use ralph_orchestrator_assembly::{backlog_view, git};
 use ralph_orchestrator_assembly::{registry, sandbox};
 use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::columns;
-
-use crate::{backlog, git};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.
 const MOST_VALUE: usize = 72;
@@ -138,7 +137,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     git::check(context).await?;
     check_role_prompts(&context.loaded, &context.trust_store())?;
     judges.check_globs(&context.loaded)?;
-    backlog::check(context).await?;
+    backlog_view::check(context).await?;
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));
     }

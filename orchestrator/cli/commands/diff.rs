@@ -1,17 +1,16 @@
 //! `diff`
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::{enter_existing, open_stored};
 use ralph_orchestrator_git::{Diff, FileStatus};
 use ralph_orchestrator_story::diff::{compare, object};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, values};
 use ralph_orchestrator_text::{count, escape, len};
-
-use crate::git::{enter_existing, open_stored};
 
 /// The longest patch that is printed, in bytes.
 const LONGEST_PATCH: usize = 64 * 1024 * 1024;

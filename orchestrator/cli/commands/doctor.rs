@@ -8,11 +8,13 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, describe_missing_file};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::{backlog_view, git};
 use ralph_orchestrator_assembly::{placeholder, sandbox, tasks};
 use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
@@ -25,17 +27,17 @@ use ralph_orchestrator_engine::{
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Layout, Lock, read_current_run};
 use ralph_orchestrator_story::words::{EVIDENCE_ONLY, capability_names};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::trust;
+use ralph_orchestrator_terminal::validation_setup::{CheckProcesses, ValidationSetup};
 use ralph_orchestrator_text::{one_line, shorten_home};
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
 use crate::commands::rollback;
 use crate::dry_run::setup_text;
-use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{backlog, git, notices, trust};
+use crate::notices;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -447,7 +449,7 @@ fn check_files(context: &Context) -> Result<String, String> {
 }
 
 async fn check_backlog(context: &Context) -> Option<Finding> {
-    let found = backlog::check(context).await.transpose()?;
+    let found = backlog_view::check(context).await.transpose()?;
     let code = found.as_ref().err().map_or(exit::OK, CommandError::code);
     Some(Finding::new("backlog", found.map_err(|error| error.render(false, None)), code))
 }

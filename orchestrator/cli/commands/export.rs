@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -11,7 +12,6 @@ use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::{create_folder, write_whole};
 use ralph_orchestrator_terminal::set_args::SetArgs;

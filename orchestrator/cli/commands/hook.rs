@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -13,8 +14,8 @@ use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::ancestors;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_terminal::{output, question, signals};
 use ralph_orchestrator_text::{count, duration, escape, local, shorten_home};
 use serde::Deserialize as _;
@@ -26,7 +27,6 @@ use crate::hook::events::{self, HookCall};
 use crate::hook::message::HookMessage;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
-use crate::trust;
 
 /// The longest message of an agent's program, in bytes.
 const LONGEST: u64 = 64 << 20;

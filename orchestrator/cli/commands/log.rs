@@ -6,6 +6,7 @@ mod follow;
 mod iteration;
 mod transcript;
 
+use ralph_orchestrator_assembly::backlog_view::{item_name, usage_text};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -17,8 +18,6 @@ use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::trajectory::build_trajectory;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, values};
-
-use crate::backlog::{item_name, usage_text};
 
 use iteration::IterationPrinter;
 use transcript::TranscriptFormat;

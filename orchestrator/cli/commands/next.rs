@@ -1,16 +1,15 @@
 //! `next`
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::{backlog_view, git};
 use ralph_orchestrator_backlog::{NextItem, PlacementReason};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
-
-use crate::{backlog, git};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NextArgs {
@@ -30,18 +29,18 @@ fn initializer_is_next(context: &Context, json: bool) -> u8 {
         let path = context.loaded.config.backlog.as_ref().map(|backlog| &backlog.path);
         output::json(&json!({"next": "initializer", "path": path}));
     } else {
-        output::result(&backlog::to_be_made(&context.loaded));
+        output::result(&backlog_view::to_be_made(&context.loaded));
     }
     exit::OK
 }
 
 pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandError> {
     let context = git::enter_existing(Context::with(file, &args.sets)?)?;
-    let list = block_on(backlog::require(&context))?;
-    if backlog::is_to_be_made(&*list, &context)? {
+    let list = block_on(backlog_view::require(&context))?;
+    if backlog_view::is_to_be_made(&*list, &context)? {
         return Ok(initializer_is_next(&context, args.json));
     }
-    let snapshot = backlog::read_counted(&*list, &context)?;
+    let snapshot = backlog_view::read_counted(&*list, &context)?;
     let next = snapshot.select_next();
     let code = match &next {
         NextItem::Item { .. } | NextItem::Complete => exit::OK,

@@ -1,5 +1,6 @@
 //! `notify`
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -7,11 +8,11 @@ use ralph_orchestrator_assembly::orphans::RUN_ID;
 use ralph_orchestrator_engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::trust;
 
-use crate::{notices, trust};
+use crate::notices;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NotifyArgs {

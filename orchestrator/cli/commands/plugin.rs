@@ -17,7 +17,7 @@ use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_ho
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
-use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 

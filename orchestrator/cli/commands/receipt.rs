@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::receipts;
+use ralph_orchestrator_assembly::receipts::KeyFiles;
 use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::write_whole;
@@ -12,7 +14,6 @@ use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::shorten_home;
 
 use crate::help_examples;
-use crate::receipts::{self, KeyFiles};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

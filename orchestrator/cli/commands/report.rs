@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::write_whole;
 use ralph_orchestrator_terminal::set_args::SetArgs;

@@ -3,11 +3,14 @@
 use std::io;
 
 use jiff::Timestamp;
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::open_stored;
 use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_engine::bookkeeping_paths;
 use ralph_orchestrator_git::{
@@ -16,14 +19,10 @@ use ralph_orchestrator_git::{
 use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
 use ralph_orchestrator_story::diff::StoredRepository;
 use ralph_orchestrator_story::words::short_object_id;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{count, len, local, one_line};
 use serde_json::json;
-
-use crate::git;
-use crate::git::open_stored;
 
 /// Files that are named.
 const MOST_FILES: usize = 20;

@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::config_values::{flag, validator};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
+use ralph_orchestrator_assembly::git::{PlaceRequest, RunPlace, WorktreeView};
 use ralph_orchestrator_assembly::missing_agent_program::explain;
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::overrides::Overrides;
@@ -19,6 +21,7 @@ use ralph_orchestrator_assembly::placeholder::refuse_placeholder;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::processes::SupervisedProcesses;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::{agent_words, git, receipts};
 use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
@@ -26,13 +29,13 @@ use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
-use ralph_orchestrator_store::{Disk, Layout, StoredRun};
+use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::signals::Signals;
+use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_terminal::{output, question, signals, values};
 use ralph_orchestrator_text::{count, escape, one_line, shorten_home};
 use ralph_orchestrator_workspace::own_outputs;
@@ -42,12 +45,11 @@ use toml::Value;
 use crate::commands::rollback;
 use crate::dry_run::DryRunTraces;
 use crate::error::stop_exit_status;
-use crate::git::RunPlace;
 use crate::init::protect::protected_by;
 use crate::notices::{self, Notices};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::trace::RunLog;
-use crate::{agent_words, detach, dry_run, git, receipts, trust};
+use crate::{detach, dry_run};
 
 /// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =
@@ -331,7 +333,7 @@ async fn start(
         output::info(&format!("warning: {warning}"));
     }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
-    let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
+    let place = Box::pin(RunPlace::find(context, supervisor, args.place())).await?;
     if !args.dry_run {
         trust::accept_silently(&place.context)?;
         if !args.restart && !place.begins {
@@ -432,7 +434,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let finished = notices.serve(Box::pin(finished)).await?;
     write_receipt(&place.context, &layout, &finished, args.json);
     if !quiet && !args.json {
-        git::report_worktree(&place.context).await?;
+        report_worktree(&place.context).await?;
     }
     Ok(finish(&finished, &args, (file, program), &signals))
 }
@@ -601,4 +603,22 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool, program: &st
         layout.root().display()
     ));
     exit::OK
+}
+
+/// Prints where the work of the current run is, if it is in a worktree.
+async fn report_worktree(context: &Context) -> Result<(), CommandError> {
+    let layout = context.layout()?;
+    let Ok(Some(found)) = read_current_run(&layout, |_| {}) else { return Ok(()) };
+    if let Some(view) = WorktreeView::read(context, &layout, &found).await? {
+        for (label, value) in view.rows() {
+            output::report(&format!("  {label:<10}  {value}"));
+        }
+    }
+    Ok(())
+}
+
+impl RunArgs {
+    fn place(&self) -> PlaceRequest {
+        PlaceRequest { restart: self.restart, dry_run: self.dry_run, protect: self.protect.clone() }
+    }
 }

@@ -17,8 +17,8 @@ use ralph_orchestrator_story::words::cost;
 use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
 use serde_json::{Value, json};
 
-use crate::backlog::item_name;
 use crate::help_examples;
+use ralph_orchestrator_assembly::backlog_view::item_name;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::stdout_width;

@@ -1,9 +1,13 @@
 //! `status`
 
+use ralph_orchestrator_assembly::backlog_view::BacklogView;
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::control::sender;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
+use ralph_orchestrator_assembly::git::WorktreeView;
 use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
@@ -16,15 +20,12 @@ use ralph_orchestrator_story::whole_state::whole_state;
 use ralph_orchestrator_story::words::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, limit_value, saved, tokens,
 };
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timestamp};
 
 use super::rollback;
-use crate::backlog::BacklogView;
-use crate::git::{self, WorktreeView};
 use crate::render::summary::unlisted_changes;
 
 #[derive(Debug, clap::Args)]

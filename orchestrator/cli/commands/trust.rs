@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::{accept_repository, enter_existing};
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Trust, read};
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_text::escape;
-
-use crate::git::{accept_repository, enter_existing};
-use crate::trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {

@@ -4,22 +4,22 @@ mod receipt;
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::trust;
+use ralph_orchestrator_terminal::validation_setup::{CheckProcesses, ValidationSetup};
 use ralph_orchestrator_text::{duration, one_line};
-
-use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{git, trust};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

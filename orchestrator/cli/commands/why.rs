@@ -1,5 +1,6 @@
 //! `why`
 
+use ralph_orchestrator_assembly::backlog_view::BacklogView;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -17,8 +18,6 @@ use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
 use ralph_orchestrator_text::{columns, duration, fold, one_line};
 use serde_json::{Value, json};
-
-use crate::backlog::BacklogView;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {

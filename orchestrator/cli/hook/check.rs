@@ -10,6 +10,7 @@ use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::processes::SupervisedProcesses;
+use ralph_orchestrator_assembly::receipts;
 use ralph_orchestrator_assembly::{config_values, registry};
 use ralph_orchestrator_config::{BaselineMode, CommitMode, Flag};
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
@@ -20,12 +21,12 @@ use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
+use ralph_orchestrator_terminal::trust;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use super::agent::{AttachedAgent, NAME, SessionWork};
 use super::record::SessionRecord;
-use crate::{receipts, trust};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::agent_words;
 use ralph_orchestrator_assembly::compiled_in::{CompiledInAgent, of_program};
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_supervisor::find_program;
 use toml::Value;
-
-use crate::agent_words;
 
 /// An agent that `init` can write a configuration for.
 struct KnownAgent {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
@@ -13,12 +14,10 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::registry::LaunchContext;
 use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
 use ralph_orchestrator_machine::ValidatorVerdict;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::trust;
+use ralph_orchestrator_terminal::validation_setup::CheckProcesses;
 use ralph_orchestrator_text::one_line;
-
-use crate::trust;
-use crate::validation_setup::CheckProcesses;
 
 /// How long each may take. What takes longer is not verified here.
 const AT_MOST: Duration = Duration::from_secs(120);

@@ -5,6 +5,7 @@ mod demo;
 use std::path::Path;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::presets;
 use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
 use ralph_orchestrator_engine::built_in_prompt;
@@ -15,7 +16,6 @@ use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
 use super::next_commands::{next_commands, option_of};
-use crate::git;
 
 use demo::Demo;
 

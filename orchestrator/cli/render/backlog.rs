@@ -1,12 +1,12 @@
 //! Reports the work on a backlog, beside its runs.
 
+use ralph_orchestrator_assembly::backlog_view::usage_text;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 
 use super::json::print_event;
-use crate::backlog::usage_text;
 
 /// Prints each event as one JSON object on stdout.
 pub(crate) struct JsonBacklogReporter {

@@ -3,13 +3,12 @@
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::open_stored_run;
 use ralph_orchestrator_story::diff;
 use ralph_orchestrator_story::run_summary::IterationSummary;
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_text::{count, len};
 use serde::Serialize;
-
-use crate::git::open_stored_run;
 
 /// Bytes of the patch of the whole run, and of an iteration.
 const LONGEST_WHOLE: usize = 256 * 1024;

@@ -2,7 +2,6 @@
 //! all commands share. Must not know any command, nor how anything is decided.
 
 pub mod activity;
-pub mod block_on;
 pub mod bounded_file;
 pub mod new_file;
 pub mod output;
@@ -11,5 +10,7 @@ pub mod question;
 pub mod set_args;
 pub mod signals;
 pub mod size;
+pub mod trust;
+pub mod validation_setup;
 pub mod values;
 pub mod writer;

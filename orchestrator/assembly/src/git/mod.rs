@@ -1,8 +1,15 @@
-//! The user's git repository: who starts git, and what of it the engine sees.
+//! The user's git repository: who starts git, where runs work, what is stored, and what of it the engine sees.
 
+mod accept;
+mod backlog;
+mod create;
 mod moved_worktree;
 mod process;
+mod run_place;
 mod saving;
+mod stored;
+mod worktree;
+mod worktree_maker;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,11 +23,26 @@ use tokio::runtime::Handle;
 use crate::context::Context;
 use crate::error::CommandError;
 
+pub use accept::accept_repository;
+pub use backlog::BacklogCommits;
+pub use create::create_repository;
 pub use moved_worktree::{
     find_disconnection, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
 };
 pub use process::{Confinement, SupervisedGit, kept_folder};
+pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};
 pub use saving::GitRepositories;
+pub use stored::{open_stored, open_stored_run};
+pub use worktree::{WorktreeView, enter_existing, enter_for_task, enter_here, find_of};
+
+/// Fails if the configuration asks for git and it cannot be used in the workspace.
+pub async fn check(context: &Context) -> Result<(), CommandError> {
+    let config = &context.loaded.config;
+    if config.git.worktree && config.run.workspace.exists() {
+        return check_worktree(context).await.map(drop);
+    }
+    check_commits(context).await
+}
 
 /// Fails if the configuration asks for commits and git cannot be used in the workspace.
 pub async fn check_commits(context: &Context) -> Result<(), CommandError> {

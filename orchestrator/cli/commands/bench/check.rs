@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::Host;
@@ -21,7 +22,6 @@ use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
 };
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;

@@ -5,10 +5,13 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::agent_names::{NOP, ORACLE};
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::open_stored;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::{registry, run_selection};
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
@@ -26,7 +29,6 @@ use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
 use ralph_orchestrator_story::diff::StoredRepository;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output_place::create_folder;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, signals};
@@ -35,8 +37,6 @@ use serde_json::json;
 use super::job_error::explain;
 use super::{check, load_setup};
 use crate::commands::bench::observer::{JobReporter, JobStop};
-use crate::git;
-use crate::git::open_stored;
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;

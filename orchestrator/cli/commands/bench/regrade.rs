@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{JobContents, JobStore};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::error::job_error;
 use ralph_orchestrator_bench_run::planning::load_tasks;
 use ralph_orchestrator_bench_run::{Runner, absolute};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;

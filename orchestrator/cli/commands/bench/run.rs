@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{
@@ -24,7 +25,6 @@ use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output_place::find_file;
 use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::count;

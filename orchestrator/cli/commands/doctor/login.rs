@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::probe::probe;
 use ralph_orchestrator_engine::ConfiguredAgent;
 use serde_json::Value;
-
-use crate::probe::probe;
 
 /// Variables by which Codex needs no login.
 const CODEX_KEYS: [&str; 2] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];

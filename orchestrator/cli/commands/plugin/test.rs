@@ -8,6 +8,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -15,15 +16,14 @@ use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_plugin_host::check;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::write_whole;
+use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_text::count;
 
 use self::config::ConformanceConfig;
 use self::items::{Code, TestedPlugin};
 use self::report::TestReport;
-use crate::trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestPluginArgs {

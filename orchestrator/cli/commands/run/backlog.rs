@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use ralph_orchestrator_assembly::backlog_view::{advice, pass_over, require};
 use ralph_orchestrator_assembly::backlogs::guard_rules;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::{BacklogCommits, RunPlace};
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
 use ralph_orchestrator_assembly::plugins::Plugins;
@@ -27,10 +29,8 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
-use crate::backlog::{advice, pass_over, require};
 use crate::dry_run::PlannedBacklog;
 use crate::error::stop_exit_status;
-use crate::git::{self, BacklogCommits, RunPlace};
 use crate::notices::Notices;
 use crate::render::{HumanBacklogReporter, JsonBacklogReporter, QuietReporter};
 use crate::trace::RunLog;
@@ -177,7 +177,13 @@ fn driver_setup(
     let context = &place.context;
     let layout = context.layout_of_run(args.restart)?;
     let config = &context.loaded.config;
-    let saver = BacklogCommits::find(context, list, &layout, signals, policy);
+    let saver = BacklogCommits::find(
+        context,
+        list,
+        &layout,
+        (signals.switch.clone(), signals.watch_requests()),
+        policy,
+    );
     Ok(DriverSetup {
         backlog: Arc::clone(list),
         layout,
@@ -261,7 +267,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         BacklogEnd::Stopped { reason, ended_well, state } => {
             let next = advise(state.as_deref(), &*list, &layout, reason, program);
             if !quiet && !args.json {
-                git::report_worktree(context).await?;
+                super::report_worktree(context).await?;
             }
             if let Some(next) = next.filter(|_| !args.json) {
                 output::info(&format!("next: {next}"));

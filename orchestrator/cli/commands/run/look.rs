@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::RunPlace;
 use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
 use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{OpenOutcome, states_dir};
@@ -14,7 +15,6 @@ use ralph_orchestrator_terminal::signals;
 
 use super::{RunArgs, backlog, confine, open_run, prepare};
 use crate::dry_run::DryRunTraces;
-use crate::git::RunPlace;
 
 /// Returns why a start would begin no iteration, if it would not. A run that is complete has none to begin.
 ///
@@ -28,7 +28,7 @@ pub(crate) async fn find_stop(
     let (policy, plugins) = prepare(context)?;
     let _traces = DryRunTraces::new(context.layout()?);
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
-    let place = Box::pin(RunPlace::find(context.clone(), supervisor.clone(), &args)).await?;
+    let place = Box::pin(RunPlace::find(context.clone(), supervisor.clone(), args.place())).await?;
     let policy = confine(&place, policy)?;
     let found = if place.context.loaded.config.backlog.is_some() {
         Box::pin(backlog::find_stop(&place, &args, plugins, policy, &signals)).await

@@ -2,23 +2,23 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::validation_setup::{CheckProcesses, ValidationSetup};
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use super::VerifyArgs;
-use crate::git;
-use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
-use crate::validation_setup::{CheckProcesses, ValidationSetup};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

@@ -1,13 +1,13 @@
 //! Projects in Python.
 
+use ralph_orchestrator_assembly::block_on::block_on;
+use ralph_orchestrator_assembly::probe::probe;
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_supervisor::find_program;
-use ralph_orchestrator_terminal::block_on::block_on;
 
 use super::patterns::{PYTEST, UNITTEST};
 use super::{ProjectDir, TestSystem, found, words};
 use crate::init::protect;
-use crate::probe::probe;
 
 const MARKS: [&str; 13] = [
     "pyproject.toml",

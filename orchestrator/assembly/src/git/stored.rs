@@ -4,11 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment};
-use ralph_orchestrator_assembly::run_selection;
-use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_engine::redactor_of_run;
 use ralph_orchestrator_git::{CheckpointName, Repository, RunRef};
 use ralph_orchestrator_safe_fs::real_path;
@@ -16,12 +11,18 @@ use ralph_orchestrator_store::{Disk, Layout, Rollbacks, StoredRun};
 use ralph_orchestrator_story::diff::StoredRepository;
 use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::output;
 use tokio::runtime::Handle;
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::git::{SupervisedGit, blocking, environment};
+use crate::messages;
+use crate::run_selection;
+use crate::run_selection::no_run_error;
 
 /// Opens the repository that has the checkpoints of the workspace's run: those that its journal and the record of
 /// rollbacks name, whatever the refs say; or of the earlier one whose id begins like this.
-pub(crate) async fn open_stored(
+pub async fn open_stored(
     context: &Context,
     prefix: Option<&str>,
 ) -> Result<StoredRepository, CommandError> {
@@ -38,7 +39,7 @@ pub(crate) async fn open_stored(
             || "is gone".to_owned(),
             |now| format!("was set to {}", short_object_id(now.as_str())),
         );
-        output::info(&format!(
+        messages::info(&format!(
             "warning: {name} {now} from outside; the checkpoint that the run recorded is used"
         ));
     }
@@ -47,7 +48,7 @@ pub(crate) async fn open_stored(
 
 /// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
 /// agents can write beside it.
-pub(crate) async fn open_stored_run(
+pub async fn open_stored_run(
     layout: &Layout,
     found: StoredRun,
     configured: PathBuf,

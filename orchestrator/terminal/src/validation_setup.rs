@@ -13,15 +13,16 @@ use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, HeldFiles, build_context};
 use ralph_orchestrator_supervisor::KillSwitch;
-use ralph_orchestrator_terminal::{output, signals};
+
+use crate::{output, signals};
 
 /// What the processes of checks outside of a run end with, and hold while they live.
 #[derive(Default)]
-pub(crate) struct CheckProcesses {
+pub struct CheckProcesses {
     /// Pulled at the first signal, which ends the program.
-    pub(crate) switch: KillSwitch,
+    pub switch: KillSwitch,
     /// The lock of the workspace: no run begins beside them, also if this program was killed.
-    pub(crate) workspace: Option<Arc<File>>,
+    pub workspace: Option<Arc<File>>,
     /// Restores, when the checks are over, what they must not change.
     _held: Option<RestoredFiles>,
 }
@@ -46,14 +47,14 @@ impl CheckProcesses {
     ///
     /// # Errors
     /// A run works in it, or other checks.
-    pub(crate) fn begin(context: &Context) -> Result<Self, CommandError> {
+    pub fn begin(context: &Context) -> Result<Self, CommandError> {
         let workspace = Some(context.lock_workspace()?);
         let _held = Some(RestoredFiles::hold(context));
         Ok(Self { switch: signals::listen()?.switch, workspace, _held })
     }
 
     /// The same, but without the lock where it cannot be taken.
-    pub(crate) fn begin_unlocked(context: &Context) -> Result<Self, CommandError> {
+    pub fn begin_unlocked(context: &Context) -> Result<Self, CommandError> {
         let workspace = context.lock_workspace().ok();
         // Where a run works it is the agent who may change them, and the run that restores them.
         let _held = workspace.as_ref().map(|_| RestoredFiles::hold(context));
@@ -61,18 +62,23 @@ impl CheckProcesses {
     }
 
     /// Returns a registry of everything, whose processes they are.
-    pub(crate) fn registry(&self, plugins: &Plugins, sandbox: Option<&SandboxPolicy>) -> Registry {
+    pub fn registry(&self, plugins: &Plugins, sandbox: Option<&SandboxPolicy>) -> Registry {
         registry::for_run(plugins, sandbox, self.switch.clone())
     }
 }
 
 /// The validators of a configuration as a run would have them, with its first agent and the environment of both.
-pub(crate) struct ValidationSetup {
-    pub(crate) registry: Registry,
-    pub(crate) build: BuildContext,
-    pub(crate) policy: CompletionPolicy,
-    pub(crate) agent: ConfiguredAgent,
-    pub(crate) env: BTreeMap<String, String>,
+pub struct ValidationSetup {
+    /// What builds the parts.
+    pub registry: Registry,
+    /// What they are built with.
+    pub build: BuildContext,
+    /// The checks and detectors.
+    pub policy: CompletionPolicy,
+    /// The agent.
+    pub agent: ConfiguredAgent,
+    /// What checks have in their environment.
+    pub env: BTreeMap<String, String>,
 }
 
 impl ValidationSetup {
@@ -80,7 +86,7 @@ impl ValidationSetup {
     ///
     /// # Errors
     /// A table is wrong.
-    pub(crate) async fn build(
+    pub async fn build(
         context: &Context,
         plugins: &Plugins,
         sandbox: Option<&SandboxPolicy>,

@@ -10,14 +10,17 @@ use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a program printed, and whether it succeeded.
-pub(crate) struct ProbeOutput {
-    pub(crate) succeeded: bool,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+pub struct ProbeOutput {
+    /// It ended with 0.
+    pub succeeded: bool,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
 }
 
 /// Runs a program to its end. `None` if it could not be started or timed out.
-pub(crate) async fn probe(
+pub async fn probe(
     program: PathBuf,
     args: &[&str],
     cwd: &Path,

@@ -5,13 +5,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{
-    Confinement, SupervisedGit, blocking, environment, kept_folder, worktrees_dir,
-};
-use ralph_orchestrator_assembly::orphans::RUN_ID;
-use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_engine::{new_run_id, states_dir};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
@@ -21,10 +14,16 @@ use ralph_orchestrator_store::{
     lock_workspace,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::git::{Confinement, SupervisedGit, blocking, environment, kept_folder, worktrees_dir};
+use crate::messages;
+use crate::orphans::RUN_ID;
+use crate::sandbox::SandboxPolicy;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;
@@ -58,7 +57,7 @@ impl WorktreeMaker {
         }
         if folder.exists() {
             let folder = quote_word(&folder);
-            output::info(&format!(
+            messages::info(&format!(
                 "the worktree {folder} on branch {branch} was made for a run that did not begin, and is \
                  not used: `git worktree remove {folder}` and `git branch -d {branch}` remove it"
             ));

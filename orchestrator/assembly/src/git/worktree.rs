@@ -3,24 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{
-    Confinement, SupervisedGit, blocking, environment, find_disconnection, locate_worktrees,
-    repair_command,
-};
-use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Layout, StoredRun, WorktreeRecord, read_current_run};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::{find_copies, shorten_commit, task_digest};
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::git::{
+    Confinement, SupervisedGit, blocking, environment, find_disconnection, locate_worktrees,
+    repair_command,
+};
+use crate::sandbox::SandboxPolicy;
 
 /// Returns the folder in which a run has worked, as it was recorded.
 pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
@@ -28,22 +27,19 @@ pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
 }
 
 /// Returns the worktree in which a run has worked.
-pub(crate) fn find_of<'a>(
-    records: &'a [WorktreeRecord],
-    found: &StoredRun,
-) -> Option<&'a WorktreeRecord> {
+pub fn find_of<'a>(records: &'a [WorktreeRecord], found: &StoredRun) -> Option<&'a WorktreeRecord> {
     let folder = folder_of(found)?;
     records.iter().find(|record| record.is_at(&folder))
 }
 
 /// Returns the configuration as the run of the workspace has it: in its worktree, if it has one that is there.
-pub(crate) fn enter_existing(context: Context) -> Result<Context, CommandError> {
+pub fn enter_existing(context: Context) -> Result<Context, CommandError> {
     let record = find_current(&context)?.filter(|record| record.folder().exists());
     Ok(enter(context, record))
 }
 
 /// Returns the configuration as it is in the worktree of a run in which this command was started, if it was in one.
-pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
+pub fn enter_here(context: Context) -> Result<Context, CommandError> {
     let here = std::env::current_dir().map(|here| real_path(&here))?;
     let records = context.layout().map(|layout| locate(&context, &layout)).unwrap_or_default();
     let record = records.into_iter().find(|record| here.starts_with(record.folder()));
@@ -52,7 +48,7 @@ pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
 
 /// Returns the configuration as the run of the workspace has it, also if its worktree was removed, unless the prompt in
 /// the user's checkout asks for something else than when that was made.
-pub(crate) fn enter_for_task(context: Context) -> Result<Option<Context>, CommandError> {
+pub fn enter_for_task(context: Context) -> Result<Option<Context>, CommandError> {
     let record = find_current(&context)?;
     let is_other =
         record.as_ref().is_some_and(|record| record.task != task_digest(&context.loaded));
@@ -87,7 +83,7 @@ fn find_current(context: &Context) -> Result<Option<WorktreeRecord>, CommandErro
 }
 
 /// A worktree and the work in it.
-pub(crate) struct WorktreeView {
+pub struct WorktreeView {
     record: WorktreeRecord,
     /// The user's workspace.
     home: PathBuf,
@@ -102,7 +98,7 @@ pub(crate) struct WorktreeView {
 
 impl WorktreeView {
     /// Reads the worktree in which a run has worked; `None` if it has none.
-    pub(crate) async fn read(
+    pub async fn read(
         context: &Context,
         layout: &Layout,
         found: &StoredRun,
@@ -118,7 +114,7 @@ impl WorktreeView {
     }
 
     /// Returns lines that say where the work is, and what to do with it: a label and a value each.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
         let WorktreeRecord { branch, base, .. } = &self.record;
         let folder = self.record.folder();
         let gone = if self.exists { "" } else { " (does not exist any more)" };
@@ -198,7 +194,7 @@ impl WorktreeView {
     }
 
     /// Returns the same for JSON.
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         json!({
             "path": self.record.folder(),
             "branch": self.record.branch,
@@ -209,18 +205,6 @@ impl WorktreeView {
             "on_branch": self.work.map(|work| work.is_on_branch),
         })
     }
-}
-
-/// Prints where the work of the current run is, if it is in a worktree.
-pub(crate) async fn report_worktree(context: &Context) -> Result<(), CommandError> {
-    let layout = context.layout()?;
-    let Ok(Some(found)) = read_current_run(&layout, |_| {}) else { return Ok(()) };
-    if let Some(view) = WorktreeView::read(context, &layout, &found).await? {
-        for (label, value) in view.rows() {
-            output::report(&format!("  {label:<10}  {value}"));
-        }
-    }
-    Ok(())
 }
 
 /// Returns what is in a worktree, if git can be asked: a report never fails for that.

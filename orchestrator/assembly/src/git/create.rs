@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment};
-use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::{GitExit, GitRequest, RunGit as _};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::block_on::block_on;
 use tokio::runtime::Handle;
+
+use crate::block_on::block_on;
+use crate::error::CommandError;
+use crate::git::{SupervisedGit, blocking, environment};
+use crate::user_folders::variables;
 
 const MOST_OUTPUT: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// git is missing, or what it says.
-pub(crate) fn create_repository(folder: &Path) -> Result<(), CommandError> {
+pub fn create_repository(folder: &Path) -> Result<(), CommandError> {
     // The process is started from elsewhere.
     let folder = folder.canonicalize()?;
     block_on(async move {

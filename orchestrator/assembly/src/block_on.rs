@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use ralph_orchestrator_assembly::error::CommandError;
+use crate::error::CommandError;
 
 /// Runs a command that waits for things.
 pub fn block_on<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {

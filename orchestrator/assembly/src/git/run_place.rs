@@ -2,11 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{blocking, find_disconnection, repair_command};
-use ralph_orchestrator_assembly::plugins::Plugins;
-use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
 use ralph_orchestrator_store::{
@@ -14,21 +9,25 @@ use ralph_orchestrator_store::{
     read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
 use super::worktree::{find_of, locate};
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
-use crate::backlog;
-use crate::commands::run::RunArgs;
+use crate::backlog_view;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::git::{blocking, find_disconnection, repair_command};
+use crate::messages;
+use crate::plugins::Plugins;
+use crate::registry;
 
 /// Where a run works.
-pub(crate) struct RunPlace {
+pub struct RunPlace {
     /// The configuration as the run has it: in its worktree, if it has one.
-    pub(crate) context: Context,
+    pub context: Context,
     /// What is there belongs to a run elsewhere: a new one begins.
-    pub(crate) begins: bool,
+    pub begins: bool,
     /// The worktree.
     record: Option<WorktreeRecord>,
     /// What would be made, were this no dry run.
@@ -75,22 +74,32 @@ impl Choice {
             }
             _ => return,
         };
-        output::info(&format!(
+        messages::info(&format!(
             "run {run} began with another value of `git.worktree` and goes on {place}; \
              `run --restart` begins one {other}"
         ));
     }
 }
 
+/// What a start asks of the place of its run.
+#[derive(Clone, Debug, Default)]
+pub struct PlaceRequest {
+    /// A new run begins, whatever became of the one before.
+    pub restart: bool,
+    /// Nothing is made.
+    pub dry_run: bool,
+    /// What the user names as protected on the command line.
+    pub protect: Vec<String>,
+}
+
 impl RunPlace {
     /// Decides where the run of a start works, and makes its worktree if it needs one.
-    pub(crate) async fn find(
+    pub async fn find(
         context: Context,
         supervisor: Supervisor,
-        args: &RunArgs,
+        request: PlaceRequest,
     ) -> Result<Self, CommandError> {
-        let RunArgs { restart, dry_run, .. } = *args;
-        let protect = args.protect.clone();
+        let PlaceRequest { restart, dry_run, protect } = request;
         let is_wanted = context.loaded.config.git.worktree;
         let layout = match context.layout_of_run(restart) {
             // Whoever opens the run says what is wrong.
@@ -125,19 +134,19 @@ impl RunPlace {
     }
 
     /// Returns the id of the run, if it is the first one in its worktree.
-    pub(crate) fn new_run(&self) -> Option<String> {
+    pub fn new_run(&self) -> Option<String> {
         let record = self.record.as_ref()?;
         let layout = self.context.layout_to_delete().ok()?;
         (!layout.run(&record.run).exists()).then(|| record.run.clone())
     }
 
     /// Returns what agents have to read beside the worktree: the repository that it belongs to.
-    pub(crate) fn repository(&self) -> Option<PathBuf> {
+    pub fn repository(&self) -> Option<PathBuf> {
         self.record.as_ref().map(WorktreeRecord::repository)
     }
 
     /// Returns, for people, the worktree in which the run works or would work.
-    pub(crate) fn describe(&self) -> Option<String> {
+    pub fn describe(&self) -> Option<String> {
         if let Some(planned) = &self.planned {
             return Some(format!("to be made: {}", planned.describe()));
         }
@@ -146,7 +155,7 @@ impl RunPlace {
     }
 
     /// Returns the same for JSON.
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         if let Some(PlannedWorktree { folder, start }) = &self.planned {
             return json!({
                 "path": folder, "branch": format!("{PREFIX}/…"), "base": start.base,
@@ -178,7 +187,7 @@ impl PlannedWorktree {
 }
 
 /// Fails if no worktree could be made, and says what would be. Writes nothing.
-pub(crate) async fn check_worktree(context: &Context) -> Result<String, CommandError> {
+pub async fn check_worktree(context: &Context) -> Result<String, CommandError> {
     let layout = context.layout()?;
     if let Some((_, record)) = find_unfinished(context, &layout) {
         return Ok(format!("{} on branch {}", record.folder().display(), record.branch));
@@ -196,7 +205,7 @@ pub(crate) async fn check_worktree(context: &Context) -> Result<String, CommandE
 }
 
 /// Fails if the run that the next start resumes could not go on in its worktree.
-pub(crate) fn verify_worktree(context: &Context) -> Result<(), CommandError> {
+pub fn verify_worktree(context: &Context) -> Result<(), CommandError> {
     match find_unfinished(context, &context.layout()?) {
         Some((run, record)) => {
             verify_connected(&run, &record, context.loaded.configured_workspace())
@@ -338,7 +347,7 @@ impl WorktreeMaker {
         self.refuse_nested()?;
         self.context.loaded.check_files()?;
         check_role_prompts(&self.context.loaded, &self.context.trust_store())?;
-        backlog::check(&self.context).await?;
+        backlog_view::check(&self.context).await?;
         let start = self.find_start().await?;
         let folder = self.folder(&start)?;
         if self.lock.is_none() {
@@ -346,7 +355,7 @@ impl WorktreeMaker {
             return Ok(RunPlace { context: self.context, begins: true, record: None, planned });
         }
         if let Some(reason) = reason {
-            output::info(&format!("{reason}: a new run begins in a new worktree"));
+            messages::info(&format!("{reason}: a new run begins in a new worktree"));
         }
         let record = match unused.filter(|unused| self.is_as_new(unused, &start)) {
             Some(record) => record,
@@ -357,13 +366,13 @@ impl WorktreeMaker {
             return Ok(RunPlace::at(self.context, Some(record), true));
         }
         let (made, warnings) = self.make(record, &start).await?;
-        output::info(&format!(
+        messages::info(&format!(
             "the run works in the new worktree {} on branch {}, from {}",
             made.folder().display(),
             made.branch,
             base_name(&start)
         ));
-        warnings.iter().for_each(|warning| output::info(warning));
+        warnings.iter().for_each(|warning| messages::info(warning));
         Ok(RunPlace::at(self.context, Some(made), true))
     }
 }

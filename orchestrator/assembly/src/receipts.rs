@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::user_folders::config_home;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::{Finished, Redactor};
 use ralph_orchestrator_machine::{StopReason, ValidatorVerdict};
@@ -20,26 +17,32 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toml::Table;
 
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::user_folders::config_home;
+
 /// The name of the digest of a workspace's tree, which only this program computes.
-pub(crate) const TREE: &str = "ralphTree";
+pub const TREE: &str = "ralphTree";
 /// Longer than any key or configuration.
 const LONGEST: usize = 4 << 20;
 /// The largest journal.
 const LONGEST_JOURNAL: usize = 1 << 30;
 
 /// The user's key, beside the user's configuration.
-pub(crate) struct KeyFiles {
+pub struct KeyFiles {
     private: PathBuf,
     public: PathBuf,
 }
 
 impl KeyFiles {
-    pub(crate) fn new(vars: &BTreeMap<String, String>) -> Self {
+    /// Finds the keys of this user.
+    pub fn new(vars: &BTreeMap<String, String>) -> Self {
         let folder = config_home(vars).join("ralph-orchestrator");
         Self { private: folder.join("receipt-key.pem"), public: folder.join("receipt-key.pub.pem") }
     }
 
-    pub(crate) fn public_path(&self) -> &Path {
+    /// Returns where the public key is.
+    pub fn public_path(&self) -> &Path {
         &self.public
     }
 
@@ -47,7 +50,7 @@ impl KeyFiles {
     ///
     /// # Errors
     /// It cannot be read, or an agent that works in `workspace` could.
-    pub(crate) fn load(&self, workspace: &Path) -> Result<Option<SigningKey>, CommandError> {
+    pub fn load(&self, workspace: &Path) -> Result<Option<SigningKey>, CommandError> {
         if real_path(&self.private).starts_with(real_path(workspace)) {
             let key = self.private.display();
             return Err(CommandError::config(format!(
@@ -70,10 +73,7 @@ impl KeyFiles {
     ///
     /// # Errors
     /// As of [`load`](Self::load), or it cannot be written.
-    pub(crate) fn load_or_create(
-        &self,
-        workspace: &Path,
-    ) -> Result<(SigningKey, bool), CommandError> {
+    pub fn load_or_create(&self, workspace: &Path) -> Result<(SigningKey, bool), CommandError> {
         if let Some(key) = self.load(workspace)? {
             return Ok((key, false));
         }
@@ -89,7 +89,7 @@ impl KeyFiles {
     }
 
     /// Returns the user's own public key, if there is one.
-    pub(crate) fn public(&self) -> Option<PublicKey> {
+    pub fn public(&self) -> Option<PublicKey> {
         read_public_key(&self.public).ok()
     }
 }
@@ -98,7 +98,7 @@ impl KeyFiles {
 ///
 /// # Errors
 /// There is none in the file.
-pub(crate) fn read_public_key(path: &Path) -> Result<PublicKey, CommandError> {
+pub fn read_public_key(path: &Path) -> Result<PublicKey, CommandError> {
     let problem = |text: String| CommandError::user(format!("{}: {text}", path.display()));
     let bytes = read_file(path, LONGEST, SymlinkPolicy::Follow)
         .map_err(|error| problem(error.to_string()))?;
@@ -107,7 +107,7 @@ pub(crate) fn read_public_key(path: &Path) -> Result<PublicKey, CommandError> {
 }
 
 /// Where the receipt of a run is.
-pub(crate) fn receipt_path(layout: &Layout, run: &str) -> PathBuf {
+pub fn receipt_path(layout: &Layout, run: &str) -> PathBuf {
     layout.run(run).join("receipt.json")
 }
 
@@ -132,7 +132,7 @@ fn write_if_wanted(
 }
 
 /// The same after a run has ended, if that completed it. What goes wrong is returned as a warning.
-pub(crate) fn write_after(
+pub fn write_after(
     context: &Context,
     layout: &Layout,
     finished: &Finished,
@@ -146,7 +146,7 @@ pub(crate) fn write_after(
 }
 
 /// Returns the receipt as it is stored and passed on.
-pub(crate) fn sign(statement: &Statement, key: &SigningKey) -> Result<String, CommandError> {
+pub fn sign(statement: &Statement, key: &SigningKey) -> Result<String, CommandError> {
     let envelope = Envelope::sign(statement, key).map_err(CommandError::internal)?;
     envelope.to_json().map_err(CommandError::internal)
 }
@@ -155,7 +155,7 @@ pub(crate) fn sign(statement: &Statement, key: &SigningKey) -> Result<String, Co
 ///
 /// # Errors
 /// It is not complete, or no validator has accepted it.
-pub(crate) fn statement(
+pub fn statement(
     context: &Context,
     layout: &Layout,
     found: &StoredRun,
@@ -227,7 +227,7 @@ fn frozen_table(layout: &Layout, run: &str) -> Result<Table, CommandError> {
 }
 
 /// Returns the tables of the validators in a configuration, by name.
-pub(crate) fn definitions(table: &Table) -> BTreeMap<String, Value> {
+pub fn definitions(table: &Table) -> BTreeMap<String, Value> {
     let tables = table.get("validator").and_then(toml::Value::as_array).into_iter().flatten();
     let named = tables.filter_map(|table| {
         let name = table.get("name").or_else(|| table.get("kind"))?.as_str()?;

@@ -7,10 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, environment};
-use ralph_orchestrator_assembly::orphans::RUN_ID;
-use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::Backlog;
 use ralph_orchestrator_config::CommitMode;
 use ralph_orchestrator_driver::{BacklogSaver, ItemRun, differ_in_records_only};
@@ -18,10 +14,14 @@ use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_git::{CommitPolicy, RepoPath, Repository};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
-use ralph_orchestrator_terminal::signals::Signals;
 use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+
+use crate::context::Context;
+use crate::git::{Confinement, SupervisedGit, environment};
+use crate::orphans::RUN_ID;
+use crate::sandbox::SandboxPolicy;
 
 /// The longest first line of a commit message, in characters.
 const LONGEST_SUBJECT: usize = 72;
@@ -30,7 +30,7 @@ const LONGEST_SUBJECT: usize = 72;
 const AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Commits the backlog's file when an item is complete.
-pub(crate) struct BacklogCommits {
+pub struct BacklogCommits {
     backlog: Arc<dyn Backlog>,
     layout: Layout,
     workspace: PathBuf,
@@ -44,11 +44,11 @@ pub(crate) struct BacklogCommits {
 impl BacklogCommits {
     /// Returns what commits the backlog of a configuration; `None` if it does not ask for that. A database is
     /// not committed: what was written may be in its log only.
-    pub(crate) fn find(
+    pub fn find(
         context: &Context,
         backlog: &Arc<dyn Backlog>,
         layout: &Layout,
-        signals: &Signals,
+        (switch, stop): (KillSwitch, StopRequests),
         policy: Option<&SandboxPolicy>,
     ) -> Option<Self> {
         let config = &context.loaded.config;
@@ -59,8 +59,8 @@ impl BacklogCommits {
             workspace: config.run.workspace.clone(),
             vars: context.vars.clone(),
             places: context.agent_places(),
-            switch: signals.switch.clone(),
-            stop: signals.watch_requests(),
+            switch,
+            stop,
             confinement: Confinement::new(policy, context),
         })
     }

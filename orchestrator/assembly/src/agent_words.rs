@@ -71,7 +71,7 @@ const KNOWN: [Program; 2] = [
 ];
 
 /// The table `[agent]` for these words, of which there is at least one.
-pub(crate) fn agent(words: &[String]) -> Table {
+pub fn agent(words: &[String]) -> Table {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let known = KNOWN.iter().find(|known| name.is_some_and(|name| name == known.name));
     let (adapter, config) = match known {

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment, kept_folder};
 use ralph_orchestrator_git::Repository;
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_terminal::block_on::block_on;
 use tokio::runtime::Handle;
+
+use crate::block_on::block_on;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::git::{SupervisedGit, blocking, environment, kept_folder};
 
 /// Accepts the workspace's repository as it is now, if runs have kept what it was. Returns what is another now.
 ///
 /// # Errors
 /// git is missing, or what it says.
-pub(crate) fn accept_repository(context: &Context) -> Result<Vec<String>, CommandError> {
+pub fn accept_repository(context: &Context) -> Result<Vec<String>, CommandError> {
     let (kept, vars) = (kept_folder(context), context.vars.clone());
     let workspace = context.loaded.config.run.workspace.clone();
     let places = context.agent_places();

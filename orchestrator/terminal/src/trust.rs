@@ -20,16 +20,17 @@ use ralph_orchestrator_engine::{EngineError, follow_to_folder};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
-use ralph_orchestrator_terminal::{output, question};
 
-pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
+use crate::{output, question};
+
+pub use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 
 /// Reads the configuration for a command that starts what it names: as far as a person accepts it, now or before. A
 /// change that only tightens is obeyed without a question.
 ///
 /// # Errors
 /// It is wrong, or not accepted; nothing is started.
-pub(crate) fn load_to_start(
+pub fn load_to_start(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
@@ -42,10 +43,7 @@ pub(crate) fn load_to_start(
 ///
 /// # Errors
 /// As of [`load_to_start`].
-pub(crate) fn load_for_run(
-    file: &ConfigFile,
-    overrides: &Overrides,
-) -> Result<Context, CommandError> {
+pub fn load_for_run(file: &ConfigFile, overrides: &Overrides) -> Result<Context, CommandError> {
     settle(load_here(file, overrides)?, &overrides.sets)
 }
 
@@ -67,7 +65,7 @@ fn load_here(file: &ConfigFile, overrides: &Overrides) -> Result<Context, Comman
 ///
 /// # Errors
 /// It is another one's, and no person has accepted it.
-pub(crate) fn refuse_other_run(file: &ConfigFile, asks: bool) -> Result<(), CommandError> {
+pub fn refuse_other_run(file: &ConfigFile, asks: bool) -> Result<(), CommandError> {
     if asks && file.passed_over().is_none() {
         return Ok(());
     }
@@ -109,7 +107,7 @@ fn verify_place(file: &ConfigFile, planted: &Path, context: &Context) -> Result<
 ///
 /// # Errors
 /// It cannot be recorded.
-pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
+pub fn accept_silently(context: &Context) -> Result<(), StateError> {
     Trust::in_state(&state_home(&context.vars), false).accept_judged(&context.judged)
 }
 
@@ -118,7 +116,7 @@ pub(crate) fn accept_silently(context: &Context) -> Result<(), StateError> {
 ///
 /// # Errors
 /// It is wrong, or not accepted; nothing is started.
-pub(crate) fn load_to_look(
+pub fn load_to_look(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
@@ -152,7 +150,7 @@ fn ask_about_planted(planted: &Path, overrides: &Overrides) -> Result<bool, Comm
 ///
 /// # Errors
 /// It is not accepted; nothing is started.
-pub(crate) fn settle(context: Context, sets: &[(String, String)]) -> Result<Context, CommandError> {
+pub fn settle(context: Context, sets: &[(String, String)]) -> Result<Context, CommandError> {
     let trust = Trust::new(&context.vars, sets);
     context.judged.report_changed();
     settle_links(&context, &trust)?;
@@ -264,7 +262,7 @@ fn confirm(trust: &Trust, files: &[UnacceptedFile]) -> Result<bool, CommandError
 ///
 /// # Errors
 /// It cannot be shown as a whole.
-pub(crate) fn show(file: &UnacceptedFile) -> Result<(), CommandError> {
+pub fn show(file: &UnacceptedFile) -> Result<(), CommandError> {
     describe_file(file).iter().for_each(|line| output::report(line));
     verify_showable(file)
 }

@@ -2,17 +2,17 @@
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::trust::Trust;
 use ralph_orchestrator_engine::{ReplacedWorkspace, states_dir};
-use ralph_orchestrator_terminal::{output, question};
 
-use crate::git;
+use crate::{output, question};
 
 /// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.
 ///
 /// # Errors
 /// The state or what was accepted cannot be used.
-pub(crate) fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspace>, CommandError> {
+pub fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspace>, CommandError> {
     let inside = git::enter_existing(context.clone())?;
     Ok(ReplacedWorkspace::find(&inside.loaded, &inside.state_home())?)
 }
@@ -22,7 +22,7 @@ pub(crate) fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspac
 ///
 /// # Errors
 /// As of [`find_replaced`]; the answer cannot be read or recorded.
-pub(crate) fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
+pub fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
     if !question::is_possible() {
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub(crate) fn ask_about_workspace(context: &Context) -> Result<(), CommandError>
 ///
 /// # Errors
 /// As of [`find_replaced`]; it cannot be recorded.
-pub(crate) fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
+pub fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
     let Some(replaced) = find_replaced(context)? else { return Ok(false) };
     replaced.accept(&states_dir(&context.state_home()))?;
     output::result(&format!(

@@ -2,12 +2,6 @@
 
 use std::sync::Arc;
 
-use ralph_orchestrator_assembly::backlogs::{find, guard_rules};
-use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::{CommandError, explain};
-use ralph_orchestrator_assembly::plugins::Plugins;
-use ralph_orchestrator_assembly::registry;
-use ralph_orchestrator_assembly::trust::refusal;
 use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
@@ -16,12 +10,19 @@ use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
 use ralph_orchestrator_story::words::{limit_json, tokens};
-use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
 
+use crate::backlogs::{find, guard_rules};
+use crate::block_on::block_on;
+use crate::context::Context;
+use crate::error::{CommandError, explain};
+use crate::plugins::Plugins;
+use crate::registry;
+use crate::trust::refusal;
+
 /// Returns the backlog that a command is about.
-pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
+pub async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
     let register = |formats: &mut FactoryMap<dyn Backlog>| {
         Plugins::from_context(context)?.register_backlogs(formats);
         Ok(())
@@ -39,13 +40,13 @@ pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, Comma
 }
 
 /// Says that the initializer is to make the backlog.
-pub(crate) fn to_be_made(loaded: &LoadedConfig) -> String {
+pub fn to_be_made(loaded: &LoadedConfig) -> String {
     let path = loaded.config.backlog.as_ref().map(|backlog| backlog.path.display().to_string());
     format!("{}: the initializer has to make it", path.unwrap_or_default())
 }
 
 /// Returns whether the next run is that of the initializer, which makes the backlog.
-pub(crate) fn is_to_be_made(list: &dyn Backlog, context: &Context) -> Result<bool, CommandError> {
+pub fn is_to_be_made(list: &dyn Backlog, context: &Context) -> Result<bool, CommandError> {
     if context.loaded.config.initializer.is_none() {
         return Ok(false);
     }
@@ -58,7 +59,7 @@ pub(crate) fn is_to_be_made(list: &dyn Backlog, context: &Context) -> Result<boo
 
 /// Reads the backlog as it counts: what an agent set to completed in an iteration that has not ended, or in
 /// which the orchestrator was killed, is not proved.
-pub(crate) fn read_counted(
+pub fn read_counted(
     list: &dyn Backlog,
     context: &Context,
 ) -> Result<BacklogSnapshot, CommandError> {
@@ -78,18 +79,19 @@ fn rules(context: &Context) -> GuardRules {
 }
 
 /// The backlog of a configuration together with what was recorded of the work on it.
-pub(crate) struct BacklogView {
+pub struct BacklogView {
     path: String,
     /// The backlog as it is now, or why it cannot be read.
     found: Result<BacklogSnapshot, String>,
-    pub(crate) ledger: BacklogLedger,
+    /// Its own books: what each item has used.
+    pub ledger: BacklogLedger,
     /// Those that hold for all runs together.
     limits: Limits,
 }
 
 impl BacklogView {
     /// Reads both; `None` for a configuration without a backlog.
-    pub(crate) fn read(context: &Context, layout: &Layout) -> Result<Option<Self>, CommandError> {
+    pub fn read(context: &Context, layout: &Layout) -> Result<Option<Self>, CommandError> {
         let Some(config) = &context.loaded.config.backlog else { return Ok(None) };
         let ledger = read_ledger(layout)?.unwrap_or_default();
         let limits = context.loaded.config.limits.clone();
@@ -113,7 +115,7 @@ impl BacklogView {
     }
 
     /// Returns lines about the backlog, and about the item of a run or else of the one in progress.
-    pub(crate) fn lines(&self, run: Option<&StoredRun>) -> Vec<String> {
+    pub fn lines(&self, run: Option<&StoredRun>) -> Vec<String> {
         let mut lines = vec![match &self.found {
             Ok(found) => format!("  backlog     {}{}", found.counts(), self.end()),
             Err(problem) => format!("  backlog     {}", one_line(problem, 300)),
@@ -173,7 +175,7 @@ impl BacklogView {
     }
 
     /// Returns what there is to say where no item was started yet.
-    pub(crate) fn beginning(&self) -> Option<String> {
+    pub fn beginning(&self) -> Option<String> {
         Some(match self.found.as_ref().ok()?.select_next() {
             NextItem::Item { item } => {
                 format!("no item was started yet; `run` begins with {}", one_line(&item.id, 80))
@@ -205,7 +207,7 @@ impl BacklogView {
     }
 
     /// Returns what helps while the backlog is not complete.
-    pub(crate) fn advice(&self, program: &str) -> Option<String> {
+    pub fn advice(&self, program: &str) -> Option<String> {
         if matches!(self.ledger.stop, Some((StopReason::Completed, _))) {
             let item = self.open_item()?;
             return Some(format!("`{program} run` continues with {}", one_line(&item, 80)));
@@ -229,7 +231,7 @@ impl BacklogView {
     }
 
     /// Returns the same for JSON.
-    pub(crate) fn object(&self, run: Option<&StoredRun>) -> Value {
+    pub fn object(&self, run: Option<&StoredRun>) -> Value {
         let found = self.found.as_ref();
         let waiting = match found.map(BacklogSnapshot::select_next) {
             Ok(NextItem::Blocked { waiting }) => waiting,
@@ -258,7 +260,7 @@ impl BacklogView {
 }
 
 /// Returns what helps while a backlog is not complete that ended for this reason last.
-pub(crate) fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<String> {
+pub fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<String> {
     if reason == Some(StopReason::Completed) {
         return None;
     }
@@ -281,7 +283,7 @@ pub(crate) fn advice(reason: Option<StopReason>, path: &str, program: &str) -> O
 
 /// Returns how to go on with the other items where the work on one leads nowhere; `None` where the format has no status
 /// for that.
-pub(crate) fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason) -> Option<String> {
+pub fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason) -> Option<String> {
     if !matches!(reason, StopReason::Thrashing | StopReason::Stagnation) {
         return None;
     }
@@ -298,7 +300,7 @@ pub(crate) fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason)
 }
 
 /// Returns what runs have used, in words.
-pub(crate) fn usage_text(usage: &RunUsage) -> String {
+pub fn usage_text(usage: &RunUsage) -> String {
     let mut text = count(usage.iterations, "iteration");
     if usage.cost_usd > Usd::ZERO {
         text.push_str(&format!(", {}", usage.cost_usd));
@@ -310,7 +312,7 @@ pub(crate) fn usage_text(usage: &RunUsage) -> String {
 }
 
 /// Returns the item of a run in a line.
-pub(crate) fn item_name(entry: &ItemRun) -> String {
+pub fn item_name(entry: &ItemRun) -> String {
     if entry.is_initializer {
         return "the initializer".to_owned();
     }
@@ -319,7 +321,7 @@ pub(crate) fn item_name(entry: &ItemRun) -> String {
 
 /// Checks the backlog of a configuration. Returns what there is to say of it; `None` without one. That of a
 /// workspace that does not exist yet cannot be read.
-pub(crate) async fn check(context: &Context) -> Result<Option<String>, CommandError> {
+pub async fn check(context: &Context) -> Result<Option<String>, CommandError> {
     if context.loaded.config.backlog.is_none() {
         return Ok(None);
     }
