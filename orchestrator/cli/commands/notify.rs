@@ -9,6 +9,7 @@ use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
 
 use crate::block_on::block_on;
+use crate::notices::transport::make_transport;
 use crate::set_args::SetArgs;
 use crate::{notices, output, trust};
 
@@ -44,7 +45,7 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
     let workspace = context.loaded.config.run.workspace.display().to_string();
     let notice = Notice::test(&new_run_id(), &workspace);
     accept_scripts(&context, &receivers);
-    let transport = notices::transport(&context, &KillSwitch::default());
+    let transport = make_transport(&context, &KillSwitch::default());
     let mut all_answered = true;
     for (name, resolved) in receivers {
         let sent = match resolved {

@@ -316,7 +316,9 @@ async fn start(
         output::info(&format!("warning: {warning}"));
     }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
-    let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
+    let (protect, restart, dry_run) = (args.protect.clone(), args.restart, args.dry_run);
+    let place = RunPlace::find(context, supervisor, protect, restart, dry_run);
+    let place = Box::pin(place).await?;
     if !args.dry_run {
         trust::accept_silently(&place.context)?;
         if !args.restart && !place.begins {

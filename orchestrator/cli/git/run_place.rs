@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 
 use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
-use crate::commands::run::RunArgs;
 use crate::{backlog, output};
 
 /// Longer than the file by which a worktree names its repository.
@@ -91,10 +90,10 @@ impl RunPlace {
     pub(crate) async fn find(
         context: Context,
         supervisor: Supervisor,
-        args: &RunArgs,
+        protect: Vec<String>,
+        restart: bool,
+        dry_run: bool,
     ) -> Result<Self, CommandError> {
-        let RunArgs { restart, dry_run, .. } = *args;
-        let protect = args.protect.clone();
         let is_wanted = context.loaded.config.git.worktree;
         let layout = match context.layout_of_run(restart) {
             // Whoever opens the run says what is wrong.

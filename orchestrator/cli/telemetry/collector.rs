@@ -8,7 +8,8 @@ use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace};
 use tokio::sync::watch;
 
-use crate::{notices, output};
+use crate::notices::transport::make_transport;
+use crate::output;
 
 /// How long a collector may take to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,7 +40,7 @@ impl Collector {
         Self {
             url: complete(address),
             headers: parse_headers(headers),
-            transport: notices::transport(context, switch),
+            transport: make_transport(context, switch),
         }
     }
 
