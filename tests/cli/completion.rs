@@ -258,8 +258,28 @@ fn an_unfinished_run_that_goes_on_with_another_prompt_says_so() {
     env.write("PROMPT.md", "Something else.\n");
     let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
     ended.says("PROMPT.md asks for something else than when run").says("`run --restart`");
+    let again = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert!(!again.stderr.contains("something else"), "{}", again.stderr);
     let (first, second) = (env.agent.stdin(1), env.agent.stdin(2));
     assert!(first != second && String::from_utf8_lossy(&second).contains("Something else."));
+}
+
+/// As after a change of branches: what an agent made of the prompt is the same task, what a person made of it is not.
+#[test]
+fn a_run_is_complete_for_the_last_task_that_a_person_gave_it() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    let first = env.read("PROMPT.md");
+    env.agent.call(1).script("echo noted >> PROMPT.md\n");
+    env.agent.default_call().script("echo noted >> PROMPT.md; touch done\n").out(PROMISE);
+    env.run().expect(1);
+    env.write("PROMPT.md", "Something else.\n");
+    env.ralph(&["run", "--max-iterations", "2"]).expect(0);
+    env.write("PROMPT.md", "Something else.\n");
+    env.run().expect(0).says("already completed");
+    env.write("PROMPT.md", &first);
+    env.run().expect(0).says("the prompt changed since completion");
+    assert_eq!(env.agent.calls(), 3);
 }
 
 #[test]

@@ -366,19 +366,42 @@ fn the_doctor_says_whether_checks_accept_before_any_work() {
 }
 
 #[test]
-fn a_protected_file_that_was_changed_between_two_starts_is_named_before_anything_is_started() {
+fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothing_is_started() {
+    let env = protected_check("");
+    env.agent.default_call().script("echo $n > x\n").out(CLAIM);
+    env.write("tests/check.sh", "exit 1\n");
+    let test = env.read("tests/check.sh");
+    let unchanged = env.ralph(&["run", "--once"]).expect(0);
+    assert!(!unchanged.stderr.contains("protected paths are not as they were"));
+    for (kind, text) in [("modified", Some("true\n")), ("removed", None)] {
+        match text {
+            Some(text) => std::fs::write(env.path("tests/check.sh"), text).unwrap(),
+            None => std::fs::remove_file(env.path("tests/check.sh")).unwrap(),
+        }
+        for arguments in [["run", "--dry-run"], ["run", "--once"]] {
+            let refused = env.ralph(&arguments).expect(78);
+            refused.says(&format!("`tests/check.sh` ({kind}); put them back"));
+            refused.says("if the change is yours, `run --restart`");
+        }
+        env.write("tests/check.sh", &test);
+    }
+    assert_eq!(env.agent.calls(), 1);
+    env.ralph(&["run", "--once"]).expect(1).says("max_iterations");
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_protected_file_that_the_agent_changed_is_named_when_the_run_goes_on() {
     let env = protected_check("");
     let config = env.read("ralph.toml").replace("max_iterations = 2", "max_stagnant = 2");
     env.write("ralph.toml", config);
+    env.agent.call(1).script("echo $n > x; echo true > tests/check.sh\n").out(CLAIM);
     env.agent.default_call().script("echo $n > x\n").out(CLAIM);
     env.write("tests/check.sh", "exit 1\n");
-    let unchanged = env.ralph(&["run", "--once"]).expect(0);
-    assert!(!unchanged.stderr.contains("protected paths are not as they were"));
-    env.write("tests/check.sh", "true\n");
+    env.ralph(&["run", "--once"]).expect(0);
     let ended = env.run().expect(1);
     let (before, after) = ended.stderr.split_once("Iteration 2").unwrap();
     assert!(before.contains("`tests/check.sh` (modified); put them back"), "{before}");
-    assert!(before.contains("if the change is yours, `run --restart`"), "{before}");
     let next = "put back what is protected as it was when the run began";
     assert!(after.contains(next), "{after}");
     ended.says(

@@ -138,7 +138,7 @@ impl SessionRecords {
         session: &BoundSession,
     ) -> Result<Option<StoredSession>, CommandError> {
         let bound = self.find_bound(session);
-        let (with_goal, claimed): (Vec<_>, Vec<_>) =
+        let (with_goal, without): (Vec<_>, Vec<_>) =
             bound.into_iter().partition(|stored| stored.record.goal.is_some());
         if let Some(stored) = with_goal.into_iter().next() {
             return Ok(Some(stored));
@@ -147,7 +147,7 @@ impl SessionRecords {
         if let Some(stored) = self.find_in(cwd, session, |folder| self.armed_path(folder))? {
             return Ok(Some(stored));
         }
-        match claimed.into_iter().next() {
+        match without.into_iter().max_by_key(|stored| stored.record.is_armed) {
             Some(stored) => Ok(Some(stored)),
             None => self.find_in(cwd, session, |folder| self.session_path(folder, &session.id)),
         }
@@ -169,8 +169,8 @@ impl SessionRecords {
         Ok(None)
     }
 
-    /// Returns the records that a session is checked by, wherever it works. One that cannot be read may be any
-    /// session's.
+    /// Returns the records of a session, wherever it works: by its name, or by its process as well where every stop is
+    /// checked. One that cannot be read may be any session's.
     fn find_bound(&self, session: &BoundSession) -> Vec<StoredSession> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
@@ -180,8 +180,11 @@ impl SessionRecords {
             Some(StoredSession { path, record })
         });
         let is_bound = |stored: &StoredSession| {
-            let bound = stored.record.session.as_ref().filter(|_| stored.record.is_armed);
-            bound.is_some_and(|bound| bound.is(session))
+            let record = &stored.record;
+            let bound = record.session.as_ref();
+            bound.is_some_and(|bound| {
+                bound.id == session.id || (record.is_armed && bound.is(session))
+            })
         };
         stored.filter(is_bound).collect()
     }

@@ -1,5 +1,5 @@
-//! The prompts as they were before the last iteration: where a link has taken the place of one while the orchestrator was
-//! away, it is put back.
+//! The prompts as the last iteration found and left them. Where a link has taken the place of one while the orchestrator was
+//! away, it is put back; a text that has changed since then is a person's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::phase_guard::HeldPrompt;
 use super::prompt::PromptSource;
+use super::validation_policy::CompletionPolicy;
 
 /// By the path in the configuration, escaped: the bytes in base64, or that there was no such file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,21 +59,57 @@ impl KeptPrompts {
 /// The prompts of a run.
 pub(super) struct RunPrompts {
     pub(super) source: PromptSource,
-    /// What they were before the last iteration, for the next start.
+    /// What they were around the last iteration, for the next start.
     pub(super) kept: KeptPrompts,
+    /// No code of the agent has run since they were kept.
+    pub(super) is_settled: bool,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) watch: Option<PromptWatch>,
 }
 
 impl RunPrompts {
+    /// Returns the digest of what the prompt asks for, if a person has changed that since the last iteration; `given` is the
+    /// task so far. In doubt it was the agent.
+    pub(super) async fn changed_task(
+        &self,
+        policy: &CompletionPolicy,
+        given: &str,
+    ) -> Option<String> {
+        let task = self.source.task().filter(|_| self.is_settled && !given.is_empty())?;
+        let now = task.last_text()?;
+        let before = match task.place().and_then(|place| self.kept.get(place)) {
+            Some(kept) if kept.text == now => return None,
+            Some(kept) => policy.task_digest(&kept.text).await,
+            None => given.to_owned(),
+        };
+        let digest = policy.task_digest(&now).await;
+        (digest != before).then_some(digest)
+    }
+
     /// Keeps the prompts as they are now, before an agent works.
     pub(super) fn keep_prompts(&mut self, store: &mut Store) -> Result<(), EngineError> {
+        self.keep(store, |_| true)
+    }
+
+    /// Keeps what the agent made of the prompts. One that it deleted stays as it was.
+    pub(super) fn keep_edits(&mut self, store: &mut Store) -> Result<(), EngineError> {
+        self.keep(store, Option::is_some)
+    }
+
+    fn keep(
+        &mut self,
+        store: &mut Store,
+        is_kept: impl Fn(&Option<String>) -> bool,
+    ) -> Result<(), EngineError> {
+        self.is_settled = true;
         let mut kept = self.kept.clone();
         let places = self.source.place().into_iter().chain(self.source.role_places());
         for held in places.filter_map(HeldPrompt::take) {
             let (place, before) = held.into_parts();
             let text = before.map(|prompt| BASE64.encode(&prompt.bytes));
-            kept.prompts.insert(escape(place.configured()), text);
+            if is_kept(&text) {
+                kept.prompts.insert(escape(place.configured()), text);
+            }
         }
         if kept == self.kept {
             return Ok(());

@@ -222,7 +222,7 @@ impl BuiltRun {
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
         notes.extend(record_owner(&mut store, &request, (&location, paths), run.is_none())?);
         if let Some(run) = run {
-            notes.extend(run.prompt_notes(&location.prompt, workspace).await);
+            notes.extend(run.other_prompt(&location.prompt, workspace));
         }
         let guard = store.agents_guard(&location.occupied)?;
         let protects = protected_globs(&policy, run);
@@ -266,7 +266,11 @@ impl BuiltRun {
         let Some(ResumedRun { found, frozen }) = resumed else {
             return builder.begin(loaded, baseline, new_run, request.dry_run);
         };
-        builder.resume(loaded, found, frozen, &vars)
+        // In an iteration that was cut off, the agent may have changed anything.
+        let stopped = found.ended.filter(|_| found.state.running.is_none());
+        let mut session = builder.resume(loaded, found, frozen, &vars)?;
+        session.check_protected(stopped).await?;
+        Ok(session)
     }
 }
 

@@ -102,12 +102,19 @@ impl PromptSource {
         }
     }
 
+    /// Returns the task without the prompts of roles, if there is one.
+    pub(super) fn task(&self) -> Option<&Self> {
+        match self {
+            Self::File { .. } | Self::Text(_) => Some(self),
+            Self::Roles { task, .. } => task.as_deref(),
+        }
+    }
+
     /// Returns the place of the task, if it is a file.
     pub(super) fn place(&self) -> Option<&PromptPlace> {
-        match self {
+        match self.task()? {
             Self::File { place, .. } => Some(place),
-            Self::Text(_) => None,
-            Self::Roles { task, .. } => task.as_ref()?.place(),
+            Self::Text(_) | Self::Roles { .. } => None,
         }
     }
 

@@ -8,7 +8,9 @@ use std::mem::discriminant;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use ralph_orchestrator_contract::{Change, ChangeKind};
+use ralph_orchestrator_safe_fs::FileFingerprint;
 use ralph_orchestrator_workspace::{
     Baseline, FolderWatch, ProgramDigests, ProtectedError, ProtectedHasher, ProtectedPaths,
     shadowed_folder,
@@ -168,6 +170,19 @@ impl Protection {
                 join_names(names)
             )
         })
+    }
+
+    /// Whether one of the changes was made after this time, as far as the file system can say: of what was removed it knows
+    /// the folder.
+    pub(super) fn has_changed_since(&self, time: Timestamp) -> bool {
+        let is_later = |path: &Path| {
+            let found = FileFingerprint::from_path_nofollow(path).ok()?;
+            Some(found.ctime > time.as_nanosecond())
+        };
+        let is_new = |change: &Change| {
+            self.workspace.join(&change.path).ancestors().find_map(is_later).unwrap_or(false)
+        };
+        self.known.iter().any(is_new)
     }
 
     /// Returns which of these paths hold, or lead to, something else than when the run began.

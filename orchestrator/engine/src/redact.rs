@@ -189,6 +189,7 @@ impl Redactor {
             }
             Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
+            | Input::TaskChanged(_)
             | Input::WorkspaceMade(_)
             | Input::Usage(_)
             | Input::Context(_)

@@ -17,36 +17,10 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
-    /// Returns notes on a prompt that is another one than when it began.
-    pub(super) async fn prompt_notes(
-        &self,
-        prompt: &PromptSource,
-        workspace: &Path,
-    ) -> Vec<String> {
-        let file = self.other_prompt(prompt, workspace);
-        file.into_iter().chain(self.other_task(prompt).await).collect()
-    }
-
     /// Returns a note if the configuration names another prompt than when it began, wherever its workspace is now.
-    fn other_prompt(&self, prompt: &PromptSource, workspace: &Path) -> Option<String> {
+    pub(super) fn other_prompt(&self, prompt: &PromptSource, workspace: &Path) -> Option<String> {
         let before = Path::new(&self.found.state.started.as_ref()?.workspace);
         location::other_prompt(&self.found.state.identities, prompt, before, workspace)
-    }
-
-    /// Returns a note if the prompt asks for something else than when it began, as on another branch; what detectors look for
-    /// in it does not count. The run goes on with the prompt as it is now.
-    async fn other_task(&self, prompt: &PromptSource) -> Option<String> {
-        let before = &self.found.state.started.as_ref()?.task;
-        let (frozen, path, text) = (self.frozen.as_ref()?, prompt.path()?, prompt.read_text()?);
-        let is_other = !before.is_empty() && *before != frozen.policy.task_digest(&text).await;
-        is_other.then(|| {
-            format!(
-                "{} asks for something else than when run {} began, which goes on with it as it is now; \
-                 `run --restart` begins a run of its own",
-                path.display(),
-                self.found.run
-            )
-        })
     }
 
     /// Returns notes on limits that are others than they seem.

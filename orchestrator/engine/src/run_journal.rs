@@ -278,6 +278,7 @@ impl RunJournal {
             }
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             Record::Clock { .. }
+            | Record::TaskChanged { .. }
             | Record::WorkspaceMade { .. }
             | Record::Initialized { .. }
             | Record::Model { .. }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, ObservedEvidence, Record, RunLimits, RunStarted, SaveOrder,
     StartIteration, StartOptions, State, StopReason,
@@ -238,8 +239,12 @@ impl Session {
                 self.finished(StopReason::MaxRuntime, message.into())
             });
         };
-        self.note_protected_changes().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
+        let changed_task = self.find_changed_task().await;
+        if changed_task.is_some() {
+            self.start.notes.push(self.describe_changed_task());
+        }
+        inputs.extend(changed_task);
         inputs.push_back(Input::Artefacts(std::mem::take(&mut self.start.artefacts)));
         inputs.extend(self.find_artefacts().await?);
         inputs.extend(
@@ -320,18 +325,41 @@ impl Session {
         }))
     }
 
-    /// Says before anything is started if a run that goes on would reject whatever is done: a person may have changed what
-    /// is protected since it stopped.
-    async fn note_protected_changes(&mut self) -> Result<(), EngineError> {
-        if !self.context.resumed {
-            return Ok(());
-        }
+    /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since it
+    /// stopped at that time. What the agent may have changed, it is told to put back, and only said here.
+    pub(super) async fn check_protected(
+        &mut self,
+        stopped: Option<Timestamp>,
+    ) -> Result<(), EngineError> {
         let checks: Vec<&ConfiguredValidator> = self.context.policy.validators.iter().collect();
-        let enough = self.controls.observation_allowance(&self.journal).expired_or_stopped();
-        let baseline = Arc::clone(&self.context.baseline);
-        let now = Protection::begin(&checks, baseline, &self.context.workspace, enough).await?;
-        self.start.notes.extend(now.and_then(|now| now.describe_changes()));
+        let (baseline, workspace) = (Arc::clone(&self.context.baseline), &self.context.workspace);
+        let now = Protection::begin(&checks, baseline, workspace, std::future::pending()).await?;
+        let Some((now, changes)) =
+            now.and_then(|now| now.describe_changes().map(|changes| (now, changes)))
+        else {
+            return Ok(());
+        };
+        if !self.context.attached && stopped.is_some_and(|stopped| now.has_changed_since(stopped)) {
+            return Err(EngineError::Workspace(changes));
+        }
+        self.start.notes.push(changes);
         Ok(())
+    }
+
+    /// Returns that a person has changed the prompt since the last iteration, if that is so.
+    async fn find_changed_task(&self) -> Option<Input> {
+        let given = &self.journal.state.started.as_ref()?.task;
+        self.prompts.changed_task(&self.context.policy, given).await.map(Input::TaskChanged)
+    }
+
+    fn describe_changed_task(&self) -> String {
+        let path = self.prompts.source.path().map(|path| path.display().to_string());
+        format!(
+            "{} asks for something else than when run {} stopped, which goes on with it as it is now; \
+             `run --restart` begins a run of its own",
+            path.as_deref().unwrap_or("run.prompt_text"),
+            self.context.run
+        )
     }
 
     /// Returns the digest of the task that a new run begins with. That of a part is its item's.
@@ -409,7 +437,7 @@ impl Session {
         }
     }
 
-    pub(super) fn prepare(
+    pub(super) async fn prepare(
         &mut self,
         start: StartIteration,
         commits: &[String],
@@ -423,6 +451,7 @@ impl Session {
             workspace: &self.context.workspace,
         };
         let (prompt, warnings) = self.prompts.source.read_for(now)?;
+        let changed_task = self.find_changed_task().await;
         self.prompts.keep_prompts(&mut self.journal.store)?;
         let part = self.context.part_text(&prompt.text());
         let prompt = prompt.followed_by(part.as_deref());
@@ -433,7 +462,8 @@ impl Session {
         let memory = self.memory.block(&self.context, commits);
         let feedback = feedback::block(&self.journal.state, &instructions, &memory);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
-        let mut inputs: Vec<Input> = warnings.into_iter().map(Input::Warning).collect();
+        let warnings = warnings.into_iter().map(Input::Warning);
+        let mut inputs: Vec<Input> = changed_task.into_iter().chain(warnings).collect();
         let mut task = self.agent.iteration_task(&self.journal.state, &start, bytes)?;
         let instructions = if is_initializing {
             String::new()
@@ -505,7 +535,7 @@ impl Session {
             self.saving.begin_problem = begun.result.err();
         }
         let commits = self.recent_commits().await?;
-        self.prepare(start, &commits)
+        self.prepare(start, &commits).await
     }
 
     /// Saves what the last iteration left.
@@ -571,7 +601,9 @@ impl Session {
                 inputs.push(Input::Warning(self.describe_restored(&held, phase, &changed)));
             }
         }
-        if phase != GuardedPhase::Iteration {
+        if phase == GuardedPhase::Iteration {
+            self.prompts.keep_edits(&mut self.journal.store)?;
+        } else {
             inputs.extend(self.memory.release());
         }
         if let Some(guard) = self.context.part.as_ref().and_then(|part| part.guard.as_ref()) {

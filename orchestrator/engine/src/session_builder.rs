@@ -149,6 +149,8 @@ impl SessionBuilder {
         let Self { store, agents, policy, workspace: held, occupied, saving, memory, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
+        // An agent may have edited the prompt in an iteration whose end was not recorded.
+        let is_settled = state.running.is_none();
         let content = super::observe::read_config(&self.config_file);
         let context = Arc::new(RunContext {
             run: record.run,
@@ -189,7 +191,12 @@ impl SessionBuilder {
                 near_misses: None,
                 config_file: ConfigFile { path: self.config_file, content },
             },
-            prompts: RunPrompts { source: self.prompt, kept: self.kept_prompts, watch: None },
+            prompts: RunPrompts {
+                source: self.prompt,
+                kept: self.kept_prompts,
+                is_settled,
+                watch: None,
+            },
             agent: AgentSlot::new(Arc::clone(&context), agents, self.work_places),
             saving,
             memory: MemorySlot(memory),

@@ -56,6 +56,7 @@ pub(super) fn record(record: &Record) {
         }
         Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
+        Record::TaskChanged { .. } => info!("a person changed the prompt"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
         Record::MarkerRemoved { detector } => info!(detector, "marker removed"),
         Record::Validated { accepted, tree, reasons, .. } => {

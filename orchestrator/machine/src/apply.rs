@@ -35,6 +35,7 @@ impl State {
         match record {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { .. } => self.run_resumed(record),
+            Record::TaskChanged { task } => self.task_changed(task),
             Record::WorkspaceMade { workspace } => self.identities.workspace = Some(*workspace),
             Record::IterationStarted { .. } => self.iteration_started(record),
             Record::Initialized { .. } => {
@@ -106,6 +107,12 @@ impl State {
         self.progress.trees_seen.insert(started.tree.clone());
         self.workspace.evidence_history.begin(&started.evidence, started.evidence_overflowed);
         self.started = Some(started.clone());
+    }
+
+    fn task_changed(&mut self, task: &str) {
+        if let Some(started) = &mut self.started {
+            task.clone_into(&mut started.task);
+        }
     }
 
     fn run_resumed(&mut self, record: &Record) {

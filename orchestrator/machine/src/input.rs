@@ -166,6 +166,8 @@ pub enum Input {
     ClaimsFound(Vec<Claim>),
     /// The workspace was gone, and this empty folder was made in its place.
     WorkspaceMade(FileIdentity),
+    /// A person has changed the prompt since the last iteration: the digest of what it asks for now.
+    TaskChanged(String),
     /// The workspace was observed.
     Observed(Observation),
     /// The run was asked to stop, or its time was used up, before the workspace was observed, or while git
@@ -240,6 +242,7 @@ impl Input {
             Self::Started(_) => "started",
             Self::ClaimsFound(_) => "claims_found",
             Self::WorkspaceMade(_) => "workspace_made",
+            Self::TaskChanged(_) => "task_changed",
             Self::Observed(_) => "observed",
             Self::ObservationSkipped => "observation_skipped",
             Self::Saved(_) => "saved",

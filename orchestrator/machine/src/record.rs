@@ -162,6 +162,11 @@ pub enum Record {
         #[serde(default)]
         identities: PathIdentities,
     },
+    /// A person changed the prompt: from now on this is the task of the run.
+    TaskChanged {
+        /// Digest of the prompt, claims aside.
+        task: String,
+    },
     /// The workspace was deleted, and an empty one was made in its place.
     WorkspaceMade {
         /// The new folder.

@@ -491,12 +491,12 @@ impl State {
         }
     }
 
-    /// Whether the run is complete for the task with this digest: the one that was accepted, or the one with which it
-    /// began, which agents may edit on the way.
+    /// Whether the run is complete for the task with this digest: the one that was accepted, or the last one that a person
+    /// gave it, which agents may edit on the way.
     pub fn has_completed(&self, task: &str) -> bool {
-        let began_with = self.started.as_ref().map(|started| started.task.as_str());
+        let given = self.started.as_ref().map(|started| started.task.as_str());
         self.completion().is_some_and(|completion| completion.task == task)
-            || (self.completion().is_some() && began_with == Some(task))
+            || (self.completion().is_some() && given == Some(task))
     }
 
     /// Whether the run has stopped, for good or until it is resumed.

@@ -19,6 +19,9 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     match input {
         Input::Started(options) => between_iterations::started(next, options.fresh),
         Input::ClaimsFound(claims) => between_iterations::claims_found(next, claims),
+        Input::TaskChanged(task) if next.state.is_between_iterations() => {
+            next.record(Record::TaskChanged { task });
+        }
         Input::WorkspaceMade(workspace) if next.state.started.is_some() => {
             next.record(Record::WorkspaceMade { workspace });
         }
@@ -55,7 +58,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Timer(timer) => during_iteration::timer(next, timer),
         Input::Signal => during_iteration::signal(next),
         Input::Warning(message) if next.state.started.is_some() => next.warn([message]),
-        Input::WorkspaceMade(_) | Input::Claimed(_) | Input::Warning(_) => {}
+        Input::WorkspaceMade(_) | Input::TaskChanged(_) | Input::Claimed(_) | Input::Warning(_) => {
+        }
     }
     (transition.state, transition.effects)
 }

@@ -106,6 +106,7 @@ impl RecordFormatter {
             Record::RunStarted(started) => {
                 format!("run started with {} in {}", started.agent, started.workspace)
             }
+            Record::TaskChanged { .. } => "a person changed the prompt".into(),
             Record::WorkspaceMade { .. } => "workspace created again from its template".into(),
             Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
             Record::IterationStarted { .. } => self.started(record)?,

@@ -108,6 +108,13 @@ fn what_runs_in_the_background_is_not_finished() {
     let task = json!([{ "id": "b1", "status": "completed" }]);
     let answer = session.ask("Stop", &json!({ "background_tasks": task }));
     assert!(answer["systemMessage"].as_str().unwrap().contains("proved"), "{answer}");
+    // Without a goal as well.
+    std::fs::remove_file(env.path("done.txt")).unwrap();
+    let session = TestSession::new(&env, "two");
+    session.start();
+    let claim = "<promise>COMPLETE: done</promise>";
+    let answer = session.ask("Stop", &json!({ "cwd": "/", "last_assistant_message": claim }));
+    assert_eq!(answer["decision"], "block", "{answer}");
 }
 
 #[test]
