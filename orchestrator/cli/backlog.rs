@@ -16,10 +16,9 @@ use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
 use ralph_orchestrator_story::words::{limit_json, tokens};
+use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
-
-use crate::block_on::block_on;
 
 /// Returns the backlog that a command is about.
 pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {

@@ -13,13 +13,12 @@ use ralph_orchestrator_contract::{
     Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
 use ralph_orchestrator_supervisor::{Supervisor, shim};
+use ralph_orchestrator_terminal::{output, question};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::args::{Command, CommandLine};
-use crate::{
-    commands, complete, detach, help, output, question, suggest, trace, trust, workspace_selection,
-};
+use crate::{commands, complete, detach, help, suggest, trace, trust, workspace_selection};
 
 /// The command line of ralph-orchestrator: every command of the program.
 ///

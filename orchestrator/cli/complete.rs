@@ -8,10 +8,9 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::{config_sources, tasks};
-use ralph_orchestrator_config as config;
-
-use crate::set_args::SetArgs;
 use ralph_orchestrator_bench_run::trial_config::known_agents;
+use ralph_orchestrator_config as config;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";

@@ -20,10 +20,9 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_engine::Session;
 use ralph_orchestrator_store::{Layout, RunReader};
 use ralph_orchestrator_supervisor::start_in_background;
+use ralph_orchestrator_terminal::bounded_file::BoundedFile;
+use ralph_orchestrator_terminal::{output, writer};
 use serde::{Deserialize, Serialize};
-
-use crate::bounded_file::BoundedFile;
-use crate::{output, writer};
 
 /// The hidden argument of the second process.
 const FLAG: &str = "--detached";

@@ -12,11 +12,11 @@ use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, dur
 use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use crate::git::RunPlace;
-use crate::output;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {

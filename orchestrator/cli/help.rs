@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::fold;
 
 use crate::args::CommandLine;
 use crate::complete;
 use crate::help_examples::render_examples;
-use crate::render::terminal::stdout_width;
 
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 4] = [

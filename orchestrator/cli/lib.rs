@@ -6,13 +6,10 @@
 // Some of what commands share is used once only, and once more by the web page or the full-screen view.
 #![cfg_attr(not(all(feature = "web", feature = "watch")), allow(dead_code, unused_imports))]
 
-mod activity;
 mod agent_words;
 mod args;
 mod backlog;
 
-mod block_on;
-mod bounded_file;
 mod cli;
 mod commands;
 mod complete;
@@ -24,17 +21,11 @@ mod help;
 mod help_examples;
 mod hook;
 mod init;
-mod new_file;
 mod notices;
-mod output;
-mod output_place;
 mod probe;
-mod question;
 mod receipts;
 mod render;
 mod report;
-mod set_args;
-mod signals;
 mod stop_request;
 mod suggest;
 mod telemetry;
@@ -43,13 +34,11 @@ mod trust;
 #[cfg(any(feature = "watch", feature = "web"))]
 mod user_runs;
 mod validation_setup;
-mod values;
 #[cfg(feature = "watch")]
 mod watch;
 #[cfg(feature = "web")]
 mod web;
 mod workspace_selection;
-mod writer;
 
 pub use cli::{Cli, CliBuilder};
 pub use ralph_orchestrator_assembly::{

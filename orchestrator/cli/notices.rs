@@ -18,9 +18,9 @@ use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 
-use crate::output;
 use crate::telemetry::Telemetry;
 
 use progress::ProgressWebhook;

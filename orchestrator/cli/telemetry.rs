@@ -16,11 +16,10 @@ use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Layout, list_runs};
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_terminal::output;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
-
-use crate::output;
 
 pub(crate) use collector::Collector;
 use collector::Delivered;

@@ -6,15 +6,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use ralph_orchestrator_engine::Redactor;
+use ralph_orchestrator_terminal::bounded_file::BoundedFile;
+use ralph_orchestrator_terminal::output;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
-
-use crate::bounded_file::BoundedFile;
-use crate::output;
 
 /// What is to be said, in the syntax of `tracing_subscriber::EnvFilter`.
 const VARIABLE: &str = "RALPH_LOG";

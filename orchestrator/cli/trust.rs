@@ -20,8 +20,7 @@ use ralph_orchestrator_engine::{EngineError, follow_to_folder};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::StateError;
-
-use crate::{output, question};
+use ralph_orchestrator_terminal::{output, question};
 
 pub(crate) use workspace::{accept_workspace, ask_about_workspace, find_replaced};
 

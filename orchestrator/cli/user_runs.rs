@@ -12,8 +12,8 @@ use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::RunReader;
 use ralph_orchestrator_story::diff::compare;
 use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_terminal::block_on::block_on;
 
-use crate::block_on::block_on;
 use crate::git::open_stored_run;
 use crate::stop_request::request_stop;
 use crate::workspace_selection::to_config_file;

@@ -13,8 +13,7 @@ use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, HeldFiles, build_context};
 use ralph_orchestrator_supervisor::KillSwitch;
-
-use crate::{output, signals};
+use ralph_orchestrator_terminal::{output, signals};
 
 /// What the processes of checks outside of a run end with, and hold while they live.
 #[derive(Default)]

@@ -11,12 +11,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::signals;
+use ralph_orchestrator_terminal::signals::EndSignal;
 use ralph_orchestrator_watch::{
     Key, Request, TerminalEvent, TerminalSession, Theme, Update, WatchState,
 };
-
-use crate::output;
-use crate::signals::{self, EndSignal};
 
 use requests::check_limit;
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::user_folders::all_states;
 use ralph_orchestrator_story::listing::Listing;
 use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_story::tracked_run::TrackedRun;
@@ -18,8 +19,6 @@ use ralph_orchestrator_web::{
     Connection, IterationPart, RecordStream, RunSource, SourceError, StartAt,
 };
 use serde_json::Value;
-
-use crate::workspace_selection::all_states;
 
 use records::Records;
 

@@ -4,23 +4,18 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::user_folders::{state_home, variables};
+use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Lock, Owner, StateDir, identity_of, list_runs, list_worktrees, state_dirs, state_dirs_of,
+    Lock, Owner, StateDir, identity_of, list_runs, list_worktrees, state_dirs_of,
 };
+use ralph_orchestrator_terminal::output;
 
 use crate::git::worktrees_dir;
-use crate::output;
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;
-
-/// Returns all state directories of this user, by their paths.
-pub(crate) fn all_states() -> Vec<StateDir> {
-    state_dirs(&states())
-}
 
 fn states() -> PathBuf {
     states_dir(&state_home(&variables()))

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_store::{StateDir, state_dirs};
+
 /// The environment, without what is no text.
 pub fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
@@ -36,6 +39,11 @@ pub const STATE_HOME: &str = "XDG_STATE_HOME";
 /// `$XDG_STATE_HOME`, or `~/.local/state`.
 pub fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
     home_of(vars, STATE_HOME, ".local/state")
+}
+
+/// Returns all state directories of this user, by their paths.
+pub fn all_states() -> Vec<StateDir> {
+    state_dirs(&states_dir(&state_home(&variables())))
 }
 
 /// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.

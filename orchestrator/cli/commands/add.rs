@@ -6,11 +6,12 @@ use ralph_orchestrator_assembly::error::{CommandError, exit, explain};
 use ralph_orchestrator_backlog::NewItem;
 use ralph_orchestrator_driver::{AddOutcome, DriverError, add_item};
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, values};
 use serde_json::json;
 
-use crate::block_on::block_on;
-use crate::set_args::SetArgs;
-use crate::{backlog, git, output, values};
+use crate::{backlog, git};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {

@@ -13,10 +13,9 @@ use ralph_orchestrator_contract::{BuildContext, Description};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use ralph_orchestrator_story::words::capability_names;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
 use serde_json::{Value, json};
-
-use crate::block_on::block_on;
-use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentsArgs {

@@ -3,9 +3,9 @@
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Control;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
 use super::steer::send;
-use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AnswerArgs {

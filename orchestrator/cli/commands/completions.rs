@@ -6,10 +6,11 @@
 
 use clap_complete::env::Shells;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::values;
+use ralph_orchestrator_terminal::values::Shell;
 
 use crate::complete::VARIABLE;
-use crate::output;
-use crate::values::{self, Shell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {

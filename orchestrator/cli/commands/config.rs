@@ -10,12 +10,13 @@ use ralph_orchestrator_assembly::{registry, sandbox};
 use ralph_orchestrator_engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, build_context, check_role_prompts,
 };
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::columns;
 
-use crate::block_on::block_on;
-use crate::render::terminal::stdout_width;
-use crate::set_args::SetArgs;
-use crate::{backlog, git, output};
+use crate::{backlog, git};
 
 /// Columns of values beside which origins are aligned; what is longer moves its own.
 const MOST_VALUE: usize = 72;

@@ -6,12 +6,12 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_git::{Diff, FileStatus};
 use ralph_orchestrator_story::diff::{compare, object};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, values};
 use ralph_orchestrator_text::{count, escape, len};
 
-use crate::block_on::block_on;
 use crate::git::open_stored;
-use crate::set_args::SetArgs;
-use crate::{output, values};
 
 /// The longest patch that is printed, in bytes.
 const LONGEST_PATCH: usize = 64 * 1024 * 1024;

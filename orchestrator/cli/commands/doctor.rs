@@ -24,16 +24,17 @@ use ralph_orchestrator_engine::{
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Layout, Lock, read_current_run};
 use ralph_orchestrator_story::words::{EVIDENCE_ONLY, capability_names};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{one_line, shorten_home};
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
-use crate::block_on::block_on;
 use crate::commands::rollback;
 use crate::dry_run::setup_text;
-use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{backlog, git, notices, output, trust};
+use crate::{backlog, git, notices, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {

@@ -11,12 +11,12 @@ use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_story::trajectory::write_trajectories;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace, TraceBuilder};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::{create_folder, write_whole};
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{count, len};
 
-use crate::block_on::block_on;
-use crate::output;
-use crate::output_place::{create_folder, write_whole};
-use crate::set_args::SetArgs;
 use crate::telemetry::{Collector, read_transcript};
 
 #[derive(Debug, clap::Args)]

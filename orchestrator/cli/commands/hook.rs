@@ -13,19 +13,20 @@ use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::ancestors;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, question, signals};
 use ralph_orchestrator_text::{count, duration, escape, local, shorten_home};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use crate::block_on::block_on;
 use crate::hook::check::{self, CheckOutcome, CheckRequest};
 use crate::hook::events::{self, HookCall};
 use crate::hook::message::HookMessage;
 use crate::hook::record::{self, SessionRecord, SessionRecords, StoredSession};
 use crate::hook::settings::{self, HookedAgent, SettingsChange, SettingsScope};
-use crate::set_args::SetArgs;
-use crate::{output, question, signals, trust};
+use crate::trust;
 
 /// The longest message of an agent's program, in bytes.
 const LONGEST: u64 = 64 << 20;

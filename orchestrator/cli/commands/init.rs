@@ -8,14 +8,14 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::placeholder::is_placeholder;
 use ralph_orchestrator_assembly::trust::Trust;
 use ralph_orchestrator_assembly::user_folders;
+use ralph_orchestrator_terminal::new_file::create_new;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::write_whole;
 
 use crate::init::check::ProposedChecks;
 use crate::init::next_commands::{next_commands, option_of, say};
 use crate::init::preset::PresetFolder;
 use crate::init::{agent, check_run, ignore, preset, prompt, systemd};
-use crate::new_file::create_new;
-use crate::output;
-use crate::output_place::write_whole;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {

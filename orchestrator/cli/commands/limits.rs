@@ -9,11 +9,10 @@ use ralph_orchestrator_machine::{
     BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage, State,
 };
 use ralph_orchestrator_story::words::{limit_json, limit_value};
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, values};
 use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
-
-use crate::set_args::SetArgs;
-use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {

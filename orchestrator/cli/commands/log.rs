@@ -15,10 +15,10 @@ use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout, read_run};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::trajectory::build_trajectory;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, values};
 
 use crate::backlog::{item_name, usage_text};
-use crate::set_args::SetArgs;
-use crate::{output, values};
 
 use iteration::IterationPrinter;
 use transcript::TranscriptFormat;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-
-use crate::output;
-use crate::output_place::{create_folder, write_whole};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::{create_folder, write_whole};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {

@@ -13,13 +13,12 @@ use ralph_orchestrator_assembly::{config_sources, context, tasks, user_folders};
 use ralph_orchestrator_safe_fs::{
     DirLister, open_folder, open_or_create_subfolder, open_subfolder, real_path,
 };
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, values};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
-
-use crate::set_args::SetArgs;
-use crate::{output, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArgs {

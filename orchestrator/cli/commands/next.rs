@@ -4,12 +4,13 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_backlog::{NextItem, PlacementReason};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
-use crate::block_on::block_on;
-use crate::set_args::SetArgs;
-use crate::{backlog, git, output};
+use crate::{backlog, git};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NextArgs {

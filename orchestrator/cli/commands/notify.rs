@@ -7,11 +7,12 @@ use ralph_orchestrator_assembly::orphans::RUN_ID;
 use ralph_orchestrator_engine::new_run_id;
 use ralph_orchestrator_notices::{Notice, Receiver, Transport as _};
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
-use crate::block_on::block_on;
 use crate::notices::transport::make_transport;
-use crate::set_args::SetArgs;
-use crate::{notices, output, trust};
+use crate::{notices, trust};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NotifyArgs {

@@ -17,9 +17,9 @@ use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_ho
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
-use crate::block_on::block_on;
-use crate::output;
-use crate::set_args::SetArgs;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]

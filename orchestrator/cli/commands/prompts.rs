@@ -5,10 +5,9 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_config::{Prompts, Role};
 use ralph_orchestrator_engine::{FoundPrompt, RolePromptError, built_in_prompt, find_role_prompt};
-
-use crate::new_file::create_new;
-use crate::output;
-use crate::set_args::SetArgs;
+use ralph_orchestrator_terminal::new_file::create_new;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]

@@ -6,12 +6,13 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::write_whole;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::shorten_home;
 
-use crate::output_place::write_whole;
+use crate::help_examples;
 use crate::receipts::{self, KeyFiles};
-use crate::set_args::SetArgs;
-use crate::{help_examples, output};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

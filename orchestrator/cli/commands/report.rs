@@ -6,13 +6,13 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::write_whole;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{bytes, len};
 
-use crate::block_on::block_on;
-use crate::output;
-use crate::output_place::write_whole;
 use crate::report::{RunReport, render_page};
-use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {

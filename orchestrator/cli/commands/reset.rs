@@ -7,10 +7,9 @@ use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::run_selection::{layouts, list_all};
 use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
 use ralph_orchestrator_store::{self, self as store, Disk, Layout};
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, question};
 use ralph_orchestrator_text::{count, len, shorten_home};
-
-use crate::set_args::SetArgs;
-use crate::{output, question};
 
 const OTHER_FOLDER: &str =
     "the runs belong to another folder that had this path, and go on where that was moved to";

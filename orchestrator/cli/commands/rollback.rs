@@ -15,13 +15,14 @@ use ralph_orchestrator_git::{
 use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
 use ralph_orchestrator_story::diff::StoredRepository;
 use ralph_orchestrator_story::words::short_object_id;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{count, len, local, one_line};
 use serde_json::json;
 
-use crate::block_on::block_on;
+use crate::git;
 use crate::git::open_stored;
-use crate::set_args::SetArgs;
-use crate::{git, output};
 
 /// Files that are named.
 const MOST_FILES: usize = 20;

@@ -29,12 +29,15 @@ use ralph_orchestrator_store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::signals::Signals;
+use ralph_orchestrator_terminal::{output, question, signals, values};
 use ralph_orchestrator_text::{count, escape, one_line, shorten_home};
 use ralph_orchestrator_workspace::own_outputs;
 use tokio::runtime::Handle;
 use toml::Value;
 
-use crate::block_on::block_on;
 use crate::commands::rollback;
 use crate::dry_run::DryRunTraces;
 use crate::error::stop_exit_status;
@@ -42,12 +45,8 @@ use crate::git::RunPlace;
 use crate::init::protect::protected_by;
 use crate::notices::{self, Notices};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
-use crate::set_args::SetArgs;
-use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{
-    agent_words, detach, dry_run, git, output, question, receipts, signals, trust, values,
-};
+use crate::{agent_words, detach, dry_run, git, receipts, trust};
 
 /// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =

@@ -18,9 +18,10 @@ use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number
 use serde_json::{Value, json};
 
 use crate::backlog::item_name;
-use crate::render::terminal::stdout_width;
-use crate::set_args::SetArgs;
-use crate::{help_examples, output};
+use crate::help_examples;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::size::stdout_width;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

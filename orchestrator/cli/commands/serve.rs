@@ -10,11 +10,11 @@ use std::thread;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::serving;
 use ralph_orchestrator_assembly::user_folders::{cache_home, variables};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_web::{Access, Secret, serve as serve_runs};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::block_on::block_on;
-use crate::output;
 use crate::web::UserRuns;
 
 #[derive(Debug, clap::Args)]

@@ -16,16 +16,16 @@ use ralph_orchestrator_story::whole_state::whole_state;
 use ralph_orchestrator_story::words::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, limit_value, saved, tokens,
 };
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timestamp};
 
 use super::rollback;
 use crate::backlog::BacklogView;
-use crate::block_on::block_on;
 use crate::git::{self, WorktreeView};
-use crate::output;
 use crate::render::summary::unlisted_changes;
-use crate::render::terminal::stdout_width;
-use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {

@@ -6,9 +6,8 @@ use ralph_orchestrator_assembly::control::{COMMAND_LINE, ControlTarget, own_orig
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_machine::Control;
-
-use crate::output;
-use crate::set_args::SetArgs;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SteerArgs {

@@ -9,10 +9,10 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::layouts;
 use ralph_orchestrator_store::{Holder, Layout, Owner, withdraw_control};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use rustix::process::test_kill_process;
 
-use crate::output;
-use crate::set_args::SetArgs;
 use crate::stop_request::{holder_of, other_work, request};
 
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,11 @@ use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Trust, read};
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::escape;
 
 use crate::git::{accept_repository, enter_existing};
-use crate::{output, trust};
+use crate::trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {

@@ -13,12 +13,13 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{duration, one_line};
 
-use crate::block_on::block_on;
-use crate::set_args::SetArgs;
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{git, output, trust};
+use crate::{git, trust};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

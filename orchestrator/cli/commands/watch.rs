@@ -5,9 +5,9 @@ use std::io::{IsTerminal as _, stdin, stdout};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::size::has_cursor;
 
-use crate::render::terminal::has_cursor;
-use crate::set_args::SetArgs;
 use crate::watch::show_runs;
 
 #[derive(Debug, clap::Args)]

@@ -12,13 +12,13 @@ use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::words::{changes, outcome, tokens};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
 use ralph_orchestrator_text::{columns, duration, fold, one_line};
 use serde_json::{Value, json};
 
 use crate::backlog::BacklogView;
-use crate::output;
-use crate::render::terminal::{USUAL_WIDTH, stdout_width};
-use crate::set_args::SetArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {

@@ -7,9 +7,8 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment, kept_folder};
 use ralph_orchestrator_git::Repository;
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::block_on::block_on;
 use tokio::runtime::Handle;
-
-use crate::block_on::block_on;
 
 /// Accepts the workspace's repository as it is now, if runs have kept what it was. Returns what is another now.
 ///

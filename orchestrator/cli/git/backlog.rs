@@ -18,11 +18,10 @@ use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_git::{CommitPolicy, RepoPath, Repository};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_terminal::signals::Signals;
 use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-
-use crate::signals::Signals;
 
 /// The longest first line of a commit message, in characters.
 const LONGEST_SUBJECT: usize = 72;

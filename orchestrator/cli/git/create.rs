@@ -8,9 +8,8 @@ use ralph_orchestrator_assembly::git::{SupervisedGit, blocking, environment};
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_git::{GitExit, GitRequest, RunGit as _};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::block_on::block_on;
 use tokio::runtime::Handle;
-
-use crate::block_on::block_on;
 
 const MOST_OUTPUT: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -16,12 +16,13 @@ use ralph_orchestrator_store::{
     read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
 use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
-use crate::{backlog, output};
+use crate::backlog;
 
 /// Longer than the file by which a worktree names its repository.
 const LONGEST_LINK: usize = 64 * 1024;

@@ -16,9 +16,8 @@ use ralph_orchestrator_store::{Disk, Layout, Rollbacks, StoredRun};
 use ralph_orchestrator_story::diff::StoredRepository;
 use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::output;
 use tokio::runtime::Handle;
-
-use crate::output;
 
 /// Opens the repository that has the checkpoints of the workspace's run: those that its journal and the record of
 /// rollbacks name, whatever the refs say; or of the earlier one whose id begins like this.

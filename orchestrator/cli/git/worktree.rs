@@ -14,12 +14,12 @@ use ralph_orchestrator_store::{
     Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::worktree_maker::{find_copies, shorten_commit, task_digest};
-use crate::output;
 
 /// Returns the folder in which a run has worked, as it was recorded.
 pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {

@@ -21,11 +21,10 @@ use ralph_orchestrator_store::{
     lock_workspace,
 };
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
-
-use crate::output;
 
 /// Digits of a commit's id that are shown.
 const SHORT_COMMIT: usize = 12;

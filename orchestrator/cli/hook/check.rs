@@ -18,13 +18,14 @@ use ralph_orchestrator_engine::{
 };
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::signals::Signals;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use super::agent::{AttachedAgent, NAME, SessionWork};
 use super::record::SessionRecord;
-use crate::signals::Signals;
-use crate::{output, receipts, trust};
+use crate::{receipts, trust};
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
+use ralph_orchestrator_terminal::block_on::block_on;
 use ralph_orchestrator_text::duration;
 
 use super::check::{CheckOutcome, CheckRequest};
-use crate::block_on::block_on;
 
 /// Returns the outcome of a check, or why there is none.
 pub(crate) fn check(request: &CheckRequest, most: Duration) -> Result<CheckOutcome, String> {

@@ -10,11 +10,11 @@ use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::{read_if_exists, real_path, replace_file};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_terminal::output_place::{find_file, find_place};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::message::HookEvent;
-use crate::output_place::{find_file, find_place};
 
 /// Longer than any settings.
 const LONGEST: usize = 4 << 20;

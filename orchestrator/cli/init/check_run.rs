@@ -13,11 +13,12 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::registry::LaunchContext;
 use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
 use ralph_orchestrator_machine::ValidatorVerdict;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::one_line;
 
-use crate::block_on::block_on;
+use crate::trust;
 use crate::validation_setup::CheckProcesses;
-use crate::{output, trust};
 
 /// How long each may take. What takes longer is not verified here.
 const AT_MOST: Duration = Duration::from_secs(120);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::output;
+use ralph_orchestrator_terminal::output;
 
 /// Prints a line as it fits the terminal.
 pub(crate) fn say(text: &str) {

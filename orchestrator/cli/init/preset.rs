@@ -6,13 +6,14 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::presets;
 use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
 use ralph_orchestrator_engine::built_in_prompt;
+use ralph_orchestrator_terminal::new_file::create_new;
+use ralph_orchestrator_terminal::output;
 
 use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
 use super::next_commands::{next_commands, option_of};
-use crate::new_file::create_new;
-use crate::{git, output};
+use crate::git;
 
 const CONFIG: &str = include_str!("../templates/presets/ralph.toml");
 /// Where the prompt of the ordinary template says how to claim, and how the marker is set instead.

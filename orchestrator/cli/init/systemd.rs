@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_workspace::state_dir_name;
-
-use crate::output;
 
 /// Writes the unit, and says how it is started.
 pub(crate) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {

@@ -12,10 +12,9 @@ use ralph_orchestrator_notices::{
     BacklogProgress, ProgressCache, Receiver, SupervisedTransport, Target,
 };
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, replace_file};
+use ralph_orchestrator_terminal::output;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, spawn_blocking};
-
-use crate::output;
 
 /// The largest file of what was posted that is read, in bytes.
 const LARGEST_CACHE: usize = 16 * 1024 * 1024;

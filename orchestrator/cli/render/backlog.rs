@@ -2,11 +2,11 @@
 
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 
 use super::json::print_event;
 use crate::backlog::usage_text;
-use crate::output;
 
 /// Prints each event as one JSON object on stdout.
 pub(crate) struct JsonBacklogReporter {

@@ -15,13 +15,13 @@ use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::near_miss_reason;
 use ralph_orchestrator_story::words::{EVIDENCE_ONLY, cost};
+use ralph_orchestrator_terminal::activity::Activity;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::{has_cursor, stderr_width};
 use ralph_orchestrator_text::{count, duration, escape, fold, one_line};
 
 use super::live::{LiveActivity, LiveLine};
 use super::summary;
-use super::terminal::{has_cursor, stderr_width};
-use crate::activity::Activity;
-use crate::output;
 
 /// However much happens, the live line is drawn no more often.
 const REDRAW: Duration = Duration::from_millis(200);

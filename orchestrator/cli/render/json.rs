@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_terminal::activity::Activity;
+use ralph_orchestrator_terminal::output;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::activity::Activity;
 use crate::error::stop_exit_status;
-use crate::output;
 
 /// Prints every notice on stdout.
 pub(crate) struct JsonReporter {

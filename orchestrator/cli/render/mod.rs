@@ -6,7 +6,6 @@ mod json;
 mod live;
 mod quiet;
 pub(crate) mod summary;
-pub(crate) mod terminal;
 
 pub(crate) use backlog::{HumanBacklogReporter, JsonBacklogReporter};
 pub(crate) use human::HumanReporter;

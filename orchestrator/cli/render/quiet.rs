@@ -2,10 +2,9 @@
 
 use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_terminal::activity::Activity;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::one_line;
-
-use crate::activity::Activity;
-use crate::output;
 
 /// Prints how the run ended, and nothing else.
 pub(crate) struct QuietReporter;

@@ -7,12 +7,11 @@ use ralph_orchestrator_machine::{IterationOutcome, ValidatorVerdict};
 use ralph_orchestrator_store::{Layout, StoredRun, read_run};
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
 use ralph_orchestrator_story::words::{changed_files, changes, cost};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stderr_width};
 use ralph_orchestrator_text::{
     NO_BREAK, columns, count, duration, fold, len, local, one_line, shorten_home,
 };
-
-use super::terminal::{USUAL_WIDTH, stderr_width};
-use crate::output;
 
 /// Where values begin.
 const INDENT: usize = 14;

@@ -6,10 +6,10 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_notices::{Retries, Retry, SendError, SupervisedTransport};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_telemetry::{RequestSize, Trace};
+use ralph_orchestrator_terminal::output;
 use tokio::sync::watch;
 
 use crate::notices::transport::make_transport;
-use crate::output;
 
 /// How long a collector may take to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(10);

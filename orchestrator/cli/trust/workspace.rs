@@ -4,8 +4,9 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::trust::Trust;
 use ralph_orchestrator_engine::{ReplacedWorkspace, states_dir};
+use ralph_orchestrator_terminal::{output, question};
 
-use crate::{git, output, question};
+use crate::git;
 
 /// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.
 ///

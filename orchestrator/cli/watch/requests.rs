@@ -4,10 +4,11 @@ use ralph_orchestrator_assembly::control::own_origin;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::{Control, Limit, LimitChanges};
 use ralph_orchestrator_story::located_run::LocatedRun;
+use ralph_orchestrator_terminal::values;
 use ralph_orchestrator_text::{count, escape, len};
 use ralph_orchestrator_watch::{RequestedControl, StoryLine, Tone, Update};
 
-use crate::{user_runs, values};
+use crate::user_runs;
 
 /// The name of the view in controls.
 const PROGRAM: &str = "watch";

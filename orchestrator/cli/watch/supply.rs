@@ -6,6 +6,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_assembly::user_folders::all_states;
 use ralph_orchestrator_store::StateDir;
 use ralph_orchestrator_story::listing::Listing;
 use ralph_orchestrator_story::located_run::LocatedRun;
@@ -16,7 +17,6 @@ use super::facts::{facts, phase_of, unreadable};
 use super::names::short_names;
 use super::requests;
 use super::story::{LastWords, StoryWriter};
-use crate::workspace_selection::all_states;
 
 /// How often the runs are read.
 const EVERY: Duration = Duration::from_millis(400);

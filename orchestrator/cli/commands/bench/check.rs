@@ -21,12 +21,12 @@ use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_supervisor::{
     CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
 };
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::{MatrixArgs, load_setup};
-use crate::block_on::block_on;
-use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {

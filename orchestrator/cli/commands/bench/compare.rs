@@ -8,9 +8,9 @@ use ralph_orchestrator_bench::report;
 use ralph_orchestrator_bench::summary::{SummaryOptions, compare as compare_columns};
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_bench_run::absolute;
+use ralph_orchestrator_terminal::output;
 
 use super::job_error::explain;
-use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {

@@ -15,12 +15,12 @@ use ralph_orchestrator_bench_run::trial_config::agent_key;
 use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_store::{Layout, read_current_run};
 use ralph_orchestrator_story::trajectory::write_trajectories;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::create_folder;
 
 use super::job_error::explain;
 use super::report::summary;
 use super::run::setup_of;
-use crate::output;
-use crate::output_place::create_folder;
 
 /// Files of an attempt that become part of an exported trial.
 const LOGS: [(&str, TrialFolder); 2] =

@@ -26,16 +26,17 @@ use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Layout, StoredRun, read_run_config};
 use ralph_orchestrator_story::diff::StoredRepository;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output_place::create_folder;
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::{output, signals};
 use serde_json::json;
 
 use super::job_error::explain;
 use super::{check, load_setup};
-use crate::block_on::block_on;
 use crate::commands::bench::observer::{JobReporter, JobStop};
+use crate::git;
 use crate::git::open_stored;
-use crate::output_place::create_folder;
-use crate::set_args::SetArgs;
-use crate::{git, output, signals};
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;

@@ -21,10 +21,11 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_config::{Isolation, toml_text};
+use ralph_orchestrator_terminal::set_args::SetArgs;
+use ralph_orchestrator_terminal::values;
 use serde_json::json;
 
-use crate::set_args::SetArgs;
-use crate::{trust, values};
+use crate::trust;
 
 /// Benchmark agents on tasks, with honest statistics
 #[derive(Debug, clap::Subcommand)]

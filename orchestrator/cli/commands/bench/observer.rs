@@ -9,12 +9,12 @@ use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::summary::{PlannedJob, collect_complete_rounds};
 use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 use ralph_orchestrator_engine::StopRequests;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::stderr_width;
 use ralph_orchestrator_text::{duration, one_line};
 use serde_json::json;
 
 use super::job_line::JobLine;
-use crate::output;
-use crate::render::terminal::stderr_width;
 
 /// The longest name that is shown, in characters.
 const MAX_NAME: usize = 60;

@@ -9,10 +9,10 @@ use ralph_orchestrator_bench::statistics::plan::{Plan, PlanRequest, PlannedSize,
 use ralph_orchestrator_bench::statistics::variance::{ColumnVariance, DifferenceVariance};
 use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 
 use super::job_error::explain;
-use crate::output;
 
 /// How much of the variance of rewards lies between tasks, where nothing is known: agents solve some tasks always and
 /// some never.

@@ -8,14 +8,14 @@ use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::error::job_error;
 use ralph_orchestrator_bench_run::planning::load_tasks;
 use ralph_orchestrator_bench_run::{Runner, absolute};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
 use super::job_error::explain;
 use super::report;
 use super::run::setup_of;
-use crate::block_on::block_on;
-use crate::{output, signals};
 
 /// The most characters of a trial's name and of a reason.
 const MAX_TEXT: usize = 160;

@@ -11,13 +11,13 @@ use ralph_orchestrator_bench::summary::{JobSummary, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_bench_run::adversary::{find_cheatable, find_deceived};
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::write_whole;
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::one_line;
 
 use super::job_error::explain;
 use crate::commands::bench::observer::planned_job;
-use crate::output;
-use crate::output_place::write_whole;
-use crate::render::terminal::stdout_width;
 
 /// The page that each job gets.
 pub(super) const PAGE: &str = "report.html";

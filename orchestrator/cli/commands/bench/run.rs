@@ -24,16 +24,16 @@ use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output_place::find_file;
+use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::count;
 
 use super::job_error::explain;
 use super::report::PAGE;
 use super::{MatrixArgs, check, load_setup, report};
-use crate::block_on::block_on;
 use crate::commands::bench::job_line::{JobLine, REDRAW};
 use crate::commands::bench::observer::{JobReporter, JobStop};
-use crate::output_place::find_file;
-use crate::{output, signals};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {

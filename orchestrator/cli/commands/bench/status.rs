@@ -7,11 +7,11 @@ use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
 use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::absolute;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
 use super::job_error::explain;
-use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {

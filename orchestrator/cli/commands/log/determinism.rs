@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::JournalEntry;
 use ralph_orchestrator_story::run_summary::{RunSummary, TreeChange};
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, len, one_line};
 use serde::Serialize;
-
-use crate::output;
 
 /// What is the same for every agent that was started.
 const CREATION: [&str; 6] = ["program", "argv", "env", "config", "inputs", "workspace"];

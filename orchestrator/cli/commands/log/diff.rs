@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{JournalEntry, Layout};
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::one_line;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::output;
 
 /// So many lines of a prompt are shown on each side.
 const MOST_LINES: usize = 12;

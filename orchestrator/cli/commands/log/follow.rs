@@ -12,12 +12,12 @@ use ralph_orchestrator_store::{
     JournalEntry, Layout, Lock, RunReader, SeriesLock, StoredRun, read_current_run, read_run,
 };
 use ralph_orchestrator_story::records::RecordFormatter;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::stdout_width;
 
 use super::iteration::{IterationPrinter, is_over};
 use super::transcript::{TranscriptFormat, TranscriptPrinter};
 use crate::commands::log::LogArgs;
-use crate::output;
-use crate::render::terminal::stdout_width;
 
 /// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);

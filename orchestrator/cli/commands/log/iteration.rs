@@ -4,12 +4,12 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::{Latch, LaunchDigests, Record, State};
 use ralph_orchestrator_store::{JournalEntry, Layout};
 use ralph_orchestrator_story::records::RecordFormatter;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::escape;
 use serde_json::json;
 
 use super::transcript::{TranscriptFormat, TranscriptPrinter};
-use crate::output;
-use crate::render::terminal::stdout_width;
 
 /// The line between feedback and prompt.
 const END_OF_FEEDBACK: &str = "---";

@@ -5,9 +5,8 @@ use std::io;
 use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::transcript::{TranscriptReader, describe};
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::escape;
-
-use crate::output;
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use ralph_orchestrator_assembly::compiled_in::of_program;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_terminal::new_file::create_new;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::create_folder;
 
 use self::template::Values;
-use crate::new_file::create_new;
-use crate::output;
-use crate::output_place::create_folder;
 
 macro_rules! template {
     ($file:literal) => {

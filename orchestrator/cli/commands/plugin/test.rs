@@ -15,14 +15,15 @@ use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_plugin_host::check;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::output_place::write_whole;
 use ralph_orchestrator_text::count;
 
 use self::config::ConformanceConfig;
 use self::items::{Code, TestedPlugin};
 use self::report::TestReport;
-use crate::block_on::block_on;
-use crate::output_place::write_whole;
-use crate::{output, trust};
+use crate::trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestPluginArgs {

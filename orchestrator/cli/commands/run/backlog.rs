@@ -23,6 +23,8 @@ use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Ses
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::{Disk, Layout};
 use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::signals::Signals;
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{advice, pass_over, require};
@@ -31,9 +33,8 @@ use crate::error::stop_exit_status;
 use crate::git::{self, BacklogCommits, RunPlace};
 use crate::notices::Notices;
 use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
-use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, output};
+use crate::{detach, dry_run};
 
 /// What opens the runs of a backlog.
 struct BacklogRuns<'a> {

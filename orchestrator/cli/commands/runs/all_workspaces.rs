@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 
 use ralph_orchestrator_assembly::error::exit;
+use ralph_orchestrator_assembly::user_folders::all_states;
 use ralph_orchestrator_story::current_run::CurrentRun;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::{columns, fit_end, fold};
 use serde_json::Value;
-
-use crate::output;
-use crate::render::terminal::stdout_width;
-use crate::workspace_selection::all_states;
 
 /// Columns of what a run waits for that every table has room for.
 const LEAST_WAIT: usize = 12;

@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::layouts;
+use ralph_orchestrator_assembly::user_folders::all_states;
 use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_store::{
     Disk, EndedRun, Layout, Lock, SeriesLock, ended_runs, remove_ended_runs,
 };
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::{bytes, count, local_minute, shorten_home};
 use serde_json::{Value, json};
 
 use super::find_workspace;
-use crate::output;
-use crate::set_args::SetArgs;
-use crate::workspace_selection::all_states;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PruneArgs {

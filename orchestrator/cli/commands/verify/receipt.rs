@@ -10,14 +10,15 @@ use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
+use ralph_orchestrator_terminal::block_on::block_on;
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use super::VerifyArgs;
-use crate::block_on::block_on;
+use crate::git;
 use crate::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use crate::validation_setup::{CheckProcesses, ValidationSetup};
-use crate::{git, output};
 
 /// Characters of a summary.
 const SHOWN: usize = 160;

@@ -2,10 +2,10 @@
 
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_supervisor::find_program;
+use ralph_orchestrator_terminal::block_on::block_on;
 
 use super::patterns::{PYTEST, UNITTEST};
 use super::{ProjectDir, TestSystem, found, words};
-use crate::block_on::block_on;
 use crate::init::protect;
 use crate::probe::probe;
 

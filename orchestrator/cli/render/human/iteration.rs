@@ -8,10 +8,10 @@ use ralph_orchestrator_machine::{Changes, IterationOutcome};
 use ralph_orchestrator_story::words::{
     changed_files, changes, context_usage, cost, outcome, saved, tool_line, trigger,
 };
+use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{duration, escape, one_line};
 
 use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW, describe_stagnation};
-use crate::output;
 use crate::render::live::LiveActivity;
 
 /// Files that are named at the end of an iteration.

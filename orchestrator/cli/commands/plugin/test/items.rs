@@ -16,12 +16,12 @@ use ralph_orchestrator_contract::{BuildContext, BuildError, FactoryError};
 use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy};
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_terminal::output;
 use tokio::time::timeout;
 
 use super::config::{ConformanceConfig, TestedConfig};
 use super::names;
 use super::report::TestReport;
-use crate::output;
 
 /// The code of a plugin.
 pub(super) enum Code {

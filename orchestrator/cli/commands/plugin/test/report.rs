@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_conformance::{CheckResultRow, Outcome};
+use ralph_orchestrator_terminal::output;
 use serde_json::{Value, json};
-
-use crate::output;
 
 /// The results so far.
 #[derive(Clone, Debug)]

@@ -13,13 +13,13 @@ use ralph_orchestrator_safe_fs::{create_folders, normalize_lexically};
 use ralph_orchestrator_store::list_worktrees;
 use tempfile::NamedTempFile;
 
-use crate::workspace_selection::all_states;
+use ralph_orchestrator_assembly::user_folders::all_states;
 
 /// Returns the real path of what a command is to write. The last part may be missing, as may be folders above it.
 ///
 /// # Errors
 /// A part of it is a link in a workspace.
-pub(crate) fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
+pub fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
     find_place_outside(path, &workspaces())
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn find_place(path: &Path) -> Result<PathBuf, CommandError> {
 ///
 /// # Errors
 /// A part of it is a link in a workspace, or it cannot be created.
-pub(crate) fn create_folder(path: &Path) -> Result<PathBuf, CommandError> {
+pub fn create_folder(path: &Path) -> Result<PathBuf, CommandError> {
     let place = find_place(path)?;
     create_folders(&place, None).map_err(|error| failed(path, &error.into()))?;
     Ok(place)
@@ -37,7 +37,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<PathBuf, CommandError> {
 ///
 /// # Errors
 /// A part of its path is a link in a workspace, its folder is missing, or it cannot be written.
-pub(crate) fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), CommandError> {
+pub fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), CommandError> {
     let place = find_file(path)?;
     let folder = place.parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
@@ -58,13 +58,13 @@ pub(crate) fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), 
 ///
 /// # Errors
 /// A folder on the way to it is a link in a workspace.
-pub(crate) fn find_file(path: &Path) -> Result<PathBuf, CommandError> {
+pub fn find_file(path: &Path) -> Result<PathBuf, CommandError> {
     let name = path.file_name().ok_or_else(|| failed(path, &io::ErrorKind::InvalidInput.into()))?;
     Ok(find_place(folder_of(path))?.join(name))
 }
 
 /// Returns the folder that a file is in.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }

@@ -26,14 +26,16 @@ const READING: Duration = Duration::from_secs(1);
 
 /// Where a line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 /// What becomes of a line for which there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overflow {
+pub enum Overflow {
     /// It is dropped.
     Drop,
     /// It is kept: of these there are few.
@@ -41,10 +43,10 @@ pub(crate) enum Overflow {
 }
 
 /// Says how many lines were dropped.
-pub(crate) type DroppedMessage = Box<dyn Fn(u64) -> String + Send + Sync>;
+pub type DroppedMessage = Box<dyn Fn(u64) -> String + Send + Sync>;
 
 /// The queue of one reader, and the thread that serves it.
-pub(crate) struct Writer {
+pub struct Writer {
     queue: Mutex<Queue>,
     /// There is something to write.
     filled: Condvar,
@@ -76,7 +78,7 @@ struct Queue {
 static DIVERTED: OnceLock<Mutex<BoundedFile>> = OnceLock::new();
 
 /// Everything goes to this file from now on, and so does what others print to standard output and error.
-pub(crate) fn divert(file: BoundedFile) -> io::Result<()> {
+pub fn divert(file: BoundedFile) -> io::Result<()> {
     redirect(&file)?;
     // Nobody diverts twice.
     let _ = DIVERTED.set(Mutex::new(file));
@@ -94,7 +96,8 @@ fn divert_bytes(file: &Mutex<BoundedFile>, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Writer {
-    pub(crate) fn new(dropped_message: DroppedMessage) -> Arc<Self> {
+    /// Returns a writer that says with this message what it had to drop.
+    pub fn new(dropped_message: DroppedMessage) -> Arc<Self> {
         Arc::new(Self {
             queue: Mutex::new(Queue {
                 lines: VecDeque::new(),
@@ -114,7 +117,7 @@ impl Writer {
     }
 
     /// Hands over bytes to be written, most often a line. Waits no longer than a moment.
-    pub(crate) fn push(self: &Arc<Self>, stream: Stream, bytes: Vec<u8>, overflow: Overflow) {
+    pub fn push(self: &Arc<Self>, stream: Stream, bytes: Vec<u8>, overflow: Overflow) {
         let mut queue = self.lock();
         if queue.is_closed(stream) {
             return;
@@ -142,7 +145,7 @@ impl Writer {
 
     /// Waits until all is written, as long as the reader takes something at least every `patience`,
     /// counted from `began` at the earliest. Returns how many lines the reader has missed.
-    pub(crate) fn drain(&self, began: Instant, patience: impl Fn() -> Duration) -> u64 {
+    pub fn drain(&self, began: Instant, patience: impl Fn() -> Duration) -> u64 {
         let mut queue = self.lock();
         loop {
             let left = queue.left();

@@ -10,7 +10,8 @@ const NO_LIMIT: &str = "write none for no limit";
 
 /// A shell with completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Shell {
+#[expect(missing_docs, reason = "they are names of programs")]
+pub enum Shell {
     Bash,
     Elvish,
     Fish,
@@ -18,7 +19,8 @@ pub(crate) enum Shell {
     Zsh,
 }
 
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+/// A key and its value, such as `limits.max_cost_usd=5`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
@@ -28,7 +30,7 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 /// A whole number from 1, or `none`.
-pub(crate) fn count(text: &str) -> Result<String, String> {
+pub fn count(text: &str) -> Result<String, String> {
     let text = text.trim();
     match text.parse::<u64>() {
         _ if text == NONE => Ok(text.to_owned()),
@@ -39,7 +41,7 @@ pub(crate) fn count(text: &str) -> Result<String, String> {
 }
 
 /// A whole number from 1.
-pub(crate) fn number(text: &str) -> Result<String, String> {
+pub fn number(text: &str) -> Result<String, String> {
     match text.trim().parse::<u32>() {
         Ok(0) | Err(_) => Err("expected a whole number, 1 or more".to_owned()),
         Ok(_) => Ok(text.trim().to_owned()),
@@ -47,17 +49,17 @@ pub(crate) fn number(text: &str) -> Result<String, String> {
 }
 
 /// The number of an iteration.
-pub(crate) fn iteration(text: &str) -> Result<u64, String> {
+pub fn iteration(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| "expected the number of an iteration, such as 3".to_owned())
 }
 
 /// The rank of an item.
-pub(crate) fn rank(text: &str) -> Result<i64, String> {
+pub fn rank(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| "expected a whole number, such as 3".to_owned())
 }
 
 /// An amount of dollars, or `none`.
-pub(crate) fn dollars(text: &str) -> Result<String, String> {
+pub fn dollars(text: &str) -> Result<String, String> {
     let text = text.trim();
     let amount = text.strip_prefix('$').unwrap_or(text);
     match amount.parse::<f64>() {
@@ -69,7 +71,7 @@ pub(crate) fn dollars(text: &str) -> Result<String, String> {
 }
 
 /// A limit in this unit, or `none`.
-pub(crate) fn limit(unit: LimitUnit, text: &str) -> Result<Option<LimitValue>, String> {
+pub fn limit(unit: LimitUnit, text: &str) -> Result<Option<LimitValue>, String> {
     let text = match unit {
         LimitUnit::Count => count(text)?,
         LimitUnit::Duration => duration(text)?,
@@ -85,7 +87,7 @@ pub(crate) fn limit(unit: LimitUnit, text: &str) -> Result<Option<LimitValue>, S
 }
 
 /// A length of time, or `none`.
-pub(crate) fn duration(text: &str) -> Result<String, String> {
+pub fn duration(text: &str) -> Result<String, String> {
     let text = text.trim();
     match parse_duration(text) {
         _ if text == NONE => Ok(text.to_owned()),
@@ -97,7 +99,7 @@ pub(crate) fn duration(text: &str) -> Result<String, String> {
 }
 
 /// A name that needs no quoting in any shell.
-pub(crate) fn alias(text: &str) -> Result<String, String> {
+pub fn alias(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_name = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     if is_name && text.chars().all(plain) {

@@ -9,7 +9,7 @@ use ralph_orchestrator_assembly::error::CommandError;
 use crate::output_place::{create_folder, folder_of};
 
 /// Writes a file that is not there, durably, with the folders above it. Returns whether it was not.
-pub(crate) fn create_new(path: &Path, text: &str) -> Result<bool, CommandError> {
+pub fn create_new(path: &Path, text: &str) -> Result<bool, CommandError> {
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
     let place = create_folder(folder_of(path))?.join(path.file_name().unwrap_or_default());
     let mut file = match OpenOptions::new().write(true).create_new(true).open(place) {

@@ -4,12 +4,12 @@ use ralph_orchestrator_assembly::overrides::Overrides;
 
 use crate::values;
 
-// A documentation comment would become the summary of each command that has them.
+#[expect(missing_docs, reason = "it would become the summary of each command that has them")]
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct SetArgs {
+pub struct SetArgs {
     /// Set a key of the configuration, such as limits.max_cost_usd=5
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
-    pub(crate) sets: Vec<(String, String)>,
+    pub sets: Vec<(String, String)>,
 }
 
 impl From<&SetArgs> for Overrides {

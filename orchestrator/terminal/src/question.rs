@@ -7,7 +7,7 @@ use ralph_orchestrator_text::escape;
 use crate::output;
 
 /// Whether there is somebody to ask.
-pub(crate) fn is_possible() -> bool {
+pub fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -15,7 +15,7 @@ pub(crate) fn is_possible() -> bool {
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(crate) fn confirmed(question: &str) -> io::Result<bool> {
+pub fn confirmed(question: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
@@ -29,7 +29,7 @@ pub(crate) fn confirmed(question: &str) -> io::Result<bool> {
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(crate) fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
+pub fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
     if !is_possible() {
         return Ok(None);
     }

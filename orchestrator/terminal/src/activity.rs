@@ -6,7 +6,7 @@ use ralph_orchestrator_engine::RunEvent;
 
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activity {
+pub enum Activity {
     /// Between everything else, such as while the workspace is scanned.
     Between = 0,
     /// The agent works.
@@ -23,7 +23,7 @@ static NOW: AtomicU8 = AtomicU8::new(0);
 
 impl Activity {
     /// Returns the current activity.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         match NOW.load(Ordering::Relaxed) {
             1 => Self::Agent,
             2 => Self::Validators,
@@ -34,7 +34,7 @@ impl Activity {
     }
 
     /// Updates the activity by an event of the run.
-    pub(crate) fn update(notice: &RunEvent) {
+    pub fn update(notice: &RunEvent) {
         if let Some(next) = Self::now().after(notice) {
             NOW.store(next as u8, Ordering::Relaxed);
         }
@@ -62,7 +62,7 @@ impl Activity {
     }
 
     /// Returns the message on the first stop request.
-    pub(crate) const fn stopping(self) -> &'static str {
+    pub const fn stopping(self) -> &'static str {
         match self {
             Self::Between => "stopping as soon as the workspace is scanned",
             Self::Agent => "stopping: interrupting the agent",
@@ -73,7 +73,7 @@ impl Activity {
     }
 
     /// Returns the message on the second stop request.
-    pub(crate) const fn killing(self) -> &'static str {
+    pub const fn killing(self) -> &'static str {
         match self {
             Self::Between | Self::Waiting => "stopping at once",
             Self::Agent => "killing the agent at once",

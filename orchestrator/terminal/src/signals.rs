@@ -21,11 +21,11 @@ const EXIT_AT_ONCE: u32 = 3;
 const JOB_GRACE: Duration = Duration::from_secs(10);
 
 /// The stop requests received so far.
-pub(crate) struct Signals {
+pub struct Signals {
     /// The exit status of the first of them; without any, that of a stop that was requested by a control.
-    pub(crate) status: Arc<AtomicU8>,
+    pub status: Arc<AtomicU8>,
     /// Pulled at the second: to be given to every supervisor.
-    pub(crate) switch: KillSwitch,
+    pub switch: KillSwitch,
     requests: StopRequests,
     running: Arc<AtomicBool>,
     is_job: Arc<AtomicBool>,
@@ -33,19 +33,19 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Returns the stop requests, for what waits for them while the run is at work.
-    pub(crate) fn watch_requests(&self) -> StopRequests {
+    pub fn watch_requests(&self) -> StopRequests {
         self.requests.clone()
     }
 
     /// Marks the run as started and returns its stop requests. Until then a signal just ends the program.
-    pub(crate) fn stop_requests(&self) -> StopRequests {
+    pub fn stop_requests(&self) -> StopRequests {
         self.running.store(true, Ordering::SeqCst);
         self.requests.clone()
     }
 
     /// The same for a job. Its agents end by themselves after a request; whatever else it runs then, such as a
     /// verifier, a RUN line or the build of an image, has some seconds to end before it is killed.
-    pub(crate) fn job_stop_requests(&self) -> StopRequests {
+    pub fn job_stop_requests(&self) -> StopRequests {
         self.is_job.store(true, Ordering::SeqCst);
         self.stop_requests()
     }
@@ -53,7 +53,7 @@ impl Signals {
 
 /// Receives SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are handled whatever the
 /// rest of the program waits for: a lock, a slow disk, an agent that does not end.
-pub(crate) fn listen() -> std::io::Result<Signals> {
+pub fn listen() -> std::io::Result<Signals> {
     let (sender, requests) = watch::channel(0_u32);
     let signals = Signals {
         status: Arc::new(AtomicU8::new(exit::TERMINATED)),
@@ -102,21 +102,18 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 }
 
 /// The signal that ends a command which has something to put in order first.
-#[cfg(feature = "watch")]
 #[derive(Clone, Default)]
-pub(crate) struct EndSignal(Arc<AtomicU8>);
+pub struct EndSignal(Arc<AtomicU8>);
 
-#[cfg(feature = "watch")]
 impl EndSignal {
     /// Returns the exit status of the signal; `None` as long as there was none.
-    pub(crate) fn status(&self) -> Option<u8> {
+    pub fn status(&self) -> Option<u8> {
         Some(self.0.load(Ordering::SeqCst)).filter(|status| *status > 0)
     }
 }
 
 /// Receives the same signals for a command that has no run. The second of them ends the program at once.
-#[cfg(feature = "watch")]
-pub(crate) fn listen_for_end() -> std::io::Result<EndSignal> {
+pub fn listen_for_end() -> std::io::Result<EndSignal> {
     let received = EndSignal::default();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut stop_signals = StopSignals::catch(&runtime)?;

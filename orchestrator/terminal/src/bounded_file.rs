@@ -10,7 +10,7 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// A file and, of what was written before, as much again.
 #[derive(Debug)]
-pub(crate) struct BoundedFile {
+pub struct BoundedFile {
     path: PathBuf,
     /// What it is called once it is full.
     full: PathBuf,
@@ -24,7 +24,7 @@ impl BoundedFile {
     ///
     /// # Errors
     /// It cannot be opened, or is no regular file.
-    pub(crate) fn open(path: &Path, full: &str) -> io::Result<Self> {
+    pub fn open(path: &Path, full: &str) -> io::Result<Self> {
         let (file, written) = open(path)?;
         Ok(Self { path: path.to_owned(), full: path.with_file_name(full), file, written })
     }
@@ -33,7 +33,7 @@ impl BoundedFile {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<bool> {
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let is_full = self.written > LARGEST;
         if is_full {
             std::fs::rename(&self.path, &self.full)?;
@@ -45,7 +45,7 @@ impl BoundedFile {
     }
 
     /// The open file.
-    pub(crate) const fn file(&self) -> &File {
+    pub const fn file(&self) -> &File {
         &self.file
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_text::fold;
 use serde_json::json;
 
-use crate::render::terminal::{stderr_width, stdout_width};
+use crate::size::{stderr_width, stdout_width};
 use crate::writer::{Overflow, Stream, Writer};
 
 /// How long the end of the program waits for a reader that reads nothing.
@@ -52,7 +52,7 @@ struct Writers {
 }
 
 /// Starts printing through writers that never block. `events`: stdout gets JSON lines.
-pub(crate) fn begin_run(events: bool) {
+pub fn begin_run(events: bool) {
     WRITERS.get_or_init(|| {
         let stderr = Writer::new(Box::new(|lines| format!("warning: {}\n", dropped(lines))));
         let stdout = if !events && same_place(io::stdout().as_fd(), io::stderr().as_fd()) {
@@ -85,12 +85,12 @@ fn dropped_event(lines: u64) -> String {
 }
 
 /// Shortens the wait for readers, after a stop request.
-pub(crate) fn shorten_drain() {
+pub fn shorten_drain() {
     DRAIN_SHORTENED.store(true, Ordering::Relaxed);
 }
 
 /// Waits until all was read, if there is a reader that reads.
-pub(crate) fn finish() {
+pub fn finish() {
     set_live_line(None);
     let Some(Writers { stdout, stderr }) = WRITERS.get() else { return };
     let began = Instant::now();
@@ -107,62 +107,62 @@ pub(crate) fn finish() {
 }
 
 /// Whether stderr is a terminal that wants colours.
-pub(crate) fn has_colour() -> bool {
+pub fn has_colour() -> bool {
     io::stderr().is_terminal() && wants_colour()
 }
 
 /// Whether the terminal of this process, if it has one, wants colours.
-pub(crate) fn wants_colour() -> bool {
+pub fn wants_colour() -> bool {
     !is_plain()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Whether people see a line that moves: on a terminal that wants one, unless only results are printed.
-pub(crate) fn has_live_line() -> bool {
+pub fn has_live_line() -> bool {
     has_colour() && !QUIET.load(Ordering::Relaxed)
 }
 
 /// Whether results go to a terminal.
-pub(crate) fn is_stdout_terminal() -> bool {
+pub fn is_stdout_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
 /// Prints a line of a result. A reader that is gone is not an error.
-pub(crate) fn result(line: &str) {
+pub fn result(line: &str) {
     print(Stream::Stdout, &[line, "\n"], Overflow::Keep);
 }
 
 /// Prints a result for people as it fits the terminal. Where a line is folded, it goes on after so many spaces.
-pub(crate) fn result_folded(text: &str, indent: usize) {
+pub fn result_folded(text: &str, indent: usize) {
     let width = stdout_width().unwrap_or(usize::MAX);
     let lines = text.split('\n').flat_map(|line| fold(line, indent, width));
     lines.for_each(|line| result(&line));
 }
 
 /// Prints bytes of a result unchanged.
-pub(crate) fn raw(bytes: &[u8]) {
+pub fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     drop(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// From now on only results and errors are printed.
-pub(crate) fn set_quiet() {
+pub fn set_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
 /// From now on lines are printed as they are.
-pub(crate) fn set_plain() {
+pub fn set_plain() {
     PLAIN.store(true, Ordering::Relaxed);
 }
 
 /// Whether lines are printed as they are.
-pub(crate) fn is_plain() -> bool {
+pub fn is_plain() -> bool {
     PLAIN.load(Ordering::Relaxed)
 }
 
 /// Prints a line for people.
-pub(crate) fn info(line: &str) {
+pub fn info(line: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
     }
@@ -170,12 +170,12 @@ pub(crate) fn info(line: &str) {
 }
 
 /// Prints a part of a line for people.
-pub(crate) fn info_part(text: &str) {
+pub fn info_part(text: &str) {
     print(Stream::Stderr, &[text], Overflow::Drop);
 }
 
 /// A line for people that is not lost although they do not read for a while: of these there are few.
-pub(crate) fn report(line: &str) {
+pub fn report(line: &str) {
     print(Stream::Stderr, &[&fold_lines(line), "\n"], Overflow::Keep);
 }
 
@@ -188,7 +188,7 @@ fn fold_lines(text: &str) -> String {
 }
 
 /// Shows this in the last line of the terminal, until anything else is printed; `None` removes it.
-pub(crate) fn set_live_line(line: Option<&str>) {
+pub fn set_live_line(line: Option<&str>) {
     let mut is_shown = lock_live_line();
     let text = match line {
         Some(line) => {
@@ -207,13 +207,13 @@ fn lock_live_line() -> MutexGuard<'static, bool> {
 }
 
 /// Prints why a command failed: `render` is given whether there are colours, and the width of the terminal.
-pub(crate) fn error(render: impl FnOnce(bool, Option<usize>) -> String) {
+pub fn error(render: impl FnOnce(bool, Option<usize>) -> String) {
     print(Stream::Stderr, &[&render(has_colour(), stderr_width()), "\n"], Overflow::Keep);
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for. A closed terminal is nothing to
 /// complain about to a closed terminal.
-pub(crate) fn usage(error: &clap::Error) {
+pub fn usage(error: &clap::Error) {
     if !error.use_stderr() || stderr_width().is_none() {
         return drop(error.print());
     }
@@ -223,7 +223,7 @@ pub(crate) fn usage(error: &clap::Error) {
 }
 
 /// One JSON value on a line.
-pub(crate) fn json(value: &impl serde::Serialize) {
+pub fn json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => result(&text),
         Err(error) => info(&format!("error: {error}")),
@@ -231,7 +231,7 @@ pub(crate) fn json(value: &impl serde::Serialize) {
 }
 
 /// An event of a run, one JSON value on a line. Only the last one is sure to be kept.
-pub(crate) fn event(run: &str, value: &serde_json::Value, is_last: bool) {
+pub fn event(run: &str, value: &serde_json::Value, is_last: bool) {
     RUN.get_or_init(|| run.to_owned());
     let overflow = if is_last { Overflow::Keep } else { Overflow::Drop };
     print(Stream::Stdout, &[&value.to_string(), "\n"], overflow);

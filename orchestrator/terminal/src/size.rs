@@ -4,17 +4,17 @@ use std::io::{IsTerminal as _, stderr, stdout};
 use std::os::fd::AsFd;
 
 /// Columns of a terminal that does not say how many it has.
-pub(crate) const USUAL_WIDTH: usize = 80;
+pub const USUAL_WIDTH: usize = 80;
 /// Narrower than this nothing can be laid out: longer lines are left to the terminal.
 const NARROWEST: usize = 20;
 
 /// Columns of the terminal behind stdout; `None` if it is none.
-pub(crate) fn stdout_width() -> Option<usize> {
+pub fn stdout_width() -> Option<usize> {
     stdout().is_terminal().then(|| width(stdout()))
 }
 
 /// Columns of the terminal behind stderr; `None` if it is none.
-pub(crate) fn stderr_width() -> Option<usize> {
+pub fn stderr_width() -> Option<usize> {
     stderr().is_terminal().then(|| width(stderr()))
 }
 
@@ -25,6 +25,6 @@ fn width(terminal: impl AsFd) -> usize {
 }
 
 /// Whether the terminal understands more than plain lines.
-pub(crate) fn has_cursor() -> bool {
+pub fn has_cursor() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
