@@ -13,8 +13,8 @@ use ralph_orchestrator_workspace::{PromptPlace, find_untracked};
 
 use super::construction::build_context;
 use super::location;
-use super::open::RunPart;
 use super::prompt::PromptSource;
+use super::request::RunPart;
 use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
