@@ -348,7 +348,8 @@ impl State {
         self.progress.reset_stagnation();
     }
 
-    /// Notes that the agent of an iteration is given these answers, and those without an id.
+    /// Notes that the agent of an iteration is given these answers, and those without an id, which it is given at its
+    /// start.
     fn deliver_answers(&mut self, iteration: u64, ids: &[String]) {
         let is_given = |answer: &Answer| {
             let id = answer.origin.as_ref().map(|origin| &origin.id);
