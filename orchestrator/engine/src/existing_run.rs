@@ -73,7 +73,7 @@ impl RunPart {
 
 impl RunSetup<'_> {
     /// Returns the completed run of this workspace if its task is still the same. A damaged state
-    /// counts as none here; it is reported by [`open`](super::open()).
+    /// counts as none here; it is reported by `open`.
     pub(super) async fn find_completed(self, part: Option<&RunPart>) -> Option<StoredRun> {
         let found = read_completed_run(self.layout).ok()??;
         let workspace = real_path(&self.loaded.config.run.workspace);

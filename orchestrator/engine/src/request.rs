@@ -12,7 +12,7 @@ use super::processes::Processes;
 use super::version_control::VersionControl;
 use crate::registry::Registry;
 
-/// What [`open`](super::open()) is asked for.
+/// What `open` is asked for.
 pub struct Request<'a> {
     /// The configuration.
     pub loaded: LoadedConfig,

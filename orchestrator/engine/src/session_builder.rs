@@ -36,7 +36,7 @@ use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
 
-/// What [`open`](super::open()) has built, locked and checked.
+/// What `open` has built, locked and checked.
 pub(super) struct SessionBuilder {
     pub(super) config_file: PathBuf,
     pub(super) processes: Arc<dyn Processes>,
