@@ -187,4 +187,16 @@ impl Command {
                 | Self::Plugin(PluginCommand::New(_) | PluginCommand::Check { .. })
         )
     }
+
+    /// Has the command show this run, if it can show an earlier one and none is named.
+    pub(crate) fn show_run(&mut self, run: Option<String>) {
+        let shown = match self {
+            Self::Status(status) => &mut status.run,
+            Self::Why(why) => &mut why.run,
+            Self::Log(log) if !log.follow => &mut log.run,
+            Self::Diff(diff) => &mut diff.run,
+            _ => return,
+        };
+        *shown = shown.take().or(run);
+    }
 }

@@ -6,16 +6,19 @@ use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
-use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, duration_text};
+use ralph_orchestrator_config::{CommitMode, Initializer, Role};
 use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
+use ralph_orchestrator_machine::{Limit, RunLimits};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
+use crate::error::stop_exit_status;
 use crate::git::RunPlace;
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
@@ -70,15 +73,16 @@ pub(crate) enum PlannedBacklog<'a> {
     },
 }
 
-/// Shows what would run.
+/// Shows what would run. Returns the exit status: where nothing would, that of the run.
 pub(crate) fn show(
     session: &Session,
     place: &RunPlace,
     backlog: Option<&PlannedBacklog<'_>>,
     policy: Option<&SandboxPolicy>,
     json: bool,
-) {
+) -> u8 {
     let (plan, loaded) = (session.plan(), &place.context.loaded);
+    let status = plan.stop_reason.map_or(exit::OK, |reason| stop_exit_status(reason, false, 0));
     let roles = Roles::of(session, &place.context);
     if json {
         let mut object = serde_json::to_value(&plan).unwrap_or_default();
@@ -91,7 +95,8 @@ pub(crate) fn show(
                 object.insert("worktree".to_owned(), place.object());
             }
         }
-        return output::json(&object);
+        output::json(&object);
+        return status;
     }
     let show = |line: &str| output::result_folded(line, INDENT);
     show(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
@@ -116,7 +121,7 @@ pub(crate) fn show(
     } else if plan.evidence_only {
         show(&format!("  completion  {EVIDENCE_ONLY}"));
     }
-    show(&format!("  limits      {}", limits(loaded)));
+    show(&format!("  limits      {}", limits(&plan.limits)));
     show(&format!("  git         {}", stored_in_git(loaded.config.git.commit)));
     show(&format!("  environment {}", plan.env.join(" ")));
     if let Some(policy) = policy {
@@ -126,7 +131,11 @@ pub(crate) fn show(
     if let Some(instructions) = &plan.instructions {
         show(&format!("  after prompt {}", instructions.trim()));
     }
-    show(&format!("  next        iteration {}", plan.next_iteration));
+    show(&match (plan.next_iteration, plan.message) {
+        (Some(iteration), _) => format!("  next        iteration {iteration}"),
+        (None, message) => format!("  next        no iteration: {}", message.unwrap_or_default()),
+    });
+    status
 }
 
 /// Where values begin.
@@ -238,11 +247,13 @@ const fn stored_in_git(mode: CommitMode) -> &'static str {
 }
 
 /// The limits that end most runs.
-fn limits(loaded: &LoadedConfig) -> String {
-    let limits = &loaded.config.limits;
-    let none = || "no limit".to_owned();
-    let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());
-    let cost = limits.max_cost_usd.map_or_else(none, |most| most.to_string());
-    let runtime = limits.max_runtime.map_or_else(none, duration_text);
-    format!("iterations {iterations}, cost {cost}, runtime {runtime}")
+fn limits(limits: &RunLimits) -> String {
+    let text =
+        |limit| limits.value(limit).map_or_else(|| "no limit".to_owned(), |most| most.to_string());
+    format!(
+        "iterations {}, cost {}, runtime {}",
+        text(Limit::Iterations),
+        text(Limit::Cost),
+        text(Limit::Runtime)
+    )
 }

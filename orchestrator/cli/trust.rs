@@ -47,16 +47,19 @@ pub(crate) fn load_for_run(
     overrides: Overrides,
 ) -> Result<Context, CommandError> {
     let sets = overrides.sets.clone();
-    let Some(planted) = file.passed_over() else {
-        return settle(Context::load(file, overrides)?, &sets);
-    };
+    settle(load_here(file, overrides)?, &sets)
+}
+
+/// Reads the configuration of the folder in which a person is: a file there that was passed over is asked about.
+fn load_here(file: &ConfigFile, overrides: Overrides) -> Result<Context, CommandError> {
+    let Some(planted) = file.passed_over() else { return Context::load(file, overrides) };
     if ask_about_planted(planted, &overrides)? {
         let found = ConfigFile::find(None)?.with_task(file.task().map(str::to_owned));
-        return settle(Context::load(&found, overrides)?, &sets);
+        return Context::load(&found, overrides);
     }
     let context = Context::load(file, overrides)?;
     verify_place(file, planted, &context)?;
-    settle(context, &sets)
+    Ok(context)
 }
 
 /// Refuses a command that changes the run of another folder than that in which a person is: the file there was passed over,
@@ -120,8 +123,9 @@ pub(crate) fn load_to_look(
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
     let overrides = overrides.into();
-    let context = Context::load(file, overrides.clone())?;
-    let trust = Trust::new(&context.vars, &overrides.sets);
+    let sets = overrides.sets.clone();
+    let context = load_here(file, overrides)?;
+    let trust = Trust::new(&context.vars, &sets);
     settle_links(&context, &trust)?;
     if context.judged.unaccepted.is_empty() {
         return Ok(context);
@@ -160,14 +164,14 @@ pub(crate) fn settle(context: Context, sets: &[(String, String)]) -> Result<Cont
         return ask(context, &trust);
     };
     if !tightened.is_empty() {
-        let keys = tightened.join(", ");
-        output::info(&format!("note: stricter than what was accepted: {keys}"));
+        let changes = tightened.join(", ");
+        output::info(&format!("note: stricter than what was accepted: {changes}"));
     }
     trust.accept(context.judged.unaccepted.iter().map(|file| &file.now))?;
     Ok(context.settled())
 }
 
-/// Returns the keys by which the files are stricter than what was accepted of them, if that is all.
+/// Returns the values by which the files are stricter than what was accepted of them, if that is all.
 fn find_tightened(context: &Context) -> Option<Vec<String>> {
     if context.loaded.task().is_some() {
         return None;

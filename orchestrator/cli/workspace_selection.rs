@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::{locate_worktrees, read_git_dir, worktrees_dir};
 use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Lock, Owner, StateDir, identity_of, list_runs, list_worktrees, state_dirs_of,
+    Lock, Owner, StateDir, identity_of, list_runs, read_current_run, state_dirs_of,
 };
 use ralph_orchestrator_terminal::output;
 
-use crate::git::worktrees_dir;
+use crate::git::find_of;
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;
@@ -21,22 +22,26 @@ fn states() -> PathBuf {
     states_dir(&state_home(&variables()))
 }
 
-/// Returns the configuration of the run in a workspace, or of the run whose id begins like this.
-pub(crate) fn find(selector: &str) -> Result<ConfigFile, CommandError> {
+/// Returns the configuration of the run in a workspace or a worktree, or of the run whose id begins like this; and the run, if
+/// it is an earlier one of its workspace.
+pub(crate) fn find(selector: &str) -> Result<(ConfigFile, Option<String>), CommandError> {
     let path = Path::new(selector);
     let absolute = path.canonicalize().or_else(|_| std::path::absolute(path))?;
     let of_path = state_dirs_of(&states(), &absolute);
     if !of_path.is_empty() {
-        return to_config_file(&choose(of_path));
+        return Ok((to_config_file(&choose(of_path))?, None));
     }
     if let Some(file) = find_moved(&absolute) {
-        return Ok(file);
+        return Ok((file, None));
+    }
+    if let Some(found) = find_by_worktree(&absolute)? {
+        return Ok(found);
     }
     let is_id = selector.len() >= SHORTEST_ID
         && selector.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let of_id = if is_id { of_run(selector)? } else { Vec::new() };
     match of_id.as_slice() {
-        [state] => to_config_file(state),
+        [state] => Ok((to_config_file(state)?, None)),
         [] => {
             let message =
                 format!("no run is known in {} or by the id `{selector}`", absolute.display());
@@ -50,25 +55,47 @@ pub(crate) fn find(selector: &str) -> Result<ConfigFile, CommandError> {
     }
 }
 
-/// Returns the configuration of the run in whose worktree this folder is, if it is in one.
-pub(crate) fn find_by_worktree(here: &Path) -> Result<Option<ConfigFile>, CommandError> {
-    let all = real_path(&worktrees_dir(&state_home(&variables())));
+/// Returns the configuration of the run in whose worktree this folder is, if it is in one; and the run, if the workspace has
+/// a newer one elsewhere.
+pub(crate) fn find_by_worktree(
+    here: &Path,
+) -> Result<Option<(ConfigFile, Option<String>)>, CommandError> {
     let here = real_path(here);
-    if !here.starts_with(all) {
+    let state_home = state_home(&variables());
+    let is_usual = here.starts_with(real_path(&worktrees_dir(&state_home)));
+    let top = here.ancestors().find(|folder| folder.join(".git").exists());
+    let git_dir = top.and_then(read_git_dir);
+    if git_dir.is_none() && !is_usual {
         return Ok(None);
     }
     for state in all_states() {
-        let mut records = list_worktrees(&state.layout).into_iter();
-        let Some(record) = records.find(|record| here.starts_with(record.folder())) else {
+        let checkout = state.owner.workspace().unwrap_or_default();
+        let records = locate_worktrees(&state.layout, &state_home, &checkout);
+        let Some(record) = records.iter().find(|record| here.starts_with(record.folder())) else {
             continue;
         };
         let file = to_config_file(&state)?;
+        let current = read_current_run(&state.layout, |_| {}).ok().flatten();
+        let is_current = current.as_ref().is_none_or(|found| {
+            find_of(&records, found).is_some_and(|of_current| of_current == record)
+        });
+        let newer = current.filter(|_| !is_current).map(|found| found.run);
+        let about = newer.as_ref().map(|run| {
+            format!("; its newest run is {run}, and what changes or resumes a run is about that")
+        });
         output::info(&format!(
-            "using {}: this is the worktree of its run {}",
+            "using {}: this is the worktree of its run {}{}",
             file.path().display(),
-            record.run
+            record.run,
+            about.unwrap_or_default()
         ));
-        return Ok(Some(file));
+        return Ok(Some((file, newer.map(|_| record.run.clone()))));
+    }
+    if is_usual && let Some(checkout) = git_dir.as_deref().and_then(|it| it.ancestors().nth(3)) {
+        output::info(&format!(
+            "note: an earlier run made this worktree for {}, and its record is gone; start runs there, not here",
+            checkout.display()
+        ));
     }
     Ok(None)
 }

@@ -6,6 +6,7 @@ use ralph_orchestrator_store::{Disk, Layout, Lock, Work};
 use rustix::process::Signal;
 
 use crate::environment::{TestEnvironment, eventually};
+use crate::screen::Screen;
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 
@@ -199,6 +200,11 @@ fn reset_asks_first_and_forgets_only_the_runs() {
     env.agent.default_call().script("touch done\n").out(DONE);
     env.run().expect(0);
     env.ralph(&["reset"]).expect(64).says("--yes");
+    let mut screen = Screen::start(&env, &["reset"], 80, "xterm");
+    screen.shows("undone. [y/N]");
+    screen.press(b"n\r");
+    screen.shows("nothing was deleted");
+    assert_eq!(screen.wait(), Some(0));
     env.run().expect(0).says("already completed");
     env.ralph(&["reset", "--yes"]).expect(0).says("deleted 1 run of this configuration");
     assert_eq!(env.status()["phase"], "none");

@@ -294,6 +294,26 @@ fn says_why_the_checks_were_not_run() {
 }
 
 #[test]
+fn says_so_where_run_would_start_no_agent() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_iterations = 1\n");
+    env.agent.call(1).out("hm\n");
+    env.agent.call(2).out("<promise>NEEDS_HUMAN: which?</promise>\n");
+    let looks = [&["doctor"][..], &["run", "--dry-run"]];
+    for (code, says) in [(1, "the only iteration is used"), (2, "which?")] {
+        env.run().expect(code);
+        for look in looks {
+            env.ralph(look).expect(code).says(says);
+        }
+        env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
+        for look in looks.into_iter().filter(|_| code == 1) {
+            env.ralph(look).expect(0);
+        }
+    }
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn names_no_file_that_is_not_there() {
     let env = TestEnvironment::new();
     fs::remove_file(env.path("ralph.toml")).unwrap();

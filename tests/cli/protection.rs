@@ -408,5 +408,5 @@ fn a_protected_file_that_the_agent_changed_is_named_when_the_run_goes_on() {
         "if the change is yours, `ralph-orchestrator run --restart` begins a new run with it",
     );
     env.ralph(&["why"]).expect(0).says("put back what is protected");
-    env.ralph(&["run", "--dry-run"]).expect(0);
+    env.ralph(&["run", "--dry-run"]).expect(1).says("no iteration");
 }

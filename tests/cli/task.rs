@@ -43,6 +43,17 @@ fn needs_no_file() {
 }
 
 #[test]
+fn a_limit_that_was_stated_holds_for_the_same_command_without_it() {
+    let env = empty();
+    env.agent.default_call().script("date +%N > x\n");
+    run(&env, &["--max-iterations", "1"]).expect(1);
+    run(&env, &[]).expect(1).says("limits.max_iterations (1)");
+    assert_eq!(env.agent.calls(), 1);
+    run(&env, &["--max-iterations", "2"]).expect(1);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn the_checks_decide_without_a_claim_and_all_of_them() {
     let env = empty();
     env.agent.call(1).script("touch done\n");

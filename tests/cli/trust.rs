@@ -240,7 +240,7 @@ fn what_only_tightens_is_obeyed_at_once() {
     env.agent.default_call().script("date > $n\n").out("hm\n");
     env.ralph(&["run", "--once"]).expect(0);
     edit(&env, "max_iterations = 3", "max_iterations = 2");
-    env.run().expect(1).says("stricter than what was accepted: limits.max_iterations");
+    env.run().expect(1).says("stricter than what was accepted: limits.max_iterations = 2 (was 3)");
     assert_eq!(env.agent.calls(), 2);
 }
 
@@ -368,7 +368,7 @@ fn a_pipe_in_the_place_of_the_repository_holds_nothing_up() {
     else {
         return;
     };
-    for (command, status) in [("doctor", 0), ("run", 1), ("verify", 1)] {
+    for (command, status) in [("doctor", 1), ("run", 1), ("verify", 1)] {
         env.ralph(&[command]).expect(status);
     }
 }
@@ -442,7 +442,8 @@ fn a_file_below_a_known_workspace_is_not_another_run() {
     // Nobody who stands in the folder of a file of its own works on another by mistake.
     let file = env.path("sub/ralph.toml").display().to_string();
     let other = format!("-c {}", env.path("ralph.toml").display());
-    for args in [&["run"][..], &["run", "--check", "true"], &["verify"]] {
+    let looks = [&["doctor"][..], &["run", "--dry-run"]];
+    for args in [&["run"][..], &["run", "--check", "true"], &["verify"]].into_iter().chain(looks) {
         within(args).expect(78).says(&format!("trust {file}")).says(&other);
     }
     let mut screen = Screen::start_in(&env, &env.path("sub"), &["run", "--plain"], 200, "xterm");
@@ -603,11 +604,17 @@ fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
     let (status, shown, said) = there(&["status", "--json"]);
     assert_eq!(status, 0, "{said}");
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id);
+    assert_eq!(there(&["run", "--max-iterations", "2"]).0, 1);
+    // And back: the prompt is the same.
+    fs::rename(&moved, env.workspace()).unwrap();
+    let back = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert!(!back.stderr.contains("run.prompt is"), "{}", back.stderr);
+    fs::rename(env.workspace(), &moved).unwrap();
     env.agent.default_call().script("touch done\n").out(DONE);
-    let (status, shown, said) = there(&["run", "--max-iterations", "2"]);
+    let (status, shown, said) = there(&["run", "--max-iterations", "4"]);
     assert_eq!(status, 0, "{shown}{said}");
     let (status, shown, said) = there(&["run"]);
-    assert_eq!((status, env.agent.calls()), (0, 2), "{shown}{said}");
+    assert_eq!((status, env.agent.calls()), (0, 4), "{shown}{said}");
     assert!(shown.contains("already completed"), "{shown}{said}");
     // What takes the old place is another workspace, and what is done there leaves this run alone.
     copy_folder(&moved, &env.workspace());
@@ -813,6 +820,36 @@ fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
 }
 
 #[test]
+fn folders_that_exchange_their_names_keep_their_runs() {
+    let env = after_work("");
+    let (other, between) = (env.root().join("other"), env.root().join("between"));
+    copy_folder(&env.workspace(), &other);
+    let at = |folder: &Path, args: &[&str]| {
+        let output = env.command(args).current_dir(folder).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(at(&other, &["trust"]).0, Some(0));
+    assert_eq!(at(&other, &["run"]).0, Some(1));
+    let run_of = |folder: &Path| {
+        let status: Value = serde_json::from_str(&at(folder, &["status", "--json"]).1).unwrap();
+        status["run"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (run_of(&env.workspace()), run_of(&other));
+    assert_ne!(one, two);
+    for (from, to) in [(&env.workspace(), &between), (&other, &env.workspace()), (&between, &other)]
+    {
+        fs::rename(from, to).unwrap();
+    }
+    for (folder, run) in [(env.workspace(), &two), (other, &one)] {
+        assert_eq!(run_of(&folder), *run);
+        let (status, said) = at(&folder, &["run", "--max-iterations", "2"]);
+        assert!(status == Some(1) && said.contains(&format!("run {run} resumed")), "{said}");
+        assert_eq!(run_of(&folder), *run);
+    }
+}
+
+#[test]
 fn what_changes_a_run_is_refused_in_another_folder() {
     let env = after_work("");
     fs::create_dir(env.path("sub")).unwrap();
@@ -975,9 +1012,13 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
     let ended = env.run().expect(1);
     ended.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
     assert_eq!(env.agent.calls(), 3);
-    // So it does at each start.
+    env.ralph(&["doctor"]).expect(1).says("goes on with what you last accepted");
+    // So it does at each start, also once it is accepted that it is gone.
+    env.ralph(&["trust"]).expect(0).says("if you deleted it, `ralph-orchestrator trust ");
+    env.ralph(&["trust", "ralph.toml"]).expect(0).says("accepted that");
     let again = env.run().expect(1);
     again.says("ralph.toml is gone; this is its run, by what was last accepted").says("3 of 3");
+    env.ralph(&["status"]).expect(0).says("by what was last accepted");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{self as config, Sources, TaskSource};
 use ralph_orchestrator_engine::{state_layout, states_dir};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{StateDir, read_current_run, read_run_config, state_dirs};
 use toml::{Table, Value};
 
@@ -58,6 +59,7 @@ pub fn find_sources(
         implied: Vec::new(),
         replaced,
         without_file: None,
+        is_gone: false,
         task: None,
         defaults: config_defaults(),
     };
@@ -180,6 +182,7 @@ fn follow_accepted(
 ) -> Result<(), CommandError> {
     if let Some(text) = trust.accepted_text(path)? {
         (sources.file, sources.text, sources.without_file) = (path.to_owned(), Some(text), None);
+        sources.is_gone = true;
     }
     judged.changed.push(path.to_owned());
     Ok(())
@@ -219,7 +222,8 @@ fn recorded_config(
     task: Option<&str>,
     vars: &BTreeMap<String, String>,
 ) -> Option<(PathBuf, String)> {
-    let folder = file.parent()?.canonicalize().ok()?;
+    // Its folder may be gone as well.
+    let folder = real_path(file.parent()?);
     let known = folder.join(file.file_name()?);
     let is_its = |state: &StateDir| {
         let owner = &state.owner;

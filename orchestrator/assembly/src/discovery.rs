@@ -14,14 +14,21 @@ use ralph_orchestrator_store::state_dirs_of;
 
 use crate::error::CommandError;
 use crate::file_owner::is_trusted;
-use crate::trust::Trust;
+use crate::trust::{JudgedFiles, Trust};
 use crate::{tasks, user_folders};
 
 pub use ralph_orchestrator_config::FILE_NAME as NAME;
 
-/// What is said of a folder without one, whose run keeps its own configuration.
-pub const WITHOUT_FILE: &str =
-    "there is no ralph.toml; the run of this folder goes on with what it began with";
+/// Says of a folder without a file by which configuration its run goes on.
+pub const fn describe_missing_file(judged: &JudgedFiles) -> &'static str {
+    // A file that was accepted, and is gone.
+    if judged.changed.is_empty() {
+        "there is no ralph.toml; the run of this folder goes on with what it began with"
+    } else {
+        "there is no ralph.toml; the run of this folder goes on with what you last accepted"
+    }
+}
+
 /// What other tools call theirs.
 const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
 

@@ -318,7 +318,9 @@ impl From<GitError> for CommandError {
             | GitError::Bare(_)
             | GitError::UnsafeOwnership { .. }
             | GitError::LinkInRepository(_)
-            | GitError::RepositoryChanged { .. } => ErrorKind::Config,
+            | GitError::RepositoryChanged { .. }
+            | GitError::RepositoryGone { .. }
+            | GitError::WorktreeRemoved(_) => ErrorKind::Config,
             GitError::ForgedObjects { .. } => ErrorKind::Damaged,
             GitError::Busy(_) => ErrorKind::Busy,
             _ => ErrorKind::Internal,

@@ -162,7 +162,7 @@ impl Trust {
         }
         let versions = accepted.iter().flat_map(|accepted| &accepted.versions);
         let nearest = differences::find_nearest(versions, &now.text);
-        let accepted = accepted.and_then(AcceptedFile::newest_text);
+        let accepted = accepted.and_then(newest_text);
         Ok(Judgement::Unaccepted(UnacceptedFile { now, accepted, nearest }))
     }
 
@@ -179,12 +179,12 @@ impl Trust {
     /// What is recorded is damaged.
     pub fn accepted_text(&self, path: &Path) -> Result<Option<String>, CommandError> {
         let accepted = self.store.accepted(&identity(path))?;
-        Ok(accepted.and_then(AcceptedFile::newest_text))
+        Ok(accepted.and_then(newest_text))
     }
 
     /// The same of a file by the name that it had.
     pub fn accepted_text_at(&self, path: &Path) -> Result<Option<String>, CommandError> {
-        Ok(self.store.accepted(path)?.and_then(AcceptedFile::newest_text))
+        Ok(self.store.accepted(path)?.and_then(newest_text))
     }
 
     /// Whether a file that a person has accepted is gone from where an agent could have deleted it.
@@ -245,7 +245,7 @@ impl Trust {
         self.accept(judged.acceptable.iter().chain(moved))
     }
 
-    /// Returns the keys by which files are stricter than what was accepted of them, if that is all. Each is compared by
+    /// Returns the values by which files are stricter than what was accepted of them, if that is all. Each is compared by
     /// itself: what the command line replaces at this start is in force at the next. `own` is the user's own file.
     pub fn find_tightened(files: &[UnacceptedFile], own: &Path) -> Option<Vec<String>> {
         let mut tightened = Vec::new();
@@ -311,6 +311,12 @@ impl Trust {
             state.owner.workspace().is_some_and(|workspace| path.starts_with(workspace))
         })
     }
+}
+
+/// Returns the text that was accepted last, also of a file of which a person has accepted since that it is gone.
+fn newest_text(accepted: AcceptedFile) -> Option<String> {
+    let versions = accepted.versions.into_iter();
+    versions.rev().find(|version| version.digest != GONE).map(|version| version.text)
 }
 
 /// Whether the file and where it leads were there, as they are, before any agent worked.

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_assembly::compiled_in::of_program;
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::discovery::{ConfigFile, WITHOUT_FILE};
+use ralph_orchestrator_assembly::discovery::{ConfigFile, describe_missing_file};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::schema::{PluginKeys, schema};
@@ -145,7 +145,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     output::result(&if context.file.exists() {
         format!("{}: ok", context.file.display())
     } else {
-        format!("{WITHOUT_FILE}: ok")
+        format!("{}: ok", describe_missing_file(&context.judged))
     });
     Ok(())
 }

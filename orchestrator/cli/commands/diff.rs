@@ -11,7 +11,7 @@ use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, values};
 use ralph_orchestrator_text::{count, escape, len};
 
-use crate::git::open_stored;
+use crate::git::{enter_existing, open_stored};
 
 /// The longest patch that is printed, in bytes.
 const LONGEST_PATCH: usize = 64 * 1024 * 1024;
@@ -36,7 +36,7 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) fn diff(file: &ConfigFile, args: &DiffArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = enter_existing(Context::with(file, &args.sets)?)?;
     let (iterations, is_stat) = (args.iterations.clone(), args.stat);
     let longest = if is_stat { 0 } else { LONGEST_PATCH };
     let (from, to, diff) = block_on(async {

@@ -3,12 +3,13 @@
 mod handoff;
 mod login;
 mod receivers;
+mod start;
 mod surroundings;
 
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, WITHOUT_FILE};
+use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, describe_missing_file};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
@@ -157,14 +158,15 @@ fn summary(context: &Context, findings: &[Finding]) -> String {
 fn exit_status(findings: &[Finding]) -> u8 {
     let failed =
         |code: u8| findings.iter().any(|finding| finding.severity == Severity::Failed(code));
-    let in_order = [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE, exit::HUMAN];
+    let in_order =
+        [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE, exit::HUMAN, exit::LIMIT];
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
 fn check_configuration(context: &Context, file: &ConfigFile) -> Finding {
     let detail = match file.place {
         ConfigPlace::Named(_) | ConfigPlace::Found { .. } => context.file.display().to_string(),
-        ConfigPlace::Missing { .. } => WITHOUT_FILE.to_owned(),
+        ConfigPlace::Missing { .. } => describe_missing_file(&context.judged).to_owned(),
     };
     Finding::new("configuration", Ok(detail), exit::CONFIG)
 }
@@ -180,6 +182,8 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
         let result = result.map(|found| format!("{name}: {found}"));
         findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
+    // Before the checks hold the workspace.
+    let outlook = start::find(context).await;
     let processes = CheckProcesses::begin_unlocked(context)?;
     let ValidationSetup { registry, build, policy: judges, agent: first, env } =
         ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
@@ -216,7 +220,11 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(check_completion(&judges));
     findings.push(check_state(context));
     findings.extend(check_rollback(context));
-    let is_sound = findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)));
+    let is_sound = |findings: &[Finding]| {
+        findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)))
+    };
+    findings.extend(start::finding(outlook, is_sound(&findings)));
+    let is_sound = is_sound(&findings);
     findings.push(match baseline_blocker(context, is_sound, processes.workspace.is_some()) {
         Some(why) => Finding::skipped("baseline", why),
         None => check_baseline(context, &judges, &env).await,
@@ -410,7 +418,10 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
     if !config.git.worktree || !config.run.workspace.exists() {
         return None;
     }
-    let found = git::check_worktree(context).await;
+    let found = match git::verify_worktree(context) {
+        Ok(()) => git::check_worktree(context).await,
+        Err(error) => Err(error),
+    };
     Some(Finding::new("worktree", found.map_err(|error| error.render(false, None)), exit::CONFIG))
 }
 

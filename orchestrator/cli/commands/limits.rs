@@ -5,9 +5,12 @@ use ralph_orchestrator_assembly::control::{COMMAND_LINE, ControlTarget, own_orig
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::{control, run_selection};
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_machine::{
-    BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage, State,
+    BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage,
 };
+use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::words::{limit_json, limit_value};
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, values};
@@ -96,7 +99,14 @@ pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, Command
     let Some(run) = run_selection::read(&context, None, |_| {})? else {
         return Err(CommandError::user(run_selection::no_run(&context)).hinted(NO_RUN_HINT));
     };
-    let row = |limit, row| Row::new(&context, &run.found.state, run.runtime_ms(), limit, row);
+    // The runs of a backlog have what is left of its limits.
+    let ledger = match context.loaded.config.backlog {
+        Some(_) => read_ledger(&run.layout)?,
+        None => None,
+    };
+    let others = ledger.map(|ledger| ledger.used_beside(Some(&run.found.run)));
+    let scene = Scene { loaded: &context.loaded, run: &run, others };
+    let row = |limit, row| Row::new(&scene, limit, row);
     let rows: Vec<Row> = Limit::budgets().map(|(limit, budget)| row(limit, budget)).collect();
     if args.json {
         let limits: serde_json::Map<String, Value> = rows.iter().map(Row::object).collect();
@@ -104,10 +114,13 @@ pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, Command
         return Ok(exit::OK);
     }
     for row in &rows {
-        output::result(&row.line());
+        output::result_folded(&row.line(), INDENT);
     }
     Ok(exit::OK)
 }
+
+/// Where the origins begin.
+const INDENT: usize = 42;
 
 const NO_RUN_HINT: &str = "`ralph-orchestrator config show` prints the limits of the configuration";
 
@@ -123,33 +136,55 @@ struct Row {
     object: Value,
 }
 
-/// Returns where a limit comes from that nobody has set by `limits`.
-fn origin(context: &Context, state: &State, limit: Limit) -> Option<String> {
-    let loaded = &context.loaded;
-    let origin = loaded.origin(limit.key());
-    // The runs of a backlog have what is left of its limits.
-    let is_part = loaded.config.backlog.is_some();
-    let now = limit.configured(&loaded.config.limits);
-    if is_part || now == state.controls.configured_limits.value(limit) {
-        return origin;
+/// The run whose limits are shown.
+struct Scene<'a> {
+    loaded: &'a LoadedConfig,
+    run: &'a SelectedRun,
+    /// What the other runs of its backlog have used.
+    others: Option<RunUsage>,
+}
+
+impl Scene<'_> {
+    /// Returns where a limit comes from that nobody has set by `limits`.
+    fn origin(&self, limit: Limit, row: &BudgetRow) -> Option<String> {
+        let state = &self.run.found.state;
+        let origin = self.loaded.origin(limit.key());
+        let now = limit.configured(&self.loaded.config.limits);
+        let last = state.controls.configured_limits.value(limit);
+        let next = |max| format!("the next has {}", limit_value(max));
+        if let Some(others) = &self.others {
+            let left = last.map(LimitValue::amount);
+            let shared = left.map(|left| left.saturating_add(row.used(others)));
+            let shared = shared.map(|amount| limit.row().unit.to_value(amount));
+            let from = match shared {
+                Some(_) => format!("of {} for all items", limit_value(shared)),
+                None => "no limit for all items".to_owned(),
+            };
+            let origin = origin.unwrap_or_default();
+            return Some(match now == shared {
+                true => format!("{from} ({origin})"),
+                false => format!("{from} at the last start; {} ({origin})", next(now)),
+            });
+        }
+        // One that a stricter one of the last start replaced holds again.
+        let set = state.controls.limits.origin(limit).map(control::sender);
+        let now = state.next_limits(Some(&self.loaded.config.limits)).value(limit);
+        if now == state.limits.value(limit) {
+            return origin;
+        }
+        let origin = set.map_or(origin, |sender| Some(format!("set by {sender}")));
+        Some(format!("of the last start; {} ({})", next(now), origin.unwrap_or_default()))
     }
-    let now = limit_value(now);
-    Some(format!("of the last start; the next has {now} ({})", origin.unwrap_or_default()))
 }
 
 impl Row {
-    fn new(
-        context: &Context,
-        state: &State,
-        runtime_ms: u64,
-        limit: Limit,
-        budget: &BudgetRow,
-    ) -> Self {
+    fn new(scene: &Scene<'_>, limit: Limit, budget: &BudgetRow) -> Self {
+        let state = &scene.run.found.state;
         let is_known = !state.is_unreported(budget);
-        let usage = RunUsage { runtime_ms, ..RunUsage::from_state(state) };
+        let usage = RunUsage { runtime_ms: scene.run.runtime_ms(), ..RunUsage::from_state(state) };
         let used = Some(limit.row().unit.to_value(budget.used(&usage))).filter(|_| is_known);
-        let set = state.controls.limits.origin(limit);
-        let origin = origin(context, state, limit);
+        let set = state.controls.set_by(limit);
+        let origin = scene.origin(limit, budget);
         let max = state.limits.value(limit);
         let object = json!({
             "max": max.map(limit_json),

@@ -3,9 +3,11 @@
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::git::locate_worktrees;
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::run_selection::{layouts, list_all};
 use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{self, self as store, Disk, Layout};
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, question};
@@ -49,10 +51,18 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         "{other}Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
          be undone. [y/N] "
     );
-    if !args.yes && !question::confirmed(&question)? {
+    if !args.yes && !question::is_possible() {
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
+    if !args.yes && !question::confirmed(&question)? {
+        print(
+            "nothing was deleted: `run` goes on with the run, `run --restart` begins another one and keeps it",
+        );
+        return Ok(exit::OK);
+    }
+    let workspace = context.loaded.configured_workspace();
+    let worktrees = locate_worktrees(&layout, &context.state_home(), workspace);
     for note in store::reset(&Disk::default(), &layout, &end_orphans)?.notes {
         output::info(&note);
     }
@@ -60,6 +70,16 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     print(&format!(
         "deleted {runs} of this configuration in {root}; the workspace is untouched{kept}"
     ));
+    for record in worktrees.iter().filter(|record| record.folder().exists()) {
+        let folder = record.folder();
+        print(&format!(
+            "its worktree {} stays, on branch {}: `git -C {} worktree remove {}` removes it",
+            folder.display(),
+            record.branch,
+            quote_word(workspace),
+            quote_word(&folder)
+        ));
+    }
     Ok(exit::OK)
 }
 

@@ -8,6 +8,7 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_engine::bookkeeping_paths;
 use ralph_orchestrator_git::{
     Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
@@ -69,6 +70,9 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
         print_list(&checkpoints?, args.json);
         return Ok(exit::OK);
     };
+    if !context.layout()?.root().exists() {
+        return Err(no_run_error());
+    }
     let outcome = restore(&context, to, args.run.as_deref())?;
     let run = args.run.as_ref().map(|run| format!(" --run {run}")).unwrap_or_default();
     print_outcome(&outcome, &context::invocation(file), &run, args.json);

@@ -1,6 +1,7 @@
 //! `run`
 
 mod backlog;
+mod look;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +53,9 @@ use crate::{agent_words, detach, dry_run, git, receipts, trust};
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
-#[derive(Debug, clap::Args)]
+pub(crate) use look::find_stop;
+
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {
     /// What to do, in a sentence; needs no ralph.toml. The checks decide after each iteration
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt", help_heading = "Task")]
@@ -170,6 +173,19 @@ pub(crate) fn run(
         Supervisor::this_binary().prepare();
     }
     block_on(start(context, file, args, log, quiet))
+}
+
+/// Has a person at a terminal accept what is not accepted yet, before the run leaves that.
+///
+/// # Errors
+/// It is not accepted.
+pub(crate) fn settle_before_detach(file: &ConfigFile, args: &RunArgs) -> Result<(), CommandError> {
+    let overrides = build_overrides(args, &[])?;
+    let is_unaccepted = |context: Context| !context.judged.unaccepted.is_empty();
+    if question::is_possible() && Context::load(file, overrides.clone()).is_ok_and(is_unaccepted) {
+        trust::load_for_run(file, overrides)?;
+    }
+    Ok(())
 }
 
 /// Adds what the checks of the command line protect in the workspace, which is known only now.
@@ -305,7 +321,7 @@ async fn start(
 ) -> Result<u8, CommandError> {
     let program = &context::invocation(file);
     let signals = signals::listen()?;
-    let (mut policy, plugins) = match prepare(&context) {
+    let (policy, plugins) = match prepare(&context) {
         Ok(both) => both,
         Err(error) => return completed_or(error, Some(&context), &args, program).await,
     };
@@ -324,10 +340,7 @@ async fn start(
             trust::ask_about_workspace(&place.context)?;
         }
     }
-    if let Some(repository) = place.repository() {
-        policy = SandboxPolicy::from_context(&place.context)?;
-        policy = policy.map(|policy| policy.with_readable([repository]));
-    }
+    let policy = confine(&place, policy)?;
     let workspace = &place.context.loaded.config.run.workspace;
     for path in own_outputs(workspace) {
         let name = path.strip_prefix(workspace).unwrap_or(&path).display().to_string();
@@ -344,11 +357,25 @@ async fn start(
     }
 }
 
-/// Opens the run of a configuration without a backlog, and performs it. Returns the exit status.
-async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, file, program } = start;
-    let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
-    let registry = registry::build(&plugins, policy.as_ref(), supervisor.clone());
+/// Returns how agents are confined where the run works.
+fn confine(
+    place: &RunPlace,
+    policy: Option<SandboxPolicy>,
+) -> Result<Option<SandboxPolicy>, CommandError> {
+    let Some(repository) = place.repository() else { return Ok(policy) };
+    let policy = SandboxPolicy::from_context(&place.context)?;
+    Ok(policy.map(|policy| policy.with_readable([repository])))
+}
+
+/// Opens the run of a configuration without a backlog.
+async fn open_run(
+    place: &RunPlace,
+    args: &RunArgs,
+    plugins: &Plugins,
+    policy: Option<&SandboxPolicy>,
+    supervisor: Supervisor,
+) -> Result<OpenOutcome, CommandError> {
+    let registry = registry::build(plugins, policy, supervisor.clone());
     let Context { file: config_file, loaded, vars, .. } = place.context.clone();
     // It is large, and awaited by others that are.
     let opened = Box::pin(open(Request {
@@ -362,7 +389,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
-        version_control: Arc::new(repositories(supervisor, &place.context, policy.as_ref())),
+        version_control: Arc::new(repositories(supervisor, &place.context, policy)),
         agent: args.agent.clone(),
         once: args.once,
         attached: false,
@@ -374,9 +401,16 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         protect: args.protect.clone(),
         say: &output::info,
     }))
-    .await
-    .map_err(|error| explain(error, &loaded, &vars, args.agent.as_deref()))?;
-    let mut session = match opened {
+    .await;
+    opened.map_err(|error| explain(error, &loaded, &vars, args.agent.as_deref()))
+}
+
+/// Opens the run of a configuration without a backlog, and performs it. Returns the exit status.
+async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
+    let Start { place, args, plugins, policy, signals, log, quiet, file, program } = start;
+    let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
+    let opened = open_run(&place, &args, &plugins, policy.as_ref(), supervisor);
+    let mut session = match Box::pin(opened).await? {
         OpenOutcome::Complete { found, layout } => {
             if !args.dry_run {
                 Notices::start(&place.context, &layout, &signals.switch).finish().await;
@@ -386,8 +420,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run::show(&session, &place, None, policy.as_ref(), args.json);
-        return Ok(exit::OK);
+        return Ok(dry_run::show(&session, &place, None, policy.as_ref(), args.json));
     }
     if let Some(status) = withheld(&mut session, &args, program)? {
         return Ok(status);

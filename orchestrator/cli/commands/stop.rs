@@ -8,7 +8,8 @@ use ralph_orchestrator_assembly::control::{COMMAND_LINE, own_origin};
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::layouts;
-use ralph_orchestrator_store::{Holder, Layout, Owner, withdraw_control};
+use ralph_orchestrator_store::{Holder, Layout, Owner, read_current_run, withdraw_control};
+use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use rustix::process::test_kill_process;
@@ -79,13 +80,23 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         withdraw_control(&layout, &id)?;
     }
     output::result(&match program {
-        Some(program) => format!("stopped ({holder}); `{program} run` resumes"),
+        Some(program) => {
+            format!("stopped ({holder}); {}", what_resumes(&context, &layout, &program))
+        }
         None => format!(
             "stopped ({holder}), a run that was begun without a configuration file: the command that \
              began it resumes it where there is none"
         ),
     });
     Ok(exit::OK)
+}
+
+/// Returns what resumes the run that was stopped.
+fn what_resumes(context: &Context, layout: &Layout, program: &str) -> String {
+    let found = read_current_run(layout, |_| {}).ok().flatten();
+    let plain = Some(&context.loaded).filter(|loaded| loaded.config.backlog.is_none());
+    let state = found.map(|found| found.state).unwrap_or_default();
+    next_step::resumes(&state, program, plain)
 }
 
 /// Returns the active run of the workspace, whatever it was begun with, and its configuration file and task. One

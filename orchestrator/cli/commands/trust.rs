@@ -9,6 +9,7 @@ use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Trust, read};
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::values_of;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::escape;
 
@@ -63,7 +64,17 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     }
     match accepted.as_slice() {
         [] if is_replaced || !of_git.is_empty() => {}
-        [] => output::result("nothing to accept: it is as it was accepted"),
+        [] => match &args.file {
+            None if config.passed_over().is_none() && judge.is_gone(&config.path())? => {
+                let path = config.path();
+                let (shown, word) = (path.display(), quote_word(&path));
+                output::result(&format!(
+                    "{shown} is gone, and its run goes on by what was last accepted; if you deleted it, \
+                     `ralph-orchestrator trust {word}` accepts that"
+                ));
+            }
+            _ => output::result("nothing to accept: it is as it was accepted"),
+        },
         files => {
             for FileVersion { path, .. } in files {
                 output::result(&format!("accepted {}", path.display()));

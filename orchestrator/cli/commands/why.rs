@@ -404,7 +404,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         advice.push(claim_advice(story));
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
-    let resumes = || next_step::resumes(state, program);
+    let resumes = || next_step::resumes(state, program, hints.plain);
     advice.push(next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes));
     advice
 }

@@ -15,12 +15,11 @@ use ralph_orchestrator_assembly::git::check_commits;
 pub(crate) use accept::accept_repository;
 pub(crate) use backlog::BacklogCommits;
 pub(crate) use create::create_repository;
-pub(crate) use run_place::{RunPlace, check_worktree};
+pub(crate) use run_place::{RunPlace, check_worktree, verify_worktree};
 pub(crate) use stored::{open_stored, open_stored_run};
 pub(crate) use worktree::{
-    WorktreeView, enter_existing, enter_for_task, enter_here, report_worktree,
+    WorktreeView, enter_existing, enter_for_task, enter_here, find_of, report_worktree,
 };
-pub(crate) use worktree_maker::worktrees_dir;
 
 /// Fails if the configuration asks for git and it cannot be used in the workspace.
 pub(crate) async fn check(context: &Context) -> Result<(), CommandError> {

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::blocking;
+use ralph_orchestrator_assembly::git::{blocking, find_disconnection, repair_command};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
-use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
@@ -20,12 +18,9 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
-use super::worktree::find_of;
+use super::worktree::{find_of, locate};
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::backlog;
-
-/// Longer than the file by which a worktree names its repository.
-const LONGEST_LINK: usize = 64 * 1024;
 
 /// Where a run works.
 pub(crate) struct RunPlace {
@@ -111,7 +106,10 @@ impl RunPlace {
         choice.print_difference(is_wanted);
         match choice {
             Choice::Workspace { .. } => Ok(Self::at(maker.context, None, false)),
-            Choice::Existing { record, .. } => Ok(Self::at(maker.context, Some(record), false)),
+            Choice::Existing { record, .. } => {
+                maker.record_move(&record)?;
+                Ok(Self::at(maker.context, Some(record), false))
+            }
             // After a run in a worktree.
             Choice::New { .. } if !is_wanted => Ok(Self::at(maker.context, None, true)),
             Choice::New { reason, unused } => maker.begin(reason, unused).await,
@@ -180,22 +178,40 @@ impl PlannedWorktree {
 
 /// Fails if no worktree could be made, and says what would be. Writes nothing.
 pub(crate) async fn check_worktree(context: &Context) -> Result<String, CommandError> {
+    let layout = context.layout()?;
+    if let Some((_, record)) = find_unfinished(context, &layout) {
+        return Ok(format!("{} on branch {}", record.folder().display(), record.branch));
+    }
     let maker = WorktreeMaker {
         context: context.clone(),
-        layout: context.layout()?,
+        layout,
         supervisor: Supervisor::this_binary(),
         lock: None,
         protect: Vec::new(),
     };
-    let current = read_current_run(&maker.layout, |_| {}).ok().flatten();
-    let current = current.filter(|found| found.state.completion().is_none());
-    let records = list_worktrees(&maker.layout);
-    if let Some(record) = current.as_ref().and_then(|found| find_of(&records, found)) {
-        return Ok(format!("{} on branch {}", record.folder().display(), record.branch));
-    }
     let start = maker.find_start().await?;
     let folder = maker.folder(&start)?;
     Ok(PlannedWorktree { folder, start }.describe())
+}
+
+/// Fails if the run that the next start resumes could not go on in its worktree.
+pub(crate) fn verify_worktree(context: &Context) -> Result<(), CommandError> {
+    match find_unfinished(context, &context.layout()?) {
+        Some((run, record)) => {
+            verify_connected(&run, &record, context.loaded.configured_workspace())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the unfinished run of the workspace and its worktree, if it has one.
+fn find_unfinished(context: &Context, layout: &Layout) -> Option<(String, WorktreeRecord)> {
+    let found = read_current_run(layout, |_| {}).ok().flatten()?;
+    if found.state.completion().is_some() {
+        return None;
+    }
+    let record = find_of(&locate(context, layout), &found)?.clone();
+    Some((found.run, record))
 }
 
 /// Returns the newest worktree, if the newest run is an older one in another.
@@ -215,21 +231,38 @@ fn continue_in(
 ) -> Result<Choice, CommandError> {
     let resumed = found.state.completion().is_none().then(|| found.run.clone());
     if let (Some(record), Some(run)) = (&record, &resumed) {
-        let folder = record.folder();
-        if !folder.join(".git").exists() {
-            return Err(gone(run, record, &folder));
-        }
-        if let Some(repository) = find_lost_repository(&folder) {
-            return Err(lost(run, &folder, &repository, checkout));
-        }
+        verify_connected(run, record, checkout)?;
     }
     Ok(Choice::in_place(record, resumed))
+}
+
+/// Fails unless an unfinished run's worktree is there, and it and its repository find each other.
+fn verify_connected(
+    run: &str,
+    record: &WorktreeRecord,
+    checkout: &Path,
+) -> Result<(), CommandError> {
+    let folder = record.folder();
+    let whose = format!("the worktree {} of the unfinished run {run}", folder.display());
+    if !folder.join(".git").exists() {
+        return Err(CommandError::config(format!("{whose} does not exist any more")).hinted(
+            format!(
+                "`run --restart` begins a new run in a new worktree; branch {} has what was committed",
+                record.branch
+            ),
+        ));
+    }
+    let Some(problem) = find_disconnection(&folder) else { return Ok(()) };
+    Err(CommandError::config(format!("{whose} {problem}")).hinted(format!(
+        "if one of them was moved, `{}` connects them again, and `run` goes on",
+        repair_command(checkout, &folder)
+    )))
 }
 
 impl WorktreeMaker {
     /// Decides where the next run works.
     async fn choose(&self, restart: bool) -> Result<Choice, CommandError> {
-        let records = list_worktrees(&self.layout);
+        let records = locate(&self.context, &self.layout);
         let current = match read_current_run(&self.layout, |_| {}) {
             Ok(current) => current,
             Err(_) if restart => return Ok(Choice::New { reason: None, unused: None }),
@@ -256,6 +289,14 @@ impl WorktreeMaker {
             Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
             None => continue_in(&found, record, self.context.loaded.configured_workspace()),
         }
+    }
+
+    /// Records where a worktree is now, if it was moved.
+    fn record_move(&self, record: &WorktreeRecord) -> Result<(), CommandError> {
+        if self.lock.is_some() && !list_worktrees(&self.layout).contains(record) {
+            record.write(&Disk::default(), &self.layout)?;
+        }
+        Ok(())
     }
 
     /// Returns why a new run begins and not that is continued which was found, if one does.
@@ -328,36 +369,4 @@ impl WorktreeMaker {
 
 async fn take_lock(layout: Layout) -> Result<WorktreeLock, CommandError> {
     Ok(blocking(move || WorktreeLock::take(&Disk::default(), &layout)).await??)
-}
-
-fn gone(run: &str, record: &WorktreeRecord, folder: &Path) -> CommandError {
-    CommandError::config(format!(
-        "the worktree {} of the unfinished run {run} does not exist any more",
-        folder.display()
-    ))
-    .hinted(format!(
-        "`run --restart` begins a new run in a new worktree; branch {} has what was committed",
-        record.branch
-    ))
-}
-
-/// Returns where a worktree has its repository, if that is not there, as after the checkout was moved.
-fn find_lost_repository(folder: &Path) -> Option<PathBuf> {
-    let text = read_file(&folder.join(".git"), LONGEST_LINK, SymlinkPolicy::Refuse).ok()?;
-    let path = String::from_utf8(text).ok()?.strip_prefix("gitdir:")?.trim().to_owned();
-    let repository = folder.join(path);
-    (!repository.exists()).then_some(repository)
-}
-
-fn lost(run: &str, folder: &Path, repository: &Path, checkout: &Path) -> CommandError {
-    CommandError::config(format!(
-        "the worktree {} of the unfinished run {run} belongs to the repository at {}, which is not there",
-        folder.display(),
-        repository.display()
-    ))
-    .hinted(format!(
-        "if the checkout was moved, `git -C {} worktree repair {}` connects them again, and `run` goes on",
-        quote_word(checkout),
-        quote_word(folder)
-    ))
 }

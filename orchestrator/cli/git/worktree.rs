@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::{Confinement, SupervisedGit, blocking, environment};
+use ralph_orchestrator_assembly::git::{
+    Confinement, SupervisedGit, blocking, environment, find_disconnection, locate_worktrees,
+    repair_command,
+};
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
-use ralph_orchestrator_store::{
-    Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
-};
+use ralph_orchestrator_store::{Layout, StoredRun, WorktreeRecord, read_current_run};
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::count;
@@ -27,12 +28,12 @@ pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
 }
 
 /// Returns the worktree in which a run has worked.
-pub(super) fn find_of<'a>(
+pub(crate) fn find_of<'a>(
     records: &'a [WorktreeRecord],
     found: &StoredRun,
 ) -> Option<&'a WorktreeRecord> {
     let folder = folder_of(found)?;
-    records.iter().find(|record| record.workspace() == folder)
+    records.iter().find(|record| record.is_at(&folder))
 }
 
 /// Returns the configuration as the run of the workspace has it: in its worktree, if it has one that is there.
@@ -44,7 +45,7 @@ pub(crate) fn enter_existing(context: Context) -> Result<Context, CommandError> 
 /// Returns the configuration as it is in the worktree of a run in which this command was started, if it was in one.
 pub(crate) fn enter_here(context: Context) -> Result<Context, CommandError> {
     let here = std::env::current_dir().map(|here| real_path(&here))?;
-    let records = context.layout().map(|layout| list_worktrees(&layout)).unwrap_or_default();
+    let records = context.layout().map(|layout| locate(&context, &layout)).unwrap_or_default();
     let record = records.into_iter().find(|record| here.starts_with(record.folder()));
     Ok(enter(context, record))
 }
@@ -58,6 +59,11 @@ pub(crate) fn enter_for_task(context: Context) -> Result<Option<Context>, Comman
     Ok((!is_other).then(|| enter(context, record)))
 }
 
+/// Returns the worktrees of the workspace where they are now, the newest first.
+pub(super) fn locate(context: &Context, layout: &Layout) -> Vec<WorktreeRecord> {
+    locate_worktrees(layout, &context.state_home(), context.loaded.configured_workspace())
+}
+
 fn enter(mut context: Context, record: Option<WorktreeRecord>) -> Context {
     if let Some(record) = record {
         context.loaded = context.loaded.in_folder(&record.workspace());
@@ -68,7 +74,7 @@ fn enter(mut context: Context, record: Option<WorktreeRecord>) -> Context {
 /// Returns the worktree of the workspace's run, or of one that is about to begin.
 fn find_current(context: &Context) -> Result<Option<WorktreeRecord>, CommandError> {
     let layout = context.layout()?;
-    let records = list_worktrees(&layout);
+    let records = locate(context, &layout);
     if records.is_empty() {
         return Ok(None);
     }
@@ -101,7 +107,7 @@ impl WorktreeView {
         layout: &Layout,
         found: &StoredRun,
     ) -> Result<Option<Self>, CommandError> {
-        let records = list_worktrees(layout);
+        let records = locate(context, layout);
         let Some(record) = find_of(&records, found).cloned() else { return Ok(None) };
         let exists = record.folder().join(".git").exists();
         let home = context.loaded.configured_workspace().to_owned();
@@ -126,7 +132,9 @@ impl WorktreeView {
             None => ("branch", branch.clone()),
         });
         let at = quote_word(&folder);
-        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
+        // That it was moved is no change of an agent's.
+        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch)
+            && find_disconnection(&folder).is_none();
         match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
             Some(Some(files)) => rows.push((
@@ -159,7 +167,24 @@ impl WorktreeView {
                 ),
             ));
         }
-        let home = quote_word(&self.home);
+        rows.extend(self.advice());
+        rows
+    }
+
+    /// Returns the commands that merge the branch and remove the worktree.
+    fn advice(&self) -> Vec<(&'static str, String)> {
+        let (branch, folder) = (&self.record.branch, self.record.folder());
+        let (home, at) = (quote_word(&self.home), quote_word(&folder));
+        if !self.home.exists() {
+            let advice = format!(
+                "the checkout is not at {home} any more: `git worktree repair {at}` in it, then `git merge {branch}`"
+            );
+            return vec![("merge", advice)];
+        }
+        let mut rows = Vec::new();
+        if self.exists && find_disconnection(&folder).is_some() {
+            rows.push(("repair", repair_command(&self.home, &folder)));
+        }
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
             // Git refuses for a file that is not committed, and a copy of the user's own is no loss.

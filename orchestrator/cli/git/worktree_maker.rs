@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git::{
-    Confinement, SupervisedGit, blocking, environment, kept_folder,
+    Confinement, SupervisedGit, blocking, environment, kept_folder, worktrees_dir,
 };
 use ralph_orchestrator_assembly::orphans::RUN_ID;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
@@ -30,8 +30,6 @@ use tokio::runtime::Handle;
 const SHORT_COMMIT: usize = 12;
 /// What the names of all branches begin with.
 pub(super) const PREFIX: &str = "ralph";
-/// The folder of all worktrees.
-const FOLDER: &str = "ralph-orchestrator-worktrees";
 /// Characters of a run's id that tell runs apart: when it began, and twelve bits of chance for those that begin in the
 /// same millisecond.
 const SHORT_ID: usize = 18;
@@ -49,11 +47,6 @@ pub(super) struct WorktreeMaker {
     pub(super) lock: Option<WorktreeLock>,
     /// What the command line protects.
     pub(super) protect: Vec<String>,
-}
-
-/// Returns the folder of all worktrees, beside the one of all states, which no agent may reach.
-pub(crate) fn worktrees_dir(state_home: &Path) -> PathBuf {
-    state_home.join(FOLDER)
 }
 
 impl WorktreeMaker {

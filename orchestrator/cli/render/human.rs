@@ -225,7 +225,7 @@ impl HumanReporter {
         let code = if *stop_reason == StopReason::Completed { GREEN } else { YELLOW };
         // Results may go elsewhere than to the terminal.
         let is_shown = output::is_stdout_terminal();
-        output::result(&if is_shown { self.paint(code, &text) } else { text });
+        output::result_folded(&if is_shown { self.paint(code, &text) } else { text }, 2);
         if let (StopReason::Completed, Some(note)) =
             (stop_reason, message.strip_prefix("validated, "))
         {

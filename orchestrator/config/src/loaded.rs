@@ -20,6 +20,8 @@ use crate::suggest::nearest;
 
 /// What the origin of a value is called that nobody gave.
 const DEFAULT: &str = "default";
+/// The same of one that is stored with the run, which was begun without a file.
+const STORED: &str = "as the run began";
 
 /// A configuration that was read, with the source of every value.
 #[derive(Clone, Debug)]
@@ -207,12 +209,29 @@ impl LoadedConfig {
         })
     }
 
+    /// Whether the value of `key` was given on the command line.
+    #[must_use]
+    pub fn is_given_on_command_line(&self, key: &str) -> bool {
+        key::parse(key).is_some_and(|path| {
+            self.provenance.is_given(&path)
+                && match self.provenance.location(&path, false) {
+                    SourceLocation::Set { .. } | SourceLocation::CommandLine { .. } => true,
+                    SourceLocation::File { .. }
+                    | SourceLocation::Variable { .. }
+                    | SourceLocation::Preset { .. } => false,
+                }
+        })
+    }
+
     /// Returns where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`,
-    /// `--set` or `default`. `None` if there is no such key. Elements of arrays are named by their index:
+    /// `--set`, `as the run began` or `default`. `None` if there is no such key. Elements of arrays are named by their index:
     /// `validator.0.timeout`.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<String> {
         let path = key::parse(key)?;
+        if self.provenance.is_stored(&path) {
+            return Some(STORED.to_owned());
+        }
         if self.provenance.value(&path).is_some() {
             return Some(self.provenance.location(&path, false).to_string());
         }

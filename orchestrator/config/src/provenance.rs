@@ -65,6 +65,11 @@ impl Provenance {
         self.value(path).is_some() && !layer.is_some_and(follows)
     }
 
+    /// Whether the value at `path` was stored by an earlier start.
+    pub(crate) fn is_stored(&self, path: &[String]) -> bool {
+        self.layer(path).is_some_and(|layer| layer.is_stored)
+    }
+
     /// Returns how late the value at `path` comes: each file, then all variables, then all of `--set`.
     pub(crate) fn rank(&self, path: &[String]) -> Option<usize> {
         let layer = self.layer(path)?;

@@ -36,6 +36,8 @@ pub struct Sources {
     /// For a run without a `ralph.toml`: the folder that relative paths are relative to. `file` then is
     /// the configuration that an earlier start stored, or empty.
     pub without_file: Option<PathBuf>,
+    /// The file is gone, and `text` is what it said: no place in it is named or quoted.
+    pub is_gone: bool,
     /// The task that is worked on: its plan comes after the files and before variables.
     pub task: Option<TaskSource>,
     /// The defaults that this crate does not know.
@@ -76,6 +78,9 @@ impl Sources {
             }
             if !layers.unread {
                 layers.refuse_trust();
+            }
+            if let Some(gone) = layers.layers.last_mut().filter(|_| self.is_gone) {
+                gone.forget_places();
             }
             if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
                 stored.is_stored = true;

@@ -1,7 +1,7 @@
 //! Limits that hold for all runs together.
 
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_machine::{BudgetRow, Limit, LimitValue, RunUsage, StopReason};
+use ralph_orchestrator_machine::{BudgetRow, Limit, LimitValue, RunUsage, State, StopReason};
 
 /// Returns what is left of the limits when runs have used so much.
 pub(crate) fn remaining(limits: &Limits, used: RunUsage) -> Limits {
@@ -13,12 +13,20 @@ pub(crate) fn remaining(limits: &Limits, used: RunUsage) -> Limits {
     left
 }
 
-/// Returns why no further run may begin, if a limit does not allow it.
-pub(crate) fn exceeded(limits: &Limits, used: RunUsage) -> Option<(StopReason, String)> {
-    let mut reached = Limit::budgets().filter_map(|(limit, row)| {
-        let (amount, max) = (row.used(&used), limit.configured(limits)?.amount());
-        (amount >= max).then(|| (limit.stop_reason(), used_up(limit, row, amount)))
-    });
+/// Returns why no further run may begin, if a limit does not allow it. A run that is resumed goes on for as long as `limits`
+/// has set for it.
+pub(crate) fn exceeded(
+    limits: &Limits,
+    used: RunUsage,
+    resumed: Option<&State>,
+) -> Option<(StopReason, String)> {
+    let is_set =
+        |limit: Limit| resumed.is_some_and(|state| state.controls.limits.origin(limit).is_some());
+    let mut reached =
+        Limit::budgets().filter(|(limit, _)| !is_set(*limit)).filter_map(|(limit, row)| {
+            let (amount, max) = (row.used(&used), limit.configured(limits)?.amount());
+            (amount >= max).then(|| (limit.stop_reason(), used_up(limit, row, amount)))
+        });
     reached.next()
 }
 
@@ -36,6 +44,7 @@ mod tests {
     use std::time::Duration;
 
     use ralph_orchestrator_contract::{Tokens, Usd};
+    use ralph_orchestrator_machine::{Control, ControlOrigin, LimitChanges, Record};
 
     use super::*;
 
@@ -68,13 +77,31 @@ mod tests {
 
     #[test]
     fn each_limit_stops_exactly_when_it_is_used_up() {
-        let reason = |used| exceeded(&limits(), used).map(|(reason, _)| reason);
+        let reason = |used| exceeded(&limits(), used, None).map(|(reason, _)| reason);
         assert_eq!(reason(used(4, 1999, 99, 9)), None);
         assert_eq!(reason(used(5, 0, 0, 0)), Some(StopReason::MaxIterations));
         assert_eq!(reason(used(9, 0, 0, 0)), Some(StopReason::MaxIterations));
         assert_eq!(reason(used(0, 2000, 0, 0)), Some(StopReason::MaxRuntime));
         assert_eq!(reason(used(0, 0, 100, 0)), Some(StopReason::MaxCost));
         assert_eq!(reason(used(0, 0, 0, 11)), Some(StopReason::MaxTokens));
+    }
+
+    #[test]
+    fn a_limit_that_was_set_for_a_run_is_the_only_one_for_that() {
+        let mut state = State::default();
+        state.apply(&Record::ControlReceived {
+            origin: ControlOrigin {
+                id: "a".into(),
+                user: "ada".into(),
+                program: "command line".into(),
+                sent_ms: 1,
+            },
+            control: Control::Limits(LimitChanges::default().with(Limit::Iterations, None)),
+            refused: None,
+        });
+        let reason = |used| exceeded(&limits(), used, Some(&state)).map(|(reason, _)| reason);
+        assert_eq!(reason(used(9, 0, 0, 0)), None);
+        assert_eq!(reason(used(9, 0, 0, 11)), Some(StopReason::MaxTokens));
     }
 
     #[test]
@@ -86,6 +113,6 @@ mod tests {
             max_tokens: None,
             ..Limits::default()
         };
-        assert_eq!(exceeded(&off, used(u64::MAX, u64::MAX, 1 << 60, u64::MAX)), None);
+        assert_eq!(exceeded(&off, used(u64::MAX, u64::MAX, 1 << 60, u64::MAX), None), None);
     }
 }

@@ -6,7 +6,7 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_machine::StopReason;
 
 use crate::budget::exceeded;
-use crate::driver::BacklogDriver;
+use crate::driver::{BacklogDriver, read_state};
 use crate::error::DriverError;
 use crate::executor::Executor;
 use crate::ledger::ItemRun;
@@ -53,11 +53,17 @@ impl<E: Executor> BacklogDriver<E> {
                 return Err(DriverError::Empty { path });
             }
         };
-        let used = self.used_beside(resume.as_deref());
-        if let Some((reason, message)) = exceeded(&self.setup.limits, used) {
-            return Ok(Choice::Stop(Stop::new(reason, message)));
+        if let Some(stop) = self.find_used_up(resume.as_deref())? {
+            return Ok(Choice::Stop(stop));
         }
         Ok(Choice::Work { item: Box::new(item), resume })
+    }
+
+    /// Returns the stop if a limit does not allow this run to be resumed, or without one a further run.
+    pub(crate) fn find_used_up(&self, resume: Option<&str>) -> Result<Option<Stop>, DriverError> {
+        let state = resume.map(|run| read_state(&self.setup.layout, run)).transpose()?.flatten();
+        let stop = exceeded(&self.setup.limits, self.used_beside(resume), state.as_ref());
+        Ok(stop.map(|(reason, message)| Stop::new(reason, message)))
     }
 }
 

@@ -449,7 +449,7 @@ impl<E: Executor> BacklogDriver<E> {
 }
 
 /// Returns the state of a run; `None` if it was opened without having begun.
-fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, DriverError> {
+pub(crate) fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, DriverError> {
     let journal = std::fs::read(layout.journal(run)).unwrap_or_default();
     if !journal.contains(&b'\n') {
         return Ok(None);

@@ -7,7 +7,7 @@ use ralph_orchestrator_engine::RunPart;
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 
-use crate::budget::{exceeded, remaining};
+use crate::budget::remaining;
 use crate::driver::{BacklogDriver, BacklogEnd, DriverSetup};
 use crate::error::DriverError;
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
@@ -30,10 +30,10 @@ impl<E: Executor> BacklogDriver<E> {
             let text = "stop requested before the initializer";
             return Ok(Some(self.stop(Stop::new(StopReason::Interrupted, text))?));
         }
-        let used = self.used_beside(resume.as_deref());
-        if let Some((reason, message)) = exceeded(&self.setup.limits, used) {
-            return Ok(Some(self.stop(Stop::new(reason, message))?));
+        if let Some(stop) = self.find_used_up(resume.as_deref())? {
+            return Ok(Some(self.stop(stop)?));
         }
+        let used = self.used_beside(resume.as_deref());
         let order = self.initializer_order(resume, used);
         let run = match self.executor.submit(order).await? {
             Submission::Withheld(status) => return Ok(Some(BacklogEnd::Withheld(status))),

@@ -70,7 +70,8 @@ fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -
     if pins.boot == boot() { pin.is_same(now) } else { pin.is_same_after_boot(now) }
 }
 
-/// Returns a note if the configuration names another prompt than when the run began in the workspace `before`.
+/// Returns a note if the configuration names another prompt than when the run began in the workspace `before`. One that was
+/// moved along, with the workspace or a folder around both, is the same.
 pub(super) fn other_prompt(
     pins: &PathIdentities,
     prompt: &PromptSource,
@@ -79,12 +80,31 @@ pub(super) fn other_prompt(
 ) -> Option<String> {
     let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
     let pinned = unescape(&pin.configured)?;
-    let is_moved = || {
-        let inside = pinned.strip_prefix(before).ok();
-        inside.is_some() && inside == path.strip_prefix(workspace).ok()
+    // The workspace may have had another name in between.
+    let is_of_old_name = || {
+        let inside = path.strip_prefix(workspace).is_ok_and(|inside| pinned.ends_with(inside));
+        inside && !pinned.starts_with(workspace) && !pinned.exists()
     };
-    (pinned != path && !is_moved()).then(|| {
+    let is_moved = is_moved_along((&pinned, before), (path, workspace)) || is_of_old_name();
+    (pinned != path && !is_moved).then(|| {
         format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
+    })
+}
+
+/// Whether a file lies to its workspace as another did to its own, where these are one that was moved, by itself or in a folder
+/// around both.
+fn is_moved_along(before: (&Path, &Path), now: (&Path, &Path)) -> bool {
+    let mut around = before.1.ancestors().zip(now.1.ancestors());
+    // What has the same name in both is in a folder that was moved.
+    let mut is_inside = true;
+    let mut levels = std::iter::from_fn(|| {
+        let (old, new) = around.next().filter(|_| is_inside)?;
+        is_inside = old.file_name() == new.file_name();
+        Some((old, new))
+    });
+    levels.any(|(old, new)| match (before.0.strip_prefix(old), now.0.strip_prefix(new)) {
+        (Ok(old), Ok(new)) => old == new,
+        _ => false,
     })
 }
 
@@ -213,4 +233,24 @@ impl WorkspacePaths {
 fn leads_to(state: &Path) -> Option<PathBuf> {
     let bytes = read_file(&state.join(LEADS_TO), LONGEST_PATH, SymlinkPolicy::Follow).ok()?;
     unescape(std::str::from_utf8(&bytes).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_moves_along_with_its_workspace_or_a_folder_around_both() {
+        for (before, now, expected) in [
+            (("/a/PROMPT.md", "/a"), ("/b/PROMPT.md", "/b"), true),
+            (("/a/PROMPT.md", "/a/work"), ("/b/PROMPT.md", "/b/work"), true),
+            (("/x/a/p/1.md", "/x/a/w"), ("/y/a/p/1.md", "/y/a/w"), true),
+            (("/a/PROMPT.md", "/a/work"), ("/b/other.md", "/b/work"), false),
+            (("/a/PROMPT.md", "/a/work"), ("/b/PROMPT.md", "/b/other"), false),
+            (("/p/PROMPT.md", "/a"), ("/q/PROMPT.md", "/b"), false),
+        ] {
+            let [before, now] = [before, now].map(|(file, at)| (Path::new(file), Path::new(at)));
+            assert_eq!(is_moved_along(before, now), expected, "{before:?} {now:?}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::replaced_workspace::ReplacedWorkspace;
 use super::request::Request;
-use super::resumed_run::ResumedRun;
+use super::resumed_run::{ResumedRun, stated_limits};
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
 use super::session::{Session, StartNotes};
@@ -139,9 +139,9 @@ impl BuiltRun {
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
         let run = resumed.as_ref();
-        notes.extend(run.and_then(|run| run.keep_task(&mut request.loaded)));
+        let is_part = request.part.is_some();
+        notes.extend(run.iter().flat_map(|run| run.keep_beginning(&mut request.loaded, is_part)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        notes.extend(run.iter().flat_map(|run| run.limit_notes(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;
         let location = take_location(&request, workspace, &layout, run, (&kept, &mut notes))?;
@@ -177,7 +177,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            start: StartNotes { notes, unavailable, artefacts },
+            start: StartNotes { notes, unavailable, artefacts, stated: stated_limits(&loaded) },
             workspace,
             occupied,
             prompt,

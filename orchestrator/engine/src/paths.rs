@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, WorktreeRecord, identity_of,
-    list_runs, list_worktrees, read_run, state_dirs,
+    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, identity_of, list_runs,
+    list_worktrees, read_run, state_dirs,
 };
 use ralph_orchestrator_workspace::state_dir_name;
 
@@ -103,11 +103,20 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
     if let Some(own) = of_folder {
         return own;
     }
-    let is_own = |owner: &&Owner| read(&place(owner)).is_some_and(|known| owner.is_same(&known));
-    if let Some(owner) = owners.iter().find(is_own) {
-        return place(owner);
+    let own = owners.iter().find_map(|owner| {
+        let place = place(owner);
+        let known = read(&place).filter(|known| owner.is_same(known))?;
+        let is_other =
+            known.folder().zip(owner.folder()).is_some_and(|(one, now)| !one.is_same(now));
+        Some((place, is_other))
+    });
+    match own {
+        Some((place, false)) => return place,
+        // Two folders may have exchanged their names.
+        Some((place, true)) => return find_moved(&owners, &states, false).unwrap_or(place),
+        None => {}
     }
-    if let Some(moved) = find_moved(&owners, &states) {
+    if let Some(moved) = find_moved(&owners, &states, true) {
         return moved;
     }
     let usual = owners.iter().find(|owner| owner.distinct_configuration().is_none());
@@ -155,29 +164,33 @@ pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathB
     let owner = Owner::read(layout).ok()??;
     let there = owner.workspace().filter(|there| there != workspace)?;
     let is_there = owner.has_same_folder(&owner.clone().with_folder(identity_of(&there)?));
-    let worktrees: Vec<PathBuf> =
-        list_worktrees(layout).iter().map(WorktreeRecord::workspace).collect();
+    let worktrees = list_worktrees(layout);
     let began_here = |run: &String| {
         let found = read_run(layout, run, |_| {}).ok().map(|stored| stored.found);
         let started = found.and_then(|found| found.state.started);
         started.is_some_and(|started| {
             let began = Path::new(&started.workspace);
-            began == workspace || worktrees.iter().any(|worktree| worktree == began)
+            began == workspace || worktrees.iter().any(|worktree| worktree.is_at(began))
         })
     };
     // The state of another workspace that was put there had its runs elsewhere.
     (is_there && list_runs(layout).ok()?.iter().any(began_here)).then_some(there)
 }
 
-/// Returns the state of the run whose workspace had another name when it began. To look through all states is worth it
+/// Returns the state of the run whose workspace had another name when it began; or, with `is_any`, one that lies under another
+/// name and is this workspace's. To look through all states is worth it
 /// only where agents have worked in this very folder, or in one of which this may be a copy.
-fn find_moved(owners: &[Owner], states: &Path) -> Option<PathBuf> {
+fn find_moved(owners: &[Owner], states: &Path, is_any: bool) -> Option<PathBuf> {
     let workspace = owners.first().and_then(Owner::workspace)?;
     if !TrustStore::new(states, Disk::default()).knows_folder(&workspace) {
         return None;
     }
     let is_its = |state: &StateDir| {
-        owners.iter().any(|owner| owner.is_same(&state.owner) || owner.is_moved_from(&state.owner))
+        owners.iter().any(|owner| {
+            let is_same =
+                owner.is_same(&state.owner) && (is_any || owner.has_same_folder(&state.owner));
+            is_same || owner.is_moved_from(&state.owner)
+        })
     };
     let mut moved = state_dirs(states).into_iter().filter(is_its);
     let found = moved.find(|state| state.layout.root().parent() == Some(states))?;

@@ -1,14 +1,21 @@
 //! A run that is resumed, beside the configuration as it is now.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_machine::Limit;
+use ralph_orchestrator_machine::{Limit, LimitValue};
 use ralph_orchestrator_store::StoredRun;
 
 use super::existing_run::StoredPolicy;
 use super::location;
 use super::prompt::PromptSource;
+
+/// Returns the limits that the command line of this start states.
+pub(super) fn stated_limits(loaded: &LoadedConfig) -> BTreeSet<Limit> {
+    let limits = Limit::budgets().map(|(limit, _)| limit);
+    limits.filter(|limit| loaded.is_given_on_command_line(limit.key())).collect()
+}
 
 /// A run that is resumed, and the policy that it began with, if that can still be built.
 pub(super) struct ResumedRun {
@@ -23,40 +30,66 @@ impl ResumedRun {
         location::other_prompt(&self.found.state.identities, prompt, before, workspace)
     }
 
-    /// Returns notes on limits that are others than they seem.
-    pub(super) fn limit_notes(&self, loaded: &LoadedConfig) -> Vec<String> {
-        [self.raised_limits(loaded), self.ignored_limits(loaded)].concat()
+    /// Keeps what the run began with where this start says nothing else. Returns notes on that, and on limits that are others
+    /// than they seem.
+    pub(super) fn keep_beginning(&self, loaded: &mut LoadedConfig, is_part: bool) -> Vec<String> {
+        let task = self.keep_task(loaded);
+        self.keep_limits(loaded);
+        let changed = task.into_iter().chain(self.changed_limits(loaded));
+        changed.chain(self.ignored_limits(loaded, is_part)).collect()
     }
 
-    /// Returns a note for each limit that the files of the configuration raise above what it was at the last start.
-    fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+    /// Keeps the limits of a run that was begun without a file, where this start states no others.
+    fn keep_limits(&self, loaded: &mut LoadedConfig) {
+        let Some(frozen) = self.frozen.as_ref().filter(|_| loaded.configuration().is_none()) else {
+            return;
+        };
+        for (limit, row) in Limit::budgets() {
+            if !loaded.set_by_user(limit.key()) {
+                let kept = limit.configured(&frozen.loaded.config.limits);
+                row.configure(&mut loaded.config.limits, kept.map(LimitValue::amount));
+            }
+        }
+    }
+
+    /// Returns a note for each limit that the files of the configuration change from what it was at the last start.
+    fn changed_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
         let before = &self.found.state.controls.configured_limits;
         // One that a person has set by `limits` holds, whatever the configuration says.
         let set = &self.found.state.controls.limits;
         let note = |limit: Limit| {
-            let (key, before) = (limit.key(), before.value(limit)?);
+            let (key, before) = (limit.key(), before.value(limit));
             let now = limit.configured(&loaded.config.limits);
-            let is_raised = now.is_none_or(|now| now.amount() > before.amount())
-                && !loaded.is_given_outside_files(key)
-                && set.origin(limit).is_none();
-            is_raised.then(|| {
-                let now = now.map_or_else(|| "none".to_owned(), |now| now.to_string());
+            let is_changed =
+                now != before && !loaded.is_given_outside_files(key) && set.origin(limit).is_none();
+            is_changed.then(|| {
+                let text = |max: Option<LimitValue>| {
+                    max.map_or_else(|| "none".to_owned(), |max| max.to_string())
+                };
                 let origin = loaded.origin(key).unwrap_or_default();
-                format!("{key} is {now} now ({origin}); it was {before} at the last start")
+                format!(
+                    "{key} is {} now ({origin}); it was {} at the last start",
+                    text(now),
+                    text(before)
+                )
             })
         };
         Limit::budgets().filter_map(|(limit, _)| note(limit)).collect()
     }
 
-    /// Returns notes on limits that this start names, and that were set while the run was active: those hold.
-    fn ignored_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+    /// Returns notes on limits that this start names, and that hold as `limits` has set them. A backlog's next items have
+    /// those of the start all the same.
+    fn ignored_limits(&self, loaded: &LoadedConfig, is_part: bool) -> Vec<String> {
         let set = &self.found.state.controls.limits;
         let is_ignored = |limit: &Limit| {
-            set.origin(*limit).is_some() && loaded.is_given_outside_files(limit.key())
+            let (key, now) = (limit.key(), limit.configured(&loaded.config.limits));
+            let is_kept = loaded.is_given_on_command_line(key) && set.yields_to(*limit, now);
+            set.origin(*limit).is_some() && loaded.is_given_outside_files(key) && !is_kept
         };
+        let effect = if is_part { "does not hold for this item" } else { "has no effect" };
         let note = |limit: Limit| {
             format!(
-                "{} of this command has no effect: the limit was set by `limits`, and `limits --clear` ends that",
+                "{} of this command {effect}: the limit was set by `limits`, and `limits --clear` ends that",
                 limit.key()
             )
         };
@@ -65,7 +98,7 @@ impl ResumedRun {
 
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
     /// known. Returns the note on that.
-    pub(super) fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
+    fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
         let text = &self.frozen.as_ref()?.loaded.config.run.prompt_text;
         let run = &mut loaded.config.run;
         if run.prompt_text.is_some() || text.is_none() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ralph_orchestrator_machine::{
-    Effect, Input, LaunchDigests, ObservedEvidence, Record, RunLimits, RunStarted, SaveOrder,
-    StartIteration, StartOptions, State, StopReason,
+    Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
+    SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
 use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
 use serde::Serialize;
@@ -70,6 +70,8 @@ pub(super) struct StartNotes {
     pub(super) unavailable: Vec<String>,
     /// What validators left in the run before this new one.
     pub(super) artefacts: Vec<String>,
+    /// The limits that the command line states.
+    pub(super) stated: BTreeSet<Limit>,
 }
 
 /// What would be run.
@@ -101,8 +103,25 @@ pub struct DryRun {
     /// The block after the prompt that explains how to claim completion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// The number of the next iteration.
-    pub next_iteration: u64,
+    /// The number of the next iteration; `None` if none would begin.
+    pub next_iteration: Option<u64>,
+    /// Why none would begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The same for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The limits in force.
+    #[serde(skip)]
+    pub limits: RunLimits,
+}
+
+impl DryRun {
+    /// Returns why no iteration would begin, if none would.
+    #[must_use]
+    pub fn into_stop(self) -> Option<(StopReason, String)> {
+        self.stop_reason.zip(self.message)
+    }
 }
 
 /// The setup that would be run.
@@ -167,6 +186,11 @@ impl Session {
     #[must_use]
     pub fn plan(&self) -> DryRun {
         let first = &self.agent.agents.first.configured.description;
+        let (limits, state) = (self.limits(), &self.journal.state);
+        let resumed = self.context.resumed.then(|| state.resumed_with(limits.clone()));
+        let stop = resumed.as_ref().and_then(State::find_stop);
+        let next_iteration = stop.is_none().then(|| state.iterations.saturating_add(1));
+        let (stop_reason, message) = stop.map(|stop| (stop.reason, stop.message)).unzip();
         DryRun {
             agent: first.name.clone(),
             fallback: self.agent.agents.fallback_names(),
@@ -193,7 +217,10 @@ impl Session {
                 })
                 .and_then(|prompt| self.context.possible_instructions(&prompt))
                 .map(|block| block.trim_matches(['\n', '-']).to_owned()),
-            next_iteration: self.journal.state.iterations.saturating_add(1),
+            next_iteration,
+            stop_reason,
+            message,
+            limits: resumed.map_or(limits, |resumed| resumed.limits),
         }
     }
 
@@ -293,20 +320,7 @@ impl Session {
             fallback: self.agent.agents.fallback_names(),
             workspace: self.context.workspace.display().to_string(),
             policy: self.context.recorded_policy.clone(),
-            limits: RunLimits {
-                max_initializer_attempts: self
-                    .context
-                    .config
-                    .initializer
-                    .as_ref()
-                    .map(|initializer| initializer.max_attempts),
-                ends_initialized: self
-                    .context
-                    .part
-                    .as_ref()
-                    .is_some_and(|part| part.products.is_some()),
-                ..self.agent.agents.limits(&self.context.config.limits, self.context.config.handoff)
-            },
+            limits: self.limits(),
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
@@ -317,6 +331,18 @@ impl Session {
             identities: location::pins(&self.observer.held, &self.prompts.source),
             task: self.first_task().await,
         }))
+    }
+
+    /// Returns the limits of this start.
+    fn limits(&self) -> RunLimits {
+        let RunContext { config, part, .. } = &*self.context;
+        let initializer = config.initializer.as_ref();
+        RunLimits {
+            max_initializer_attempts: initializer.map(|initializer| initializer.max_attempts),
+            ends_initialized: part.as_ref().is_some_and(|part| part.products.is_some()),
+            stated: self.start.stated.clone(),
+            ..self.agent.agents.limits(&config.limits, config.handoff)
+        }
     }
 
     /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since it

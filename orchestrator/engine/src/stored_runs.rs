@@ -10,6 +10,7 @@ use ralph_orchestrator_workspace::WorkspaceHandle;
 
 use super::construction::build_context;
 use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
+use super::location;
 use super::paths::{state_layout, states_dir, verify_owner};
 use super::redact::Redactor;
 use super::replaced_workspace::ReplacedWorkspace;
@@ -106,6 +107,12 @@ pub async fn is_as_recorded(
 pub fn redactor_of_run(layout: &Layout, run: &str, vars: &BTreeMap<String, String>) -> Redactor {
     let env = load_frozen_config(layout, run).map(|loaded| loaded.config.env).unwrap_or_default();
     Redactor::new(&env, vars)
+}
+
+/// Whether a run began in this folder, wherever that has been moved since.
+#[must_use]
+pub fn is_run_folder(found: &StoredRun, folder: &Path) -> bool {
+    location::is_pinned_folder(&found.state.identities, folder)
 }
 
 /// Returns an id for a run, which begins with the time.

@@ -22,6 +22,9 @@ pub struct IterationStart {
     /// What was changed, staged or untracked already: the user's own, which no commit takes. Digests of the paths, since
     /// a name can be made of a secret; records of earlier versions have the paths.
     pub dirty: BTreeSet<RepoPath>,
+    /// The repository was gone when a commit after it was to be made: the next one takes what has become dirty since.
+    #[serde(default)]
+    pub is_lost: bool,
 }
 
 /// Whether a set of dirty paths has this one.
@@ -58,20 +61,41 @@ impl Repository {
     ///
     /// Fails if git does, or its configuration is not the trusted one: a comparison runs filters.
     pub fn begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
-        let _lock = self.lock()?;
+        self.keep_lost(self.try_begin_iteration(iteration))
+    }
+
+    fn try_begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
+        let _lock = self.lock_to_write()?;
         let earlier = self.private.read_record::<IterationStart>(RECORD)?;
         if let Some(start) = earlier.as_ref().filter(|start| start.iteration == iteration) {
             return Ok(start.clone());
         }
         self.verify_configuration(&self.workspace)?;
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = &earlier {
             let head = self.resolve("HEAD^{commit}")?;
-            self.finish_earlier_commit(&earlier, head.as_ref())?;
+            self.finish_earlier_commit(earlier, head.as_ref())?;
         }
-        let dirty = self.list_dirty()?.iter().map(digest_of).collect();
-        let start = IterationStart { iteration, head: self.head()?, dirty };
+        let head = self.head()?;
+        let mut dirty: BTreeSet<_> = self.list_dirty()?.iter().map(digest_of).collect();
+        let lost = earlier.filter(|start| start.is_lost && start.head.branch() == head.branch());
+        if let Some(lost) = lost {
+            dirty.retain(|path| lost.dirty.contains(path));
+        }
+        let start = IterationStart { iteration, head, dirty, is_lost: false };
         self.private.write_record(RECORD, &start)?;
         Ok(start)
+    }
+
+    /// Records that a commit is lost because the repository is gone: once it is back, the work of that iteration is not the
+    /// user's own.
+    pub(crate) fn keep_lost<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(GitError::RepositoryGone { .. }) = &result {
+            let _lock = self.private.lock()?;
+            if let Some(start) = self.read_last_start()?.filter(|start| !start.is_lost) {
+                self.private.write_record(RECORD, &IterationStart { is_lost: true, ..start })?;
+            }
+        }
+        result
     }
 
     pub(crate) fn read_iteration_start(&self, iteration: u64) -> Result<IterationStart> {

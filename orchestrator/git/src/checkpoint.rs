@@ -56,7 +56,7 @@ impl Repository {
         iteration: u64,
         message: &str,
     ) -> Result<CheckpointOutcome> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_to_write()?;
         let snapshot = self.take_snapshot()?;
         self.store_checkpoint(run, CheckpointName::Iteration(iteration), snapshot, message)
     }

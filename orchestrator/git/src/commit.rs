@@ -76,7 +76,16 @@ impl Repository {
         message: &str,
         policy: &CommitPolicy,
     ) -> Result<CommitOutcome> {
-        let _lock = self.lock()?;
+        self.keep_lost(self.try_commit(iteration, message, policy))
+    }
+
+    fn try_commit(
+        &self,
+        iteration: u64,
+        message: &str,
+        policy: &CommitPolicy,
+    ) -> Result<CommitOutcome> {
+        let _lock = self.lock_to_write()?;
         let (branch, head) = self.find_branch(policy)?;
         let start = self.read_iteration_start(iteration)?;
         match start.head.branch() {

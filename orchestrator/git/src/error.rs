@@ -83,6 +83,24 @@ pub enum GitError {
         /// The same now.
         found: RepoPath,
     },
+    /// The repository of a linked worktree is not where the worktree has it.
+    #[error(
+        "{}: its repository is not at {} any more; if the checkout was moved, `git worktree repair {}` there, and \
+         `run` goes on",
+        .worktree.display(), .git_dir.display(), .worktree.display()
+    )]
+    RepositoryGone {
+        /// The worktree.
+        worktree: PathBuf,
+        /// Its git directory.
+        git_dir: PathBuf,
+    },
+    /// The worktree of the run was removed: nothing is written to another one instead.
+    #[error(
+        "the worktree {} was removed; `git worktree add {} BRANCH` brings it back",
+        .0.display(), .0.display()
+    )]
+    WorktreeRemoved(PathBuf),
     /// Something in the git directory is a link, and what is written there would be written elsewhere.
     #[error("{}: expected no link, since git would write where it leads; put the folder back", .0.display())]
     LinkInRepository(PathBuf),

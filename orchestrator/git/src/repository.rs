@@ -1,7 +1,7 @@
 //! The user's repository: found, described, and the base of everything else.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -38,6 +38,9 @@ pub struct Repository {
     /// The checkpoints of the run that is read, where somebody else has recorded them.
     pub(crate) recorded: Option<BTreeMap<CheckpointName, ObjectId>>,
     is_shallow: bool,
+    /// The linked worktree for which the private folder was made, if it was removed and this is its repository: what it has
+    /// can be read.
+    removed: Option<PathBuf>,
 }
 
 impl fmt::Debug for Repository {
@@ -142,6 +145,23 @@ impl Identity {
         let rest = self.location.as_bytes().strip_prefix(recorded.location.as_bytes());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"\n"))
     }
+
+    /// Returns the top of the recorded place, if it is a linked worktree of this repository that was removed.
+    fn find_removed(&self, recorded: &Self) -> Option<PathBuf> {
+        let [now, before] = [self, recorded].map(|identity| {
+            let paths = identity.location.as_bytes().split(|byte| *byte == b'\n');
+            paths.map(|path| Path::new(OsStr::from_bytes(path))).collect::<Vec<_>>()
+        });
+        let ([git_dir, common, _, objects], [its_git_dir, its_common, top, its_objects]) =
+            (now.as_slice(), before.as_slice())
+        else {
+            return None;
+        };
+        let is_of_this = git_dir == common
+            && (common, objects) == (its_common, its_objects)
+            && its_git_dir != its_common;
+        (is_of_this && !top.exists()).then(|| top.to_path_buf())
+    }
 }
 
 /// The oldest version of git whose commands and variables are all known to this crate.
@@ -185,7 +205,7 @@ impl Repository {
         let common_dir = path_of(&["--git-common-dir"])?;
         let objects = path_of(&["--git-path", "objects"])?;
         let private = PrivateFolder::create(private_folder, &workspace)?;
-        let repository = Self {
+        let mut repository = Self {
             git,
             outer: environment,
             workspace,
@@ -197,8 +217,9 @@ impl Repository {
             file_policy: FilePolicy::default(),
             recorded: None,
             is_shallow,
+            removed: None,
         };
-        repository.prepare_private(&format)?;
+        repository.removed = repository.prepare_private(&format)?;
         Ok(repository)
     }
 
@@ -238,17 +259,23 @@ impl Repository {
         &self.git_dir
     }
 
-    fn prepare_private(&self, format: &str) -> Result<()> {
+    /// Prepares the private folder. Returns the worktree for which it was made, if that was removed.
+    fn prepare_private(&self, format: &str) -> Result<Option<PathBuf>> {
         let _lock = self.private.lock()?;
         self.verify_location()?;
         let location = RepoPath::from_bytes(self.expected_location());
         let identity = Identity { location, folders: self.folders() };
+        let mut removed = None;
         match self.private.read_record::<Identity>(IDENTITY)? {
             Some(expected) if !identity.is_at(&expected) => {
-                if !identity.folders.are_moved_from(&expected.folders) {
-                    return Err(self.describe_change(&expected.location, &identity.location));
+                if identity.folders.are_moved_from(&expected.folders) {
+                    self.private.write_record(IDENTITY, &identity)?;
+                } else {
+                    removed = identity.find_removed(&expected);
+                    if removed.is_none() {
+                        return Err(self.describe_change(&expected.location, &identity.location));
+                    }
                 }
-                self.private.write_record(IDENTITY, &identity)?;
             }
             Some(_) => {}
             None => self.private.write_record(IDENTITY, &identity)?,
@@ -264,13 +291,26 @@ impl Repository {
                 .arg(&git_dir)
                 .read(&*self.git)?;
         }
-        self.private.write_attributes()
+        self.private.write_attributes()?;
+        Ok(removed)
+    }
+
+    /// Locks the private folder as [`lock`](Self::lock) does, to write files or commits.
+    pub(crate) fn lock_to_write(&self) -> Result<PrivateLock> {
+        match &self.removed {
+            Some(worktree) => Err(GitError::WorktreeRemoved(worktree.clone())),
+            None => self.lock(),
+        }
     }
 
     /// Locks the private folder, and makes sure that the repository is the one that was found: an
     /// agent may have put another one in its place.
     pub(crate) fn lock(&self) -> Result<PrivateLock> {
         let lock = self.private.lock()?;
+        if self.git_dir != self.common_dir && !self.git_dir.exists() {
+            let (worktree, git_dir) = (self.top_level.clone(), self.git_dir.clone());
+            return Err(GitError::RepositoryGone { worktree, git_dir });
+        }
         refuse_special_files(&self.workspace)?;
         self.verify_location()?;
         self.refuse_linked_objects()?;

@@ -73,7 +73,7 @@ impl Repository {
         is_kept: &dyn Fn(&RepoPath) -> bool,
         begin: &dyn Fn(Option<&Checkpoint>) -> io::Result<()>,
     ) -> Result<RollbackOutcome> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_to_write()?;
         if let Some(operation) = self.operation() {
             return Err(GitError::InProgress(operation));
         }

@@ -134,6 +134,7 @@ impl State {
         agent.clone_into(&mut self.agent.name);
         fallback.clone_into(&mut self.agent.fallback);
         limits.clone_into(&mut self.controls.configured_limits);
+        self.controls.limits.resume();
         self.apply_limits();
         self.set_pause_in_effect(false);
         self.validation.baseline_mode = *baseline;
@@ -191,6 +192,7 @@ impl State {
         self.waiting = None;
         self.setup.is_done = false;
         self.process.resumed = false;
+        self.claims.stats.expect_validation();
         self.workspace.observed_since_validation = false;
         self.progress.since_iteration_start = false;
         // Only in a journal of an older version does one begin while a question is open.
@@ -233,6 +235,7 @@ impl State {
         match claim.kind {
             ClaimKind::NeedsHuman => self.claims.human_request = Some(claim.clone()),
             ClaimKind::Complete if self.completion().is_none() => {
+                self.claims.stats.expect_validation();
                 if !claim.is_automatic() {
                     self.claims.stats.count_claim();
                 }

@@ -11,6 +11,7 @@ use super::failover;
 use super::handoff;
 use super::initializer;
 use super::input::{Effect, IterationEnd, Observation, SaveResult, SetupEnd, StartIteration};
+use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
 use super::reached_limits;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
@@ -339,16 +340,11 @@ pub(super) fn continue_run(next: &mut Transition) {
 }
 
 fn continue_after(next: &mut Transition, delay: Delay) {
-    if let Some(claim) = &next.state.claims.human_request {
-        let message = claim.text.clone();
-        return next.finish(StopReason::NeedsHuman, message);
+    if let Some(stop) = open_question(&next.state) {
+        return next.finish_with(stop);
     }
     failover::fail_over_if_needed(next);
-    if let Some(stop) = repeated_check_error(&next.state)
-        .or_else(|| unrecoverable_failure(&next.state))
-        .or_else(|| initializer::attempts_used(&next.state))
-        .or_else(|| reached_limits::find_exceeded(&next.state))
-    {
+    if let Some(stop) = find_stop(&next.state) {
         return next.finish_with(stop);
     }
     let (process, retrying) = (&next.state.process, next.state.agent.retrying);
@@ -377,6 +373,44 @@ fn continue_after(next: &mut Transition, delay: Delay) {
         next.effect(Effect::Pause { failures });
     } else {
         prepare(next);
+    }
+}
+
+/// Returns the stop if the agent's question is still to be answered.
+fn open_question(state: &State) -> Option<Stop> {
+    state.question().map(|question| Stop::new(StopReason::NeedsHuman, question))
+}
+
+/// Returns the stop if no iteration may follow.
+fn find_stop(state: &State) -> Option<Stop> {
+    repeated_check_error(state)
+        .or_else(|| unrecoverable_failure(state))
+        .or_else(|| initializer::attempts_used(state))
+        .or_else(|| reached_limits::find_exceeded(state))
+}
+
+impl State {
+    /// Returns the state in which the run goes on with these limits.
+    #[must_use]
+    pub fn resumed_with(&self, limits: RunLimits) -> Self {
+        let mut next = self.clone();
+        next.apply(&Record::RunResumed {
+            agent: self.agent.name.clone(),
+            fallback: self.agent.fallback.clone(),
+            limits,
+            once: false,
+            attached: self.process.attached,
+            baseline: self.validation.baseline_mode,
+            saves: self.saves.mode,
+            identities: self.identities.clone(),
+        });
+        next
+    }
+
+    /// Returns the stop if no iteration may follow. A pending claim is validated before that.
+    #[must_use]
+    pub fn find_stop(&self) -> Option<Stop> {
+        open_question(self).or_else(|| find_stop(self))
     }
 }
 

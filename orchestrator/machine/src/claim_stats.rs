@@ -46,6 +46,12 @@ pub struct ClaimStats {
     /// What makes the validators run: without claims, nothing is said of them.
     #[serde(skip)]
     trigger: CompletionTrigger,
+    /// The work was validated, and nothing was claimed or done since.
+    #[serde(skip)]
+    is_settled: bool,
+    /// The work was accepted.
+    #[serde(skip)]
+    is_accepted: bool,
 }
 
 impl ClaimStats {
@@ -70,13 +76,30 @@ impl ClaimStats {
         self.says_done = self.says_done.saturating_add(u64::from(says_done));
     }
 
-    /// Counts a rejection. Returns the indices of its causes.
+    /// Notes a claim, or an iteration: the validation that follows counts.
+    pub const fn expect_validation(&mut self) {
+        self.is_settled = false;
+    }
+
+    /// Whether a validation would only repeat the last one, as at the start of a run that goes on.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Notes that the work was accepted.
+    pub const fn count_acceptance(&mut self) {
+        (self.is_settled, self.is_accepted) = (true, true);
+    }
+
+    /// Counts a rejection, unless it only repeats the last one. Returns the indices of its causes.
     pub fn count_rejection(
         &mut self,
         verdicts: &[ValidatorVerdict],
         reasons: &[String],
     ) -> Vec<usize> {
-        self.rejections = self.rejections.saturating_add(1);
+        let more = u64::from(!std::mem::replace(&mut self.is_settled, true));
+        self.rejections = self.rejections.saturating_add(more);
         let mut causes = Vec::new();
         for named in verdicts.iter().filter(|named| named.required) {
             let (text, is_error) = match &named.verdict {
@@ -85,18 +108,19 @@ impl ClaimStats {
                 Verdict::Error { message } => (Some(message), true),
             };
             let text = text.map_or("rejected", String::as_str);
-            causes.push(self.count_cause(&named.validator, text, is_error));
+            causes.push(self.count_cause(&named.validator, text, is_error, more));
         }
         if causes.is_empty() {
             let text = reasons.first().map_or("rejected", String::as_str);
-            causes.push(self.count_cause("", text, false));
+            causes.push(self.count_cause("", text, false, more));
         }
-        self.unchecked = self.unchecked.saturating_add(u64::from(is_unchecked(verdicts, reasons)));
+        let unchecked = if is_unchecked(verdicts, reasons) { more } else { 0 };
+        self.unchecked = self.unchecked.saturating_add(unchecked);
         causes
     }
 
-    /// Counts a cause. Returns its index.
-    fn count_cause(&mut self, validator: &str, reason: &str, is_error: bool) -> usize {
+    /// Counts a cause that was one so often more. Returns its index.
+    fn count_cause(&mut self, validator: &str, reason: &str, is_error: bool, more: u64) -> usize {
         let text = first_clause(reason);
         let key = normalize(&text);
         let same = |cause: &RejectionCause| {
@@ -117,7 +141,7 @@ impl ClaimStats {
             }
         };
         if let Some(cause) = self.causes.get_mut(at) {
-            cause.times += 1;
+            cause.times += more;
         }
         at
     }
@@ -159,6 +183,7 @@ impl ClaimStats {
         let most = self.causes.iter().max_by_key(|cause| cause.times);
         let why = match (self.rejections, most) {
             (1, _) => format!(": {}", always.join("; ")),
+            (_, _) if !always.is_empty() && self.is_accepted => format!(": {}", always.join("; ")),
             (_, _) if !always.is_empty() => format!(", always: {}", always.join("; ")),
             (_, Some(cause)) => format!(", {}: {}", frequency(cause), text(cause)),
             (_, None) => String::new(),
@@ -176,6 +201,9 @@ impl ClaimStats {
         let most = self.causes.iter().max_by_key(|cause| cause.times);
         Some(match (self.rejections, always.as_slice(), most) {
             (0, _, _) => return None,
+            (times, always, _) if self.is_accepted && !always.is_empty() => {
+                format!("checked {} times, rejected {times}×: {}", times + 1, always.join("; "))
+            }
             (1, always, _) => format!("checked once, rejected: {}", always.join("; ")),
             (times, [], Some(cause)) => format!(
                 "checked {times} times, rejected each time, {}: {}",

@@ -167,6 +167,8 @@ struct LimitOverride {
     max: Option<LimitValue>,
     /// Who set it.
     origin: ControlOrigin,
+    /// The run was resumed since: what its command line states is newer.
+    is_older: bool,
 }
 
 /// The limits that replace those of the configuration until they are cleared.
@@ -180,19 +182,41 @@ impl LimitOverrides {
         self.0.get(&limit).map(|set| &set.origin)
     }
 
+    /// Whether a start is held to the value that it states: a person has set none, or a looser one.
+    #[must_use]
+    pub fn yields_to(&self, limit: Limit, stated: Option<LimitValue>) -> bool {
+        self.0.get(&limit).is_none_or(|set| {
+            stated.is_some_and(|stated| set.max.is_none_or(|max| stated.amount() < max.amount()))
+        })
+    }
+
+    /// Whether what the last start states holds instead of what was set before it.
+    pub(super) fn is_beaten(&self, limit: Limit, configured: &RunLimits) -> bool {
+        let is_older = self.0.get(&limit).is_some_and(|set| set.is_older);
+        let is_stated = configured.stated.contains(&limit);
+        is_older && is_stated && self.yields_to(limit, configured.value(limit))
+    }
+
+    /// Notes that the run is resumed.
+    pub(super) fn resume(&mut self) {
+        self.0.values_mut().for_each(|set| set.is_older = true);
+    }
+
     pub(super) fn apply(&mut self, changes: &LimitChanges, origin: &ControlOrigin) {
         if changes.clear {
             self.0.clear();
         }
         for (limit, max) in changes.all() {
-            self.0.insert(limit, LimitOverride { max, origin: origin.clone() });
+            let origin = origin.clone();
+            self.0.insert(limit, LimitOverride { max, origin, is_older: false });
         }
     }
 
-    /// Returns the limits in force, given those of the configuration.
+    /// Returns the limits in force, given those of the configuration, with what the last start states of them.
     pub(super) fn over(&self, configured: &RunLimits) -> RunLimits {
         let mut limits = configured.clone();
-        for (limit, set) in &self.0 {
+        for (limit, set) in self.0.iter().filter(|(limit, _)| !self.is_beaten(**limit, configured))
+        {
             limits.set(*limit, set.max);
         }
         limits

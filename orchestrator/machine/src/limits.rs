@@ -1,5 +1,6 @@
 //! The limits that stop a run: one table, from which everything else that knows of limits reads.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::stop::StopReason;
 
 /// A limit of `[limits]` that the machine applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// Iterations.
     Iterations,
@@ -406,6 +408,9 @@ pub struct RunLimits {
     /// The share of its context, in thousandths, at which an iteration is handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff_per_mille: Option<u64>,
+    /// Those that the command line of this start states. A stricter one holds for it instead of what `limits` has set.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub stated: BTreeSet<Limit>,
 }
 
 // The signature is serde's.
@@ -429,6 +434,7 @@ impl Default for RunLimits {
             ends_initialized: false,
             first_reservation: Usd::ZERO,
             handoff_per_mille: None,
+            stated: BTreeSet::new(),
         }
     }
 }
@@ -461,7 +467,6 @@ impl RunLimits {
 mod tests {
     use super::*;
     use ralph_orchestrator_config::keys;
-    use std::collections::BTreeSet;
 
     /// A limit that is added to the configuration alone would never stop a run.
     #[test]

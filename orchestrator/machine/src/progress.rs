@@ -107,6 +107,7 @@ impl State {
         if *accepted {
             self.validation.rejection = None;
             self.validation.accepted_verdicts = verdicts;
+            self.claims.stats.count_acceptance();
         } else {
             self.rejected(verdicts, reasons);
         }
@@ -122,7 +123,8 @@ impl State {
             Some(last) if last.work == work => last.times.saturating_add(further),
             _ => 1,
         };
-        let is_rejection = u32::from(!is_unchecked(&verdicts, reasons));
+        let is_new = !self.claims.stats.is_settled();
+        let is_rejection = u32::from(is_new && !is_unchecked(&verdicts, reasons));
         validation.rejections = validation.rejections.saturating_add(is_rejection);
         self.claims.stats.count_rejection(&verdicts, reasons);
         validation.rejection = Some(Rejection { reasons: reasons.to_vec(), verdicts, work, times });

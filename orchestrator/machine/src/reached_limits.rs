@@ -1,8 +1,11 @@
 //! Which limits a run has reached, and the stop that follows.
 
+use std::collections::BTreeSet;
+
+use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_contract::{CancelReason, ErrorClass, Usage};
 
-use super::limits::{BudgetRow, Limit, LimitValue, RunUsage};
+use super::limits::{BudgetRow, Limit, LimitValue, RunLimits, RunUsage};
 use super::state::State;
 use super::stop::{Stop, StopReason};
 
@@ -44,14 +47,22 @@ pub(super) fn find_exceeded(state: &State) -> Option<Stop> {
 
 /// Returns the stop if a limit on what the run may use is reached.
 pub(super) fn find_exceeded_budget(state: &State) -> Option<Stop> {
+    let (limit, row, used, max) = find_reached(state, &state.limits).next()?;
+    Some(stop_used_up(limit, row, used, max))
+}
+
+/// Returns which of these limits on what the run may use are reached, each with what is used of it.
+fn find_reached<'a>(
+    state: &State,
+    limits: &'a RunLimits,
+) -> impl Iterator<Item = (Limit, &'static BudgetRow, u64, LimitValue)> + use<'a> {
     // An iteration that is begun again counts once.
     let iterations = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
     let usage = RunUsage { iterations, ..RunUsage::from_state(state) };
-    let mut reached = Limit::budgets().filter_map(|(limit, row)| {
-        let (used, max) = (row.used(&usage), state.limits.value(limit)?);
-        (used >= max.amount()).then(|| stop_used_up(limit, row, used, max))
-    });
-    reached.next()
+    Limit::budgets().filter_map(move |(limit, row)| {
+        let (used, max) = (row.used(&usage), limits.value(limit)?);
+        (used >= max.amount()).then_some((limit, row, used, max))
+    })
 }
 
 fn stop_used_up(limit: Limit, row: &BudgetRow, used: u64, max: LimitValue) -> Stop {
@@ -71,6 +82,22 @@ fn stop_used_up(limit: Limit, row: &BudgetRow, used: u64, max: LimitValue) -> St
 }
 
 impl State {
+    /// Returns the limits of the next start if it states none: those of this configuration, or else of the last start, with
+    /// what `limits` has set.
+    #[must_use]
+    pub fn next_limits(&self, configured: Option<&Limits>) -> RunLimits {
+        let last = || {
+            let last = self.controls.configured_limits.clone();
+            RunLimits { stated: BTreeSet::new(), ..last }
+        };
+        self.controls.limits.over(&configured.map_or_else(last, RunLimits::from_config))
+    }
+
+    /// Returns which of these limits on what the run may use are used up.
+    pub fn used_up<'a>(&self, limits: &'a RunLimits) -> impl Iterator<Item = Limit> + use<'a> {
+        find_reached(self, limits).map(|(limit, ..)| limit)
+    }
+
     /// Returns why the running iteration is to be cancelled with this usage: the limit that it reaches.
     #[must_use]
     pub fn limit_reached_by(&self, usage: Usage) -> Option<CancelReason> {

@@ -12,7 +12,7 @@ use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::control::{ControlOrigin, LimitOverrides};
 use super::evidence::EvidenceHistory;
-use super::limits::RunLimits;
+use super::limits::{Limit, RunLimits};
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
 use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
@@ -405,6 +405,15 @@ pub struct ControlState {
     pub configured_limits: RunLimits,
     /// The limits that were set here.
     pub limits: LimitOverrides,
+}
+
+impl ControlState {
+    /// Returns who set the limit that is in force; `None` if it is that of the configuration.
+    #[must_use]
+    pub fn set_by(&self, limit: Limit) -> Option<&ControlOrigin> {
+        let is_beaten = self.limits.is_beaten(limit, &self.configured_limits);
+        self.limits.origin(limit).filter(|_| !is_beaten)
+    }
 }
 
 /// What concerns this process of the orchestrator only.

@@ -62,12 +62,6 @@ impl AcceptedFile {
     pub const fn is_after(&self, work: &AgentWork) -> bool {
         self.order > work.order
     }
-
-    /// Returns the text that was accepted last.
-    #[must_use]
-    pub fn newest_text(self) -> Option<String> {
-        self.versions.into_iter().next_back().map(|version| version.text)
-    }
 }
 
 /// Work of agents in a folder.

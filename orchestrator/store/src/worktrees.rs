@@ -37,6 +37,12 @@ pub struct WorktreeRecord {
     /// It is complete, with everything that was copied into it.
     #[serde(default)]
     pub is_made: bool,
+    /// Where runs worked in it before it was moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    before: Vec<String>,
+    /// What its folder was called when it was made, if it was moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_name: Option<String>,
 }
 
 /// What a new record says of a worktree.
@@ -64,13 +70,44 @@ impl WorktreeRecord {
             base,
             task: String::new(),
             is_made: false,
+            before: Vec::new(),
+            first_name: None,
         }
+    }
+
+    /// Returns the record of the same worktree after its top folder was moved.
+    #[must_use]
+    pub fn moved_to(mut self, folder: &Path) -> Self {
+        self.first_name = self.name().map(|name| escape(&name));
+        let inside = self.workspace().strip_prefix(self.folder()).map(Path::to_owned);
+        // An empty path would add a slash.
+        let inside = inside.ok().filter(|inside| !inside.as_os_str().is_empty());
+        let workspace = inside.map_or_else(|| folder.to_owned(), |inside| folder.join(inside));
+        self.before.push(std::mem::replace(&mut self.workspace, escape(&workspace)));
+        self.folder = escape(folder);
+        self
+    }
+
+    /// Whether runs work, or have worked, in it at this path.
+    #[must_use]
+    pub fn is_at(&self, workspace: &Path) -> bool {
+        let text = escape(workspace);
+        self.workspace == text || self.before.contains(&text)
     }
 
     /// Returns its top folder.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         unescape(&self.folder).unwrap_or_default()
+    }
+
+    /// Returns what its folder was called when it was made, after which git names its own files for good.
+    #[must_use]
+    pub fn name(&self) -> Option<PathBuf> {
+        match &self.first_name {
+            Some(name) => unescape(name),
+            None => self.folder().file_name().map(PathBuf::from),
+        }
     }
 
     /// Returns the folder in it in which the run works.
@@ -170,7 +207,12 @@ mod tests {
         fs::write(other.join(FILE), b"{\"version\":").unwrap();
         let found = list_worktrees(&layout);
         assert_eq!(found, [record("0198-b"), record("0198-a")]);
-        assert_eq!(found[0].workspace(), Path::new("/trees/a\n1/sub"));
+        let moved = found[0].clone().moved_to(Path::new("/moved"));
+        assert_eq!(moved.workspace(), Path::new("/moved/sub"));
+        let again = moved.clone().moved_to(Path::new("/again"));
+        assert_eq!(again.name().as_deref(), Some(Path::new("a\n1")));
+        let all = ["/trees/a\n1/sub", "/moved/sub", "/moved"].map(|at| moved.is_at(Path::new(at)));
+        assert_eq!(all, [true, true, false]);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
-    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunUsage, State, StopReason,
+    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunLimits, RunUsage, State,
+    StopReason,
 };
 use ralph_orchestrator_text::one_line;
 
@@ -23,7 +24,7 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
             "go on in the session; `{program} hook status` shows whether it is still checked"
         ));
     }
-    let resumes = resumes(state, program);
+    let resumes = resumes(state, program, plain);
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {
         ResumeBlocker::Limit(limit) => raise(state, limit, program, plain),
@@ -79,13 +80,42 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
     })
 }
 
-/// Returns what resumes a run: with a pause that still holds, `run` alone would wait for its end.
-pub fn resumes(state: &State, program: &str) -> String {
-    if state.is_pause_requested() {
-        format!("`{program} resume` ends the pause, then `{program} run` resumes")
-    } else {
-        format!("`{program} run` resumes")
-    }
+/// Returns what resumes a run: with a pause that still holds, `run` alone would wait for its end, and with a limit that is
+/// used up it would start nothing.
+pub fn resumes(state: &State, program: &str, plain: Option<&LoadedConfig>) -> String {
+    resumes_beside(state, program, plain, None)
+}
+
+/// The same once this limit is raised.
+fn resumes_beside(
+    state: &State,
+    program: &str,
+    plain: Option<&LoadedConfig>,
+    raised: Option<Limit>,
+) -> String {
+    let next = next_limits(state, plain);
+    let used_up = state.used_up(&next).find(|limit| Some(*limit) != raised);
+    let raise = used_up.map(|limit| raise_used_up(state, limit, program, &next));
+    let pause = state.is_pause_requested().then(|| format!("`{program} resume` ends the pause"));
+    let run = format!("`{program} run` resumes");
+    let steps: Vec<String> = raise.into_iter().chain(pause).chain([run]).collect();
+    steps.join(", then ")
+}
+
+/// Returns the limits of the next `run` that names none.
+fn next_limits(state: &State, plain: Option<&LoadedConfig>) -> RunLimits {
+    state.next_limits(plain.map(|plain| &plain.config.limits))
+}
+
+/// Returns what raises a limit that is used up at the next `run`.
+fn raise_used_up(state: &State, limit: Limit, program: &str, next: &RunLimits) -> String {
+    let (value, more) = (next.value(limit), raised(state, limit, next));
+    let flag = flag(limit).unwrap_or_default();
+    format!(
+        "`{program} limits {flag} {more}` raises {} ({}), which is used up",
+        limit.key(),
+        limit_value(value)
+    )
 }
 
 /// Returns what begins a new run once this one is complete: in short where nothing has to be added to it.
@@ -110,24 +140,34 @@ fn raise_override(
     program: &str,
     plain: Option<&LoadedConfig>,
 ) -> Option<String> {
-    let (flag, value, more) = (flag(limit)?, with_value(state, limit), raised(state, limit));
-    let resumes = resumes(state, program);
-    if state.controls.limits.origin(limit).is_some() {
+    let (flag, value) = (flag(limit)?, with_value(state, limit));
+    let more = raised(state, limit, &state.limits);
+    let resumes = resumes_beside(state, program, plain, Some(limit));
+    let configured = plain.map_or_else(
+        || state.controls.configured_limits.value(limit),
+        |plain| limit.configured(&plain.config.limits),
+    );
+    let allows = |max: Option<LimitValue>| max.is_none_or(|max| max.amount() > used(state, limit));
+    if state.controls.set_by(limit).is_some() {
+        let clear = match allows(configured) {
+            true => format!(", `{program} limits --clear` returns to the configuration"),
+            false => String::new(),
+        };
         return Some(format!(
             "{value} was set by `limits` and holds whatever the configuration says: `{program} limits {flag} \
-             {more}` raises it, `{program} limits --clear` returns to the configuration; then {resumes}"
+             {more}` raises it{clear}; then {resumes}"
         ));
     }
-    let plain = plain?;
-    let next = limit.configured(&plain.config.limits);
-    let used = used(state, limit);
-    let is_other = next != state.controls.configured_limits.value(limit);
-    (is_other && next.is_none_or(|next| next.amount() > used)).then(|| {
+    let (plain, next) = (plain?, next_limits(state, plain).value(limit));
+    (next != state.limits.value(limit) && allows(next)).then(|| {
+        let origin = match state.controls.limits.origin(limit) {
+            Some(_) => "set by `limits`".to_owned(),
+            None => plain.origin(limit.key()).unwrap_or_default(),
+        };
         format!(
-            "{value} was the limit of this start only: {resumes}, up to {} ({}); \
+            "{value} was the limit of this start only: {resumes}, up to {} ({origin}); \
              `{program} limits {flag} {more}` sets another one",
-            limit_value(next),
-            plain.origin(limit.key()).unwrap_or_default()
+            limit_value(next)
         )
     })
 }
@@ -137,7 +177,9 @@ fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig
     if let Some(advice) = raise_override(state, limit, program, plain) {
         return advice;
     }
-    let (value, key, more) = (with_value(state, limit), limit.key(), raised(state, limit));
+    let (value, key) = (with_value(state, limit), limit.key());
+    let more = raised(state, limit, &state.limits);
+    let resumes = resumes_beside(state, program, plain, Some(limit));
     let restart = format!("`{program} run --restart` begins a new run");
     let otherwise = match limit {
         Limit::Rejections | Limit::Stagnant => {
@@ -152,10 +194,12 @@ fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig
         None => format!("run --set {key}={more}` raises {value} for one start"),
     };
     match flag {
-        None if !state.is_pause_requested() => {
-            format!("`{program} {command}, and resumes; {otherwise}")
-        }
-        _ => format!("`{program} {command}, then {}; {otherwise}", resumes(state, program)),
+        // That is a start itself.
+        None => match resumes.strip_suffix(&format!("`{program} run` resumes")) {
+            Some(before) => format!("{before}`{program} {command}, and resumes; {otherwise}"),
+            None => format!("{resumes}; {otherwise}"),
+        },
+        Some(_) => format!("`{program} {command}, then {resumes}; {otherwise}"),
     }
 }
 
@@ -177,10 +221,10 @@ fn used(state: &State, limit: Limit) -> u64 {
 }
 
 /// Returns twice the limit's value, or twice what is used where that is more already, as it is typed.
-fn raised(state: &State, limit: Limit) -> String {
+fn raised(state: &State, limit: Limit, limits: &RunLimits) -> String {
     let unit = limit.row().unit;
     let more = |max: LimitValue| unit.to_value(max.amount().max(used(state, limit)));
-    match state.limits.value(limit).map(more) {
+    match limits.value(limit).map(more) {
         Some(LimitValue::Count(count)) => count.saturating_mul(2).to_string(),
         Some(LimitValue::Duration(ms)) => {
             let seconds = Duration::from_millis(ms).as_secs().saturating_mul(2).max(1);
@@ -200,7 +244,9 @@ fn with_value(state: &State, limit: Limit) -> String {
 mod tests {
     use super::*;
     use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
-    use ralph_orchestrator_machine::{IterationOutcome, Stop};
+    use ralph_orchestrator_machine::{
+        Control, ControlOrigin, IterationOutcome, LimitChanges, Record, Stop,
+    };
 
     fn stopped(reason: StopReason) -> State {
         let stop = Some(Stop { reason, message: String::new() });
@@ -210,6 +256,41 @@ mod tests {
     fn failed(reason: StopReason, class: ErrorClass) -> State {
         let outcome = IterationOutcome::Failed { class, message: String::new() };
         State { last_outcome: Some(outcome), ..stopped(reason) }
+    }
+
+    /// A run that has used four iterations, with this limit.
+    fn used(reason: StopReason, max: u64) -> State {
+        let mut state = State { iterations: 4, ..stopped(reason) };
+        let limits = RunLimits { max_iterations: Some(max), ..RunLimits::default() };
+        (state.limits, state.controls.configured_limits) = (limits.clone(), limits);
+        state
+    }
+
+    #[test]
+    fn what_is_used_up_is_raised_before_the_run_resumes() {
+        let raise = "`r limits --max-iterations 8` raises limits.max_iterations (2), which is used up, then ";
+        let resumes = format!("{raise}`r run` resumes");
+        assert_eq!(after(&used(StopReason::Interrupted, 2), "r").unwrap(), resumes);
+        assert_eq!(after(&used(StopReason::Interrupted, 5), "r").unwrap(), "`r run` resumes");
+        let thrashing = after(&used(StopReason::Thrashing, 2), "r").unwrap();
+        assert!(thrashing.starts_with(&format!("{raise}`r run --set limits.")), "{thrashing}");
+        for (configured, helps) in [(2, false), (5, true)] {
+            let mut set = used(StopReason::MaxIterations, configured);
+            let max = Some(LimitValue::Count(4));
+            set.apply(&Record::ControlReceived {
+                origin: ControlOrigin {
+                    id: "a".into(),
+                    user: "ada".into(),
+                    program: "command line".into(),
+                    sent_ms: 1,
+                },
+                control: Control::Limits(LimitChanges::default().with(Limit::Iterations, max)),
+                refused: None,
+            });
+            let advice = after(&set, "r").unwrap();
+            assert!(advice.contains("`r limits --max-iterations 8` raises it"), "{advice}");
+            assert_eq!(advice.contains("--clear"), helps, "{advice}");
+        }
     }
 
     #[test]

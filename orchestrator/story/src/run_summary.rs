@@ -199,6 +199,7 @@ impl RunSummary {
             Record::AgentChanged { to, .. } => self.agent.clone_from(to),
             Record::IterationStarted { iteration, attempt, runtime_ms, role, .. } => {
                 self.began_ms = *runtime_ms;
+                self.claim_stats.expect_validation();
                 let agent = self.agent.clone();
                 let summary = self.iteration(*iteration);
                 summary.agent = agent;
@@ -214,6 +215,7 @@ impl RunSummary {
             }
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {
+                    self.claim_stats.expect_validation();
                     if !claim.is_automatic() {
                         self.claim_stats.count_claim();
                         self.iteration(*iteration).claims += 1;
@@ -316,8 +318,12 @@ impl RunSummary {
         verdicts: &[ValidatorVerdict],
         reasons: &[String],
     ) {
-        let causes =
-            if accepted { Vec::new() } else { self.claim_stats.count_rejection(verdicts, reasons) };
+        let causes = if accepted {
+            self.claim_stats.count_acceptance();
+            Vec::new()
+        } else {
+            self.claim_stats.count_rejection(verdicts, reasons)
+        };
         let summary = self.iteration(iteration);
         summary.accepted = Some(accepted);
         summary.unchecked = !accepted && is_unchecked(verdicts, reasons);

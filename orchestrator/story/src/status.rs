@@ -131,12 +131,14 @@ pub fn headline(state: &State, holder: Option<&Holder>) -> String {
         return format!("{words}{doing} ({holder})");
     }
     if next_step::is_answered(state) {
-        return format!("{words}: the question is answered; `run` resumes");
+        return format!("{words}: the question is answered; {}", what_follows(state));
     }
     let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed) else {
         let unchecked = state.completion().is_some_and(|completion| !completion.validated);
         return match phase {
-            "interrupted" => "interrupted: the orchestrator died; `run` resumes".to_owned(),
+            "interrupted" => {
+                format!("interrupted: the orchestrator died; {}", what_follows(state))
+            }
             _ if unchecked => format!("{words} WITHOUT validation"),
             _ => words,
         };
@@ -148,6 +150,14 @@ pub fn headline(state: &State, holder: Option<&Holder>) -> String {
         format!("{words}: {message}")
     } else {
         format!("{words} ({}): {message}", stop.reason.word())
+    }
+}
+
+/// Says that `run` resumes, unless a limit does not let it.
+fn what_follows(state: &State) -> String {
+    match state.used_up(&state.next_limits(None)).next() {
+        Some(limit) => format!("{} is used up", limit.key()),
+        None => "`run` resumes".to_owned(),
     }
 }
 

@@ -174,6 +174,11 @@ pub fn info_part(text: &str) {
     print(Stream::Stderr, &[text], Overflow::Drop);
 }
 
+/// Prints a question, whose answer follows on its last line.
+pub fn question(text: &str) {
+    print(Stream::Stderr, &[&fold_lines(text.trim_end()), " "], Overflow::Keep);
+}
+
 /// A line for people that is not lost although they do not read for a while: of these there are few.
 pub fn report(line: &str) {
     print(Stream::Stderr, &[&fold_lines(line), "\n"], Overflow::Keep);

@@ -9,11 +9,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git::locate_worktrees;
+use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
 use ralph_orchestrator_safe_fs::{create_folders, normalize_lexically};
-use ralph_orchestrator_store::list_worktrees;
 use tempfile::NamedTempFile;
-
-use ralph_orchestrator_assembly::user_folders::all_states;
 
 /// Returns the real path of what a command is to write. The last part may be missing, as may be folders above it.
 ///
@@ -75,9 +74,12 @@ fn failed(path: &Path, error: &io::Error) -> CommandError {
 
 /// The folders in which agents of this user's runs work or worked, without links.
 fn workspaces() -> Vec<PathBuf> {
+    let state_home = state_home(&variables());
     let of_state = |state: ralph_orchestrator_store::StateDir| {
-        let worktrees = list_worktrees(&state.layout).into_iter().map(|record| record.folder());
-        state.owner.workspace().into_iter().chain(worktrees).collect::<Vec<_>>()
+        let workspace = state.owner.workspace().unwrap_or_default();
+        let worktrees = locate_worktrees(&state.layout, &state_home, &workspace).into_iter();
+        let worktrees = worktrees.map(|record| record.folder());
+        std::iter::once(workspace).chain(worktrees).collect::<Vec<_>>()
     };
     all_states().into_iter().flat_map(of_state).collect()
 }

@@ -19,7 +19,7 @@ pub fn confirmed(question: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
-    output::info_part(question);
+    output::question(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -34,7 +34,7 @@ pub fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
         return Ok(None);
     }
     output::info(&format!("the agent asks: {}", escape(question)));
-    output::info_part("answer: ");
+    output::question("answer: ");
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer)? == 0 {
         // The end of the input leaves the cursor where it is.

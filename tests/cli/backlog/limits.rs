@@ -45,6 +45,25 @@ fn money_is_counted_over_all_items_and_the_rest_is_passed_on() {
 }
 
 #[test]
+fn limits_lets_the_item_that_is_worked_on_go_on() {
+    let env = environment("json", "feature-list.json", "[limits]\nmax_iterations = 2\n");
+    env.write("feature-list.json", feature_list(&[feature("a", 2, &[]), feature("b", 1, &[])]));
+    env.agent.call(1).out("not yet\n");
+    env.agent.call(3).out("not yet\n");
+    env.run().expect(1);
+    env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    let shown = env.ralph(&["limits"]).expect(0);
+    shown.says("of 3 for all items at the last start; the next has 2 (");
+    for command in [&["run"][..], &["doctor"]] {
+        env.ralph(command).expect(1).says("limits.max_iterations is used up by");
+    }
+    env.ralph(&["limits", "--max-iterations", "3"]).expect(0);
+    env.ralph(&["doctor"]).expect(0);
+    env.run().expect(0);
+    assert_eq!(worked(&env), ["a", "a", "b", "b"]);
+}
+
+#[test]
 fn restart_counts_from_zero() {
     let env = features(&[feature("a", 3, &[]), feature("b", 2, &[])]);
     env.ralph(&["run", "--max-iterations", "1"]).expect(1);

@@ -337,8 +337,13 @@ fn a_limit_that_was_set_holds_over_restarts_until_it_is_cleared() {
     env.ralph(&["limits", "--clear"]).expect(0).says("max_iterations  1");
     env.run().expect(1);
     env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
-    // What was set while the run was active is not taken back by a flag, and that is said.
-    let ignored = env.ralph(&["run", "--max-iterations", "1"]).expect(0);
+    let stricter = env.ralph(&["run", "--max-iterations", "1"]).expect(1);
+    stricter
+        .says("limits.max_iterations (1) was the limit of this start only")
+        .says("up to 2 (set");
+    env.ralph(&["limits"]).expect(0).says("of the last start; the next has 2 (set by ");
+    // A looser flag takes back nothing that was set, and that is said.
+    let ignored = env.ralph(&["run", "--max-iterations", "9"]).expect(0);
     ignored.says("limits.max_iterations of this command has no effect");
     env.ralph(&["limits", "--max-iterations", "0"]).expect(64).says("must be 1 or more");
 }

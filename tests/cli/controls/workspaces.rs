@@ -122,6 +122,13 @@ fn a_run_whose_configuration_is_gone_is_listed_and_reached() {
     let ended = in_folder(env, &elsewhere(env), &["-w", &workspace, "status"]).expect(0);
     ended.says("completed");
     assert_eq!(listed(env)[0]["phase"], "completed");
+    let id = run_of(env);
+    fs::rename(env.workspace(), env.root().join("elsewhere/gone")).unwrap();
+    let folder = elsewhere(env);
+    fs::remove_dir_all(folder.join("gone")).unwrap();
+    for (command, says) in [("status", "completed"), ("why", "completed"), ("log", "COMPLETED")] {
+        in_folder(env, &folder, &["-w", &id, command]).expect(0).says(says);
+    }
 }
 
 #[test]

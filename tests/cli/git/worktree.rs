@@ -116,6 +116,10 @@ fn the_agent_and_the_checks_work_in_the_worktree_and_the_checkout_is_unchanged()
     assert!(env.path("done").exists());
     env.ralph(&["status"]).expect(0).says("does not exist any more");
     env.run().expect(0).says("already completed");
+    env.ralph(&["diff", "0", "1", "--stat"]).expect(0).says("done (new)");
+    env.ralph(&["rollback", "--list"]).expect(0).says("after iteration 1");
+    env.ralph(&["rollback", "--to", "0"]).expect(78).says("was removed");
+    assert!(env.path("done").exists());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The user's git repository: who starts git, and what of it the engine sees.
 
+mod moved_worktree;
 mod process;
 mod saving;
 
@@ -15,6 +16,9 @@ use tokio::runtime::Handle;
 use crate::context::Context;
 use crate::error::CommandError;
 
+pub use moved_worktree::{
+    find_disconnection, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
+};
 pub use process::{Confinement, SupervisedGit, kept_folder};
 pub use saving::GitRepositories;
 

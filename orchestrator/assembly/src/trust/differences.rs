@@ -93,7 +93,7 @@ pub(crate) fn find_nearest<'a>(
     versions.rev().min_by_key(count).map(|version| version.text.clone())
 }
 
-/// Returns the keys by which a file is stricter than what was accepted of it; `None` if it differs in any other way.
+/// Returns the values by which a file is stricter than what was accepted of it; `None` if it differs in any other way.
 /// `beneath` is the text of the user's own file, which has what the file leaves out.
 pub(crate) fn tightened(file: &UnacceptedFile, beneath: Option<String>) -> Option<Vec<String>> {
     let path = &file.now.path;
@@ -117,14 +117,14 @@ fn load_alone(path: &Path, text: &str, beneath: Option<String>) -> Option<Loaded
 
 fn list_tightened(before: &LoadedConfig, now: &LoadedConfig) -> Option<Vec<String>> {
     let (old, new) = (values_in_force(before), values_in_force(now));
-    let mut keys: Vec<String> = Vec::new();
-    for (key, _, _) in changes(&old, &new) {
-        if !is_stricter(key, &before.config, &now.config) {
+    let mut lines: Vec<String> = Vec::new();
+    for change in changes(&old, &new) {
+        if !is_stricter(change.0, &before.config, &now.config) {
             return None;
         }
-        keys.push(key.to_owned());
+        lines.push(describe_change(change));
     }
-    Some(keys)
+    Some(lines)
 }
 
 /// Returns every value, with the defaults of adapters and validators, which only these know.

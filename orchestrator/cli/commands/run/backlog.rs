@@ -1,8 +1,8 @@
 //! `run` with a `[backlog]`: each item is a run.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ralph_orchestrator_assembly::backlogs::guard_rules;
@@ -16,8 +16,8 @@ use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::{missing_agent_program, registry};
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_driver::{
-    BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
-    LocalExecutor, RunOpener, RunOrder,
+    BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, BacklogSaver, DriverError,
+    DriverSetup, LocalExecutor, RunOpener, RunOrder,
 };
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
@@ -32,7 +32,7 @@ use crate::dry_run::PlannedBacklog;
 use crate::error::stop_exit_status;
 use crate::git::{self, BacklogCommits, RunPlace};
 use crate::notices::Notices;
-use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
+use crate::render::{HumanBacklogReporter, JsonBacklogReporter, QuietReporter};
 use crate::trace::RunLog;
 use crate::{detach, dry_run};
 
@@ -48,6 +48,26 @@ struct BacklogRuns<'a> {
     program: &'a str,
     /// No run was opened yet.
     is_first: Cell<bool>,
+    /// Of a command that only looks: why the first run would start no agent, if it would not.
+    found: Option<Arc<EndObserver>>,
+}
+
+/// Notes how the work on a backlog ends, and prints nothing.
+#[derive(Default)]
+struct EndObserver(Mutex<Option<(StopReason, String)>>);
+
+impl EndObserver {
+    fn note(&self, end: Option<(StopReason, String)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+}
+
+impl BacklogObserver for EndObserver {
+    fn on_backlog_event(&self, event: &BacklogEvent) {
+        if let BacklogEvent::BacklogFinished { stop_reason, message, .. } = event {
+            self.note(Some((*stop_reason, message.clone())));
+        }
+    }
 }
 
 #[async_trait(?Send)]
@@ -66,6 +86,10 @@ impl RunOpener for BacklogRuns<'_> {
         session: &mut Session,
         item: Option<&BacklogItem>,
     ) -> Result<Option<u8>, CommandError> {
+        if let Some(found) = &self.found {
+            found.note(session.plan().into_stop());
+            return Ok(Some(exit::OK));
+        }
         if self.args.dry_run {
             let backlog = match item {
                 Some(item) => {
@@ -74,14 +98,14 @@ impl RunOpener for BacklogRuns<'_> {
                 }
                 None => PlannedBacklog::ToBeMade { path: self.list.path() },
             };
-            dry_run::show(
+            let status = dry_run::show(
                 session,
                 self.place,
                 Some(&backlog),
                 self.policy.as_ref(),
                 self.args.json,
             );
-            return Ok(Some(exit::OK));
+            return Ok(Some(status));
         }
         if !answer_open_question(session, self.args, self.program)? {
             return Ok(Some(exit::HUMAN));
@@ -142,27 +166,72 @@ impl BacklogRuns<'_> {
     }
 }
 
-/// Works through the backlog. Returns the exit status.
-pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, program, .. } = start;
+/// Returns what the driver works on.
+fn driver_setup(
+    place: &RunPlace,
+    args: &RunArgs,
+    list: &Arc<dyn Backlog>,
+    signals: &Signals,
+    policy: Option<&SandboxPolicy>,
+) -> Result<DriverSetup, CommandError> {
     let context = &place.context;
-    let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
-    let (list, layout) = (require(context).await?, context.layout_of_run(args.restart)?);
-    let saver = BacklogCommits::find(context, &list, &layout, &signals, policy.as_ref());
-    let setup = DriverSetup {
-        backlog: Arc::clone(&list),
+    let layout = context.layout_of_run(args.restart)?;
+    let config = &context.loaded.config;
+    let saver = BacklogCommits::find(context, list, &layout, signals, policy);
+    Ok(DriverSetup {
+        backlog: Arc::clone(list),
         layout,
         disk: Disk::default(),
-        limits: context.loaded.config.limits.clone(),
-        redactor: Redactor::new(&context.loaded.config.env, &context.vars),
-        rules,
-        has_initializer: context.loaded.config.initializer.is_some(),
+        limits: config.limits.clone(),
+        redactor: Redactor::new(&config.env, &context.vars),
+        rules: config.backlog.as_ref().map(guard_rules).unwrap_or_default(),
+        has_initializer: config.initializer.is_some(),
         once: args.once,
         restart: args.restart,
         dry: args.dry_run,
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
+    })
+}
+
+/// Returns why a start would begin no iteration, if it would not. Only looks.
+pub(super) async fn find_stop(
+    place: &RunPlace,
+    args: &RunArgs,
+    plugins: Plugins,
+    policy: Option<SandboxPolicy>,
+    signals: &Signals,
+) -> Result<Option<(StopReason, String)>, CommandError> {
+    let list = require(&place.context).await?;
+    let setup = driver_setup(place, args, &list, signals, policy.as_ref())?;
+    let found = Arc::new(EndObserver::default());
+    let runs = BacklogRuns {
+        place,
+        args,
+        list,
+        plugins,
+        policy,
+        signals,
+        log: &RunLog::default(),
+        program: "",
+        is_first: Cell::new(true),
+        found: Some(Arc::clone(&found)),
     };
+    let executor = LocalExecutor::new(runs, signals.watch_requests());
+    let observer: Arc<dyn BacklogObserver> = Arc::clone(&found) as _;
+    let driver = BacklogDriver::new(setup, executor, Arc::new(QuietReporter), observer);
+    let ended = Box::pin(driver.run()).await;
+    ended.map_err(|error| error.locate(&place.context.loaded))?;
+    let end = found.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(end)
+}
+
+/// Works through the backlog. Returns the exit status.
+pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
+    let Start { place, args, plugins, policy, signals, log, quiet, program, .. } = start;
+    let context = &place.context;
+    let list = require(context).await?;
+    let setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
     let mut notices = Notices::start(context, &setup.layout, &signals.switch);
     let run_observer = notices.observe(observer(&args, quiet, &signals, None));
     let observer: Arc<dyn BacklogObserver> = if args.json {
@@ -181,6 +250,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         log,
         program,
         is_first: Cell::new(true),
+        found: None,
     };
     let layout = setup.layout.clone();
     let executor = LocalExecutor::new(runs, signals.stop_requests());

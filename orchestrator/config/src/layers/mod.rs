@@ -99,6 +99,13 @@ impl Layer {
         }
     }
 
+    /// Forgets where in its file values are.
+    pub(crate) fn forget_places(&mut self) {
+        if let Origin::File { spans, .. } = &mut self.origin {
+            spans.clear();
+        }
+    }
+
     /// Whether the layer is a file and has a value at `path`.
     pub(crate) fn has_span(&self, path: &[String]) -> bool {
         matches!(&self.origin, Origin::File { spans, .. } if spans.contains_key(path))

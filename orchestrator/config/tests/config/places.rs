@@ -80,6 +80,17 @@ fn bytes_that_are_no_text() {
 }
 
 #[test]
+fn a_file_that_is_gone_is_named_without_a_place_in_it() {
+    let mut project = Project::trusting("");
+    project.sources.text = Some("x = 1\n".to_owned());
+    for (is_gone, place) in [(false, "ralph.toml:1:1: x: "), (true, "ralph.toml: x: ")] {
+        project.sources.is_gone = is_gone;
+        let text = project.load().unwrap_err().to_string();
+        assert!(text.contains(place), "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_file() {
     let mut project = Project::new("");
     project.sources.file = project.dir.path().to_owned();

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_orchestrator_git::{
-    GitError, IgnoredFiles, SystemGit, WorktreeRequest, WorktreeStart, WorktreeWork,
+    CommitPolicy, GitError, IgnoredFiles, Repository, SystemGit, WorktreeRequest, WorktreeStart,
+    WorktreeWork,
 };
 
 use crate::fixture::Fixture;
@@ -233,4 +235,32 @@ fn removes_a_worktree_only_if_nothing_would_be_lost() {
         let error = repository.remove_worktree(&other, IgnoredFiles::Delete).unwrap_err();
         assert!(matches!(error, GitError::NoWorktree(_)), "{error}");
     }
+}
+
+#[test]
+fn takes_what_a_lost_commit_should_have_had_into_the_next_one() {
+    let fixture = Fixture::committed();
+    let request = request(&fixture);
+    fixture.begin(1).create_worktree(&request).unwrap();
+    let (tree, private) = (&request.path, fixture.folder.path().join("state/tree"));
+    let git = Arc::new(SystemGit::find().unwrap());
+    let open = Repository::discover_with(tree, &private, git, fixture.environment());
+    let repository = open.unwrap();
+    repository.trust_configuration().unwrap();
+    fs::write(tree.join("users"), "x").unwrap();
+    repository.begin_iteration(1).unwrap();
+    fs::write(tree.join("lost"), "x").unwrap();
+    let moved = fixture.folder.path().join("moved");
+    fs::rename(&fixture.workspace, &moved).unwrap();
+    let commit = |iteration| repository.commit(iteration, "m\n", &CommitPolicy::default());
+    let error = commit(1).unwrap_err();
+    assert!(matches!(error, GitError::RepositoryGone { .. }), "{error}");
+    assert!(error.to_string().contains("git worktree repair"), "{error}");
+    assert!(repository.begin_iteration(2).is_err());
+    fs::rename(&moved, &fixture.workspace).unwrap();
+    repository.begin_iteration(3).unwrap();
+    fs::write(tree.join("next"), "x").unwrap();
+    assert!(commit(3).unwrap().is_new);
+    let names = fixture.git(&["show", "--format=", "--name-only", &request.branch]);
+    assert_eq!(names, "lost\nnext");
 }

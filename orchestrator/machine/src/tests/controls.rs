@@ -311,6 +311,30 @@ fn a_limit_that_is_lowered_below_what_is_used_stops_the_run() {
 }
 
 #[test]
+fn a_stricter_limit_of_the_command_line_holds_for_its_start() {
+    let stated = |max| {
+        let max = Some(max);
+        let stated = std::iter::once(Limit::Iterations).collect();
+        let limits = RunLimits { max_iterations: max, stated, ..limits() };
+        Input::Started(StartOptions { fresh: RunStarted { limits, ..fresh() } })
+    };
+    let in_force = |world: &World| {
+        let is_set = world.state.controls.set_by(Limit::Iterations).is_some();
+        (world.state.limits.max_iterations, is_set)
+    };
+    let mut world = between();
+    world.feed(received("a", max_iterations(4)));
+    for (max, holds) in [(2, (Some(2), false)), (9, (Some(4), true)), (3, (Some(3), false))] {
+        world.feed(stated(max));
+        assert_eq!(in_force(&world), holds, "{max}");
+    }
+    world.feed(received("b", max_iterations(7)));
+    assert_eq!(in_force(&world), (Some(7), true), "what is set while it runs is newer");
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert_eq!(in_force(&world), (Some(7), true));
+}
+
+#[test]
 fn a_limit_that_is_lowered_while_the_prompt_is_read_starts_no_agent() {
     let mut world = between();
     world.feed(Input::WaitFinished);

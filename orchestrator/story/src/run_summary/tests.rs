@@ -153,7 +153,8 @@ fn tells_causes_apart_and_counts_them() {
         texts,
         ["tests: `make test` failed", "lint: not checked: `lint: all` timed out after 3 s"]
     );
-    records.push(rejected(3, Vec::new()));
+    records.extend(iteration(4, "t1"));
+    records.push(rejected(4, Vec::new()));
     let line = "claimed 1×, rejected 4×, mostly (3×): tests: `make test` failed";
     assert_eq!(summarize(&records).claim_stats.summary_line().as_deref(), Some(line));
 }
@@ -190,6 +191,20 @@ fn what_was_so_once_is_not_called_mostly() {
     let records = [claimed(1), once(1, "exit 1"), claimed(2), once(2, "exit 2")];
     let line = summarize(&records).claim_stats.summary_line().unwrap();
     assert!(line.starts_with("claimed 2×, rejected 2×, such as: exit "), "{line}");
+}
+
+#[test]
+fn a_check_that_a_start_only_repeats_counts_for_nothing() {
+    let failed = |n| rejected(n, vec![named("tests", Verdict::rejected("exit 1"))]);
+    let line = |records: &[Record]| summarize(records).claim_stats.summary_line().unwrap();
+    let mut records = vec![claimed(1), failed(1), claimed(2), failed(2), failed(2), failed(2)];
+    assert_eq!(line(&records), "claimed 2×, rejected 2×, always: exit 1");
+    let mut accepted = rejected(3, Vec::new());
+    if let Record::Validated { accepted, .. } = &mut accepted {
+        *accepted = true;
+    }
+    records.extend([claimed(3), accepted]);
+    assert_eq!(line(&records), "claimed 3×, rejected 2×: exit 1");
 }
 
 #[test]
@@ -242,9 +257,9 @@ fn clauses_end_outside_quotes() {
 
 #[test]
 fn the_number_of_causes_is_bounded() {
-    let records: Vec<Record> = (1..=1000)
-        .map(|n| rejected(n, vec![named("tests", Verdict::rejected(format!("{n} failed")))]))
-        .collect();
+    let validated = |n| rejected(n, vec![named("tests", Verdict::rejected(format!("{n} failed")))]);
+    let records: Vec<Record> =
+        (1..=1000).flat_map(|n| [iteration(n, "t1"), vec![validated(n)]].concat()).collect();
     let summary = summarize(&records);
     assert_eq!(summary.claim_stats.causes.len(), MOST_CAUSES + 1);
     assert_eq!(summary.claim_stats.causes.iter().map(|cause| cause.times).sum::<u64>(), 1000);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{done_at_once, git, repository, run_branches, seen, worktrees};
+use crate::environment::TestEnvironment;
 
 #[test]
 fn a_run_that_stopped_is_resumed_in_its_worktree_and_a_restart_makes_another() {
@@ -17,7 +18,14 @@ fn a_run_that_stopped_is_resumed_in_its_worktree_and_a_restart_makes_another() {
     let trees = worktrees(&env);
     assert_eq!((trees.len(), run_branches(&env).len()), (2, 2));
     assert!(!trees[1].join("half").exists() || !trees[0].join("half").exists());
-    assert_ne!(seen(&env)[0].0, seen(&env)[1].0);
+    let [first, second] = [0, 1].map(|n| seen(&env)[n].clone());
+    assert_ne!(first.0, second.0);
+    // In the first one, what shows a run is about its own.
+    let output = env.command(&["status"]).current_dir(&first.0).output().unwrap();
+    let [shown, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(shown.contains(&first.1) && said.contains("its newest run is"), "{shown}{said}");
+    env.ralph(&["-w", first.0.to_str().unwrap(), "status"]).expect(0).says(&first.1);
+    env.ralph(&["status"]).expect(0).says(&second.1);
 }
 
 #[test]
@@ -78,8 +86,12 @@ fn reset_deletes_what_is_recorded_and_not_the_worktree() {
     done_at_once(&env);
     env.run().expect(0);
     let tree = worktrees(&env).remove(0);
-    env.ralph(&["reset", "--yes"]).expect(0);
+    env.ralph(&["reset", "--yes"]).expect(0).says(&format!("its worktree {}", tree.display()));
     assert!(tree.join("done").exists());
+    let output = env.command(&["status"]).current_dir(&tree).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let whose = format!("an earlier run made this worktree for {}", env.workspace().display());
+    assert!(said.contains(&whose), "{said}");
     env.run().expect(0);
     assert_eq!(worktrees(&env).len(), 2);
 }
@@ -166,14 +178,17 @@ fn a_run_goes_on_in_its_worktree_after_the_checkout_was_moved_and_connected_agai
     let tree = worktrees(&env).remove(0);
     let moved = env.root().join("moved");
     fs::rename(env.workspace(), &moved).unwrap();
-    let run = || {
-        let mut command = env.command(&["run", "--max-iterations", "2"]);
-        let output = command.current_dir(&moved).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let ralph = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
     };
+    let run = || ralph(&["run", "--max-iterations", "2"]);
     let (moved_to, tree_at) = (moved.to_str().unwrap(), tree.to_str().unwrap());
     let (status, said) = run();
     let advice = format!("git -C {moved_to} worktree repair {tree_at}");
+    assert!(status == Some(78) && said.contains(&advice), "{status:?} {said}");
+    let (status, said) = ralph(&["doctor"]);
     assert!(status == Some(78) && said.contains(&advice), "{status:?} {said}");
     let mut repair = env.program("git".as_ref());
     repair.current_dir("/").args(["-C", moved_to, "worktree", "repair", tree_at]);
@@ -181,4 +196,47 @@ fn a_run_goes_on_in_its_worktree_after_the_checkout_was_moved_and_connected_agai
     let (status, said) = run();
     assert_eq!((status, env.agent.calls()), (Some(1), 2), "{said}");
     assert_eq!(env.agent.cwd(2), tree);
+}
+
+#[test]
+fn a_run_goes_on_in_a_worktree_that_was_moved() {
+    let mut env = repository("iteration");
+    env.agent.default_call().script("date +%N > x\n").out("hm\n");
+    let run = |env: &TestEnvironment, most: &str| env.ralph(&["run", "--max-iterations", most]);
+    run(&env, "1").expect(1);
+    let first = worktrees(&env).remove(0);
+    let name = first.file_name().unwrap().to_str().unwrap();
+    let mut at = first.clone();
+    // Back as well: where it was before is no end.
+    for (most, to) in [("2", env.root().join("a tree")), ("3", first.clone())] {
+        git(&env, &["worktree", "move", at.to_str().unwrap(), to.to_str().unwrap()]);
+        at = to;
+        env.ralph(&["doctor"]).says(&format!("ok    worktree       {}", at.display()));
+        let output = env.command(&["status"]).current_dir(&at).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains(at.to_str().unwrap()), "{shown}");
+        run(&env, most).expect(1).says("resumed");
+        assert_eq!(env.agent.cwd(env.agent.calls()), at);
+    }
+    // With all state, of which git is not told.
+    let states = env.root().join("states");
+    fs::rename(env.root().join("home/.local/state"), &states).unwrap();
+    env.var("XDG_STATE_HOME", states.to_str().unwrap());
+    at = states.join("ralph-orchestrator-worktrees").join(name);
+    let repair = ["worktree", "repair", at.to_str().unwrap()];
+    for args in [&["run"][..], &["doctor"], &["status"]] {
+        env.ralph(args).says(&format!("git -C {} {}", env.workspace().display(), repair.join(" ")));
+    }
+    let status = env.ralph(&["status"]).stdout;
+    assert!(!status.contains("WARNING") && env.agent.calls() == 3, "{status}");
+    git(&env, &repair);
+    run(&env, "4").expect(1).says("resumed");
+    assert_eq!((env.agent.cwd(4), run_branches(&env).len()), (at.clone(), 1));
+    // Another folder that git is made to name is none of the run's.
+    let forged = env.root().join("forged");
+    fs::create_dir(&forged).unwrap();
+    fs::rename(at.join(".git"), forged.join(".git")).unwrap();
+    let link = env.path(&format!(".git/worktrees/{name}/gitdir"));
+    fs::write(link, format!("{}\n", forged.join(".git").display())).unwrap();
+    run(&env, "5").expect(78).says("does not exist any more");
 }
