@@ -264,6 +264,17 @@ fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), Comman
     }
 }
 
+/// Whether a command asks itself about a file that was passed over.
+fn asks_about_files(command: &Command) -> bool {
+    match command {
+        Command::Trust(_) => true,
+        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
+            question::is_possible()
+        }
+        _ => false,
+    }
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (mut command, task) = with_task(command, task)?;
@@ -275,14 +286,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Some(workspace) => find_workspace(&mut command, &workspace)?,
         None => find_config(&mut command, config, task)?,
     };
-    let asks = match &command {
-        Command::Trust(_) => true,
-        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
-            question::is_possible()
-        }
-        _ => false,
-    };
-    config.notices(asks).iter().for_each(|notice| output::info(notice));
+    config.notices(asks_about_files(&command)).iter().for_each(|notice| output::info(notice));
     refuse_other_run(&command, &config)?;
     let log = install_log(&command);
     // However it ends.
@@ -291,51 +295,41 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         detach::lead_session()?;
     }
     match command {
-        Command::Run(run) if run.detach && !detached => {
-            commands::run::settle_before_detach(&config, &run)?;
-            detach::launch(&config, run.json)
-        }
+        Command::Run(run) if run.detach && !detached => commands::run::launch(&config, &run),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
-        // It writes the file.
-        Command::Init(init) => commands::init::init(&named, &init),
-        command => perform(command, &config),
-    }
-}
-
-fn perform(command: Command, config: &ConfigFile) -> Result<u8, CommandError> {
-    match command {
-        Command::New(new) => commands::new::new(config, &new),
-        // Done by the caller, `go` as the `run` that it became.
-        Command::Run(_) | Command::Go(_) | Command::Init(_) => Ok(exit::OK),
-        Command::Next(next) => commands::next::next(config, &next),
-        Command::Add(add) => commands::add::add(config, add),
-        Command::Status(status) => commands::status::status(config, &status),
-        Command::Runs(runs) => commands::runs::runs(config, &runs),
+        Command::New(new) => commands::new::new(&config, &new),
+        // It became a `run` above.
+        Command::Go(_) => Ok(exit::OK),
+        Command::Next(next) => commands::next::next(&config, &next),
+        Command::Add(add) => commands::add::add(&config, add),
+        Command::Status(status) => commands::status::status(&config, &status),
+        Command::Runs(runs) => commands::runs::runs(&config, &runs),
         #[cfg(feature = "watch")]
-        Command::Watch(watch) => commands::watch::watch(config, &watch),
+        Command::Watch(watch) => commands::watch::watch(&config, &watch),
         #[cfg(feature = "web")]
         Command::Serve(serve) => commands::serve::serve(&serve),
-        Command::Why(why) => commands::why::why(config, &why),
-        Command::Log(log) => commands::log::log(config, &log),
-        Command::Control(control) => commands::control(config, control),
-        Command::Reset(reset) => commands::reset::reset(config, &reset),
-        Command::Trust(trust) => commands::trust::trust(config, &trust),
-        Command::Doctor(doctor) => commands::doctor::doctor(config, &doctor),
-        Command::Verify(verify) => commands::verify::verify(config, &verify),
-        Command::Hook(command) => commands::hook::hook(config, command),
-        Command::Notify(notify) => commands::notify::notify(config, &notify),
-        Command::Diff(diff) => commands::diff::diff(config, &diff),
-        Command::Rollback(rollback) => commands::rollback::rollback(config, &rollback),
-        Command::Receipt(receipt) => commands::receipt::receipt(config, &receipt),
-        Command::Report(report) => commands::report::report(config, &report),
-        Command::Export(export) => commands::export::export(config, &export),
-        Command::Config(command) => commands::config::config(config, command),
-        Command::Prompts(command) => commands::prompts::prompts(config, command),
-        Command::Agents(agents) => commands::agents::agents(config, &agents),
-        Command::Plugin(command) => commands::plugin::plugin(config, command),
+        Command::Why(why) => commands::why::why(&config, &why),
+        Command::Log(log) => commands::log::log(&config, &log),
+        Command::Control(control) => commands::control(&config, control),
+        Command::Reset(reset) => commands::reset::reset(&config, &reset),
+        Command::Init(init) => commands::init::init(&named, &init),
+        Command::Trust(trust) => commands::trust::trust(&config, &trust),
+        Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Verify(verify) => commands::verify::verify(&config, &verify),
+        Command::Hook(command) => commands::hook::hook(&config, command),
+        Command::Notify(notify) => commands::notify::notify(&config, &notify),
+        Command::Diff(diff) => commands::diff::diff(&config, &diff),
+        Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
+        Command::Receipt(receipt) => commands::receipt::receipt(&config, &receipt),
+        Command::Report(report) => commands::report::report(&config, &report),
+        Command::Export(export) => commands::export::export(&config, &export),
+        Command::Config(command) => commands::config::config(&config, command),
+        Command::Prompts(command) => commands::prompts::prompts(&config, command),
+        Command::Agents(agents) => commands::agents::agents(&config, &agents),
+        Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::Mcp(mcp) => commands::mcp::mcp(&mcp),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
-        Command::Bench(command) => commands::bench::bench(config, command),
+        Command::Bench(command) => commands::bench::bench(&config, command),
         Command::Completions(shell) => commands::completions::completions(&shell),
         Command::Man(man) => commands::man::man(&man, help::command()),
     }

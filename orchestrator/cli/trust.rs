@@ -33,7 +33,7 @@ pub(crate) fn load_to_start(
     file: &ConfigFile,
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
-    let context = load_for_run(file, overrides.into())?;
+    let context = load_for_run(file, &overrides.into())?;
     accept_silently(&context)?;
     Ok(context)
 }
@@ -44,14 +44,14 @@ pub(crate) fn load_to_start(
 /// As of [`load_to_start`].
 pub(crate) fn load_for_run(
     file: &ConfigFile,
-    overrides: Overrides,
+    overrides: &Overrides,
 ) -> Result<Context, CommandError> {
-    let sets = overrides.sets.clone();
-    settle(load_here(file, overrides)?, &sets)
+    settle(load_here(file, overrides)?, &overrides.sets)
 }
 
 /// Reads the configuration of the folder in which a person is: a file there that was passed over is asked about.
-fn load_here(file: &ConfigFile, overrides: Overrides) -> Result<Context, CommandError> {
+fn load_here(file: &ConfigFile, overrides: &Overrides) -> Result<Context, CommandError> {
+    let overrides = overrides.clone();
     let Some(planted) = file.passed_over() else { return Context::load(file, overrides) };
     if ask_about_planted(planted, &overrides)? {
         let found = ConfigFile::find(None)?.with_task(file.task().map(str::to_owned));
@@ -123,9 +123,8 @@ pub(crate) fn load_to_look(
     overrides: impl Into<Overrides>,
 ) -> Result<Context, CommandError> {
     let overrides = overrides.into();
-    let sets = overrides.sets.clone();
-    let context = load_here(file, overrides)?;
-    let trust = Trust::new(&context.vars, &sets);
+    let context = load_here(file, &overrides)?;
+    let trust = Trust::new(&context.vars, &overrides.sets);
     settle_links(&context, &trust)?;
     if context.judged.unaccepted.is_empty() {
         return Ok(context);

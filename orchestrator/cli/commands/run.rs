@@ -153,7 +153,7 @@ pub(crate) fn run(
     }
     let loaded = match args.dry_run {
         true => trust::load_to_look(file, overrides.clone()),
-        false => trust::load_for_run(file, overrides.clone()),
+        false => trust::load_for_run(file, &overrides),
     };
     let context = match loaded {
         Ok(context) => context,
@@ -175,17 +175,17 @@ pub(crate) fn run(
     block_on(start(context, file, args, log, quiet))
 }
 
-/// Has a person at a terminal accept what is not accepted yet, before the run leaves that.
+/// Starts the run in the background, once a person at a terminal has accepted what is not accepted yet.
 ///
 /// # Errors
-/// It is not accepted.
-pub(crate) fn settle_before_detach(file: &ConfigFile, args: &RunArgs) -> Result<(), CommandError> {
+/// It is not accepted, or cannot be started.
+pub(crate) fn launch(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     let overrides = build_overrides(args, &[])?;
     let is_unaccepted = |context: Context| !context.judged.unaccepted.is_empty();
     if question::is_possible() && Context::load(file, overrides.clone()).is_ok_and(is_unaccepted) {
-        trust::load_for_run(file, overrides)?;
+        trust::load_for_run(file, &overrides)?;
     }
-    Ok(())
+    detach::launch(file, args.json)
 }
 
 /// Adds what the checks of the command line protect in the workspace, which is known only now.
