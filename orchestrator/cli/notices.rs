@@ -2,22 +2,19 @@
 
 mod progress;
 mod scripts;
+pub(crate) mod transport;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::registry;
-use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::Backlog;
-use ralph_orchestrator_config::{Notify, NotifyKind, SandboxMode};
+use ralph_orchestrator_config::{Notify, NotifyKind};
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
-use ralph_orchestrator_engine::{RunEvent, RunObserver, plain_environment};
+use ralph_orchestrator_engine::{RunEvent, RunObserver};
 use ralph_orchestrator_machine::{Record, StopReason};
-use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver, SupervisedTransport};
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_notices::{Notifier, NotifierSetup, Receiver};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -27,6 +24,7 @@ use ralph_orchestrator_text::count;
 use crate::telemetry::Telemetry;
 
 use progress::ProgressWebhook;
+use transport::make_transport;
 
 pub(crate) use scripts::{describe, describe_hook};
 
@@ -72,7 +70,7 @@ impl Notices {
             program: format!("ralph-orchestrator -w {}", quote_word(&config.run.workspace)),
             has_backlog: config.backlog.is_some(),
             receivers,
-            transport: Arc::new(transport(context, switch)),
+            transport: Arc::new(make_transport(context, switch)),
             say: Arc::new(output::info),
         });
         notifier.send_left();
@@ -100,7 +98,7 @@ impl Notices {
         let mut receivers = resolve(context).into_iter().filter_map(|(_, resolved)| resolved.ok());
         if let Some(receiver) = receivers.find(|receiver| !receiver.takes_notices()) {
             let workspace = context.loaded.config.run.workspace.clone();
-            let (transport, list) = (transport(context, switch), Arc::clone(list));
+            let (transport, list) = (make_transport(context, switch), Arc::clone(list));
             let started = ProgressWebhook::start(receiver, transport, list, workspace).await;
             self.progress = Some(started);
         }
@@ -163,31 +161,6 @@ pub(crate) fn resolve(context: &Context) -> Vec<(String, Result<Receiver, String
             (name, resolved)
         })
         .collect()
-}
-
-/// Returns what hands notices over.
-pub(crate) fn transport(context: &Context, switch: &KillSwitch) -> SupervisedTransport {
-    let supervisor = registry::supervisor_of_one(switch.clone());
-    let confined = match SandboxPolicy::from_context(context) {
-        Ok(Some(policy)) => {
-            let policy = policy.without_workspace();
-            Ok(supervisor.clone().with_sandbox(move || policy.resolve(&[])))
-        }
-        Ok(None) => Ok(supervisor.clone()),
-        Err(error) => Err(error.render(false, None)),
-    };
-    let (folder, places) = (context.loaded.dir().to_owned(), context.agent_places());
-    let is_agents = context.loaded.config.sandbox.mode != SandboxMode::Off
-        && places.iter().any(|place| real_path(&folder).starts_with(place));
-    SupervisedTransport {
-        supervisor,
-        confined,
-        vars: context.vars.clone(),
-        env: plain_environment(&context.loaded, &context.vars),
-        places,
-        own_folder: if is_agents { PathBuf::from("/") } else { folder.clone() },
-        folder,
-    }
 }
 
 struct NoticeObserver {

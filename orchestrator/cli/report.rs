@@ -30,7 +30,7 @@ use sha2::{Digest as _, Sha256};
 
 use patches::Patches;
 use pictures::Evidence;
-use plot::CostPlot;
+use plot::{CostPlot, verdict_word};
 
 const TEMPLATE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/style.css");
@@ -199,15 +199,6 @@ impl IterationRow {
             took: duration(one.duration_ms),
             changes: one.changes.as_ref().map(changes).unwrap_or_default(),
         }
-    }
-}
-
-const fn verdict_word(one: &IterationSummary) -> &'static str {
-    match one.accepted {
-        Some(true) => "accepted",
-        Some(false) if one.unchecked => "not checked",
-        Some(false) => "rejected",
-        None => "",
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use ralph_orchestrator_contract::ItemOrder;
 pub use ralph_orchestrator_contract::{BacklogItem, ItemStatus, NewItem, TextLocation};
 
 /// One version of a backlog: its bytes, and what they were read into. The bytes alone are enough
@@ -15,7 +16,7 @@ pub struct BacklogSnapshot {
     /// The items in file order; of a database, by id.
     pub items: Vec<BacklogItem>,
     /// The order in which the items are worked.
-    pub order: crate::ItemOrder,
+    pub order: ItemOrder,
     /// The statuses that the file can hold.
     pub storable: Vec<ItemStatus>,
 }

@@ -13,6 +13,7 @@ use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::trust;
 
 use crate::notices;
+use crate::notices::transport::make_transport;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NotifyArgs {
@@ -46,7 +47,7 @@ pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, Command
     let workspace = context.loaded.config.run.workspace.display().to_string();
     let notice = Notice::test(&new_run_id(), &workspace);
     accept_scripts(&context, &receivers);
-    let transport = notices::transport(&context, &KillSwitch::default());
+    let transport = make_transport(&context, &KillSwitch::default());
     let mut all_answered = true;
     for (name, resolved) in receivers {
         let sent = match resolved {

@@ -1,7 +1,5 @@
 //! `init --preset`: a folder in which a known way of working begins.
 
-mod demo;
-
 use std::path::Path;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -17,8 +15,6 @@ use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
 use super::next_commands::{next_commands, option_of};
 
-use demo::Demo;
-
 const CONFIG: &str = include_str!("../templates/presets/ralph.toml");
 /// Where the prompt of the ordinary template says how to claim, and how the marker is set instead.
 const CLAIM_START: &str = "- When everything above is done";
@@ -33,6 +29,21 @@ const EVIDENCE: &str = "[[validator]]\nkind = \"evidence-files\"\ndir = \"valida
 /// The backlog of an older AutoCoder.
 const OLD_LIST: &str = "# The list of an older AutoCoder; without this table it is features.db.\n\
     [backlog]\nkind = \"json\"\npath = \"feature_list.json\"\n\n";
+
+const DEMO_CONFIG: &str = include_str!("../templates/presets/demo.toml");
+const DEMO_PROMPT: &str = include_str!("../templates/presets/demo/PROMPT.md");
+const DEMO_TEST: &str = include_str!("../../../examples/hello/template/test.sh");
+const DEMO_VALIDATOR: &str = "[[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"test.sh\"]\n\
+    must_match = '[1-9]\\d* passed, 0 failed'\nprotect = [\"test.sh\"]\n";
+const PROMPT_KEY: &str = "prompt = \"PROMPT.md\"\n\n";
+/// What the recorded agent leaves that is no part of a project.
+const GIT_IGNORE: &str = ".demo/\n";
+
+macro_rules! recording {
+    ($path:literal) => {
+        include_str!(concat!("../templates/presets/demo/", $path, ".jsonl"))
+    };
+}
 
 /// A preset, and what it needs in a folder.
 pub(crate) struct PresetFolder {
@@ -210,7 +221,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
 
 /// Writes a folder in which a recorded agent completes the work, and says how to start it.
 pub(crate) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, CommandError> {
-    for (name, text) in Demo::of(preset, folder)?.files {
+    for (name, text) in Demo::new(preset, folder)?.files {
         write(folder, name, &text)?;
     }
     if matches!(preset.kind(), Kind::Ada) {
@@ -233,4 +244,94 @@ pub(crate) fn say_next(file: &Path) {
             ("status --task 1", "show its current status"),
         ],
     );
+}
+
+/// A folder in which a recorded agent completes the work of a preset: what is written, by its path in it.
+struct Demo {
+    files: Vec<(&'static str, String)>,
+}
+
+impl Demo {
+    /// Returns the files of the demonstration of a preset.
+    ///
+    /// # Errors
+    /// The folder is not empty: nothing there may be mixed with what a recording does.
+    fn new(preset: &PresetFolder, folder: &Path) -> Result<Self, CommandError> {
+        let mut entries = folder.read_dir().map_err(|error| {
+            CommandError::user(format!("cannot list {}: {error}", folder.display()))
+        })?;
+        if entries.next().is_some() {
+            let message = format!("{} is not empty", folder.display());
+            return Err(CommandError::user(message)
+                .hinted("a demonstration needs an empty folder: `mkdir demo && cd demo`"));
+        }
+        if matches!(preset.kind(), Kind::Ada) && is_in_repository(folder) {
+            let message = format!("{} is in a git repository", folder.display());
+            return Err(CommandError::user(message).hinted(
+                "this demonstration makes commits; it needs a folder outside of any repository",
+            ));
+        }
+        let (more, first, second) = match preset.kind() {
+            Kind::Ralph => (
+                format!("{PROMPT_KEY}{EVIDENCE}{DEMO_VALIDATOR}"),
+                recording!("ralph/session/1"),
+                recording!("ralph/session/2"),
+            ),
+            Kind::Ada => (
+                format!(
+                    "{PROMPT_KEY}[prompts.agents]\ninitializer = \"first\"\n\n\
+                     [agents.first]\nadapter = \"replay\"\nconfig = {{ session = \".demo/initializer\" }}\n\n{DEMO_VALIDATOR}"
+                ),
+                recording!("ada/session/1"),
+                recording!("ada/session/2"),
+            ),
+            Kind::Autocoder => (
+                format!("{PROMPT_KEY}{OLD_LIST}{DEMO_VALIDATOR}"),
+                recording!("autocoder/session/1"),
+                recording!("autocoder/session/2"),
+            ),
+            Kind::PureLoop => (
+                format!("\n{DEMO_VALIDATOR}"),
+                recording!("pure-loop/session/1"),
+                recording!("pure-loop/session/2"),
+            ),
+        };
+        let config =
+            DEMO_CONFIG.replace("@PRESET@", preset.name()).replace("@MORE@", more.trim_end());
+        let mut files = vec![
+            ("ralph.toml", config),
+            ("test.sh", DEMO_TEST.to_owned()),
+            (".gitignore", GIT_IGNORE.to_owned()),
+            (".demo/session/1.jsonl", first.to_owned()),
+            (".demo/session/2.jsonl", second.to_owned()),
+        ];
+        if preset.has_prompt() {
+            files.push(("PROMPT.md", preset.prompt(DEMO_PROMPT.to_owned())));
+        }
+        files.extend(own_files(preset.kind()));
+        Ok(Self { files })
+    }
+}
+
+/// What only one of the presets has.
+fn own_files(kind: Kind) -> Vec<(&'static str, String)> {
+    match kind {
+        Kind::Ralph => Vec::new(),
+        Kind::Ada => {
+            vec![(".demo/initializer/1.jsonl", recording!("ada/initializer/1").to_owned())]
+        }
+        Kind::Autocoder => {
+            let list = include_str!("../templates/presets/demo/autocoder/feature_list.json");
+            let prompts = autocoder_prompts().map(|(name, text)| (name, text.to_owned()));
+            prompts.into_iter().chain([("feature_list.json", list.to_owned())]).collect()
+        }
+        Kind::PureLoop => {
+            let plan = include_str!("../templates/presets/demo/pure-loop/plan.md");
+            vec![
+                (".ralph/ralph-1/plan.md", plan.to_owned()),
+                (".ralph/ralph-1/progress.md", "# Progress\n".to_owned()),
+                (".ralph/ralph-1/errors.log", String::new()),
+            ]
+        }
+    }
 }

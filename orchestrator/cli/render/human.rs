@@ -23,8 +23,6 @@ use ralph_orchestrator_text::{count, duration, escape, fold, one_line};
 use super::live::{LiveActivity, LiveLine};
 use super::summary;
 
-use iteration::stagnation;
-
 /// However much happens, the live line is drawn no more often.
 const REDRAW: Duration = Duration::from_millis(200);
 
@@ -371,7 +369,7 @@ impl HumanReporter {
                 self.verdicts(state, verdicts);
                 if !accepted {
                     self.rejected(state, verdicts, reasons);
-                    if let Some(count) = stagnation(*stagnant, *max_stagnant) {
+                    if let Some(count) = describe_stagnation(*stagnant, *max_stagnant) {
                         self.line(state, YELLOW, &format!("  {count}"), "");
                     }
                 }
@@ -445,4 +443,10 @@ impl RunObserver for HumanReporter {
             }
         }
     }
+}
+
+/// Says how far the run is from `limits.max_stagnant`, such as `4 of 10 without progress`.
+fn describe_stagnation(count: u32, max: Option<u32>) -> Option<String> {
+    let of = max.map(|max| format!(" of {max}")).unwrap_or_default();
+    (count > 0).then(|| format!("{count}{of} without progress"))
 }

@@ -4,8 +4,6 @@ use ralph_orchestrator_bench::report::html::axis::{Axis, BOTTOM, LEFT, RIGHT, TO
 use ralph_orchestrator_story::run_summary::IterationSummary;
 use serde::Serialize;
 
-use super::verdict_word;
-
 /// Bars that are drawn. Of more iterations, several have one bar.
 const MOST_BARS: usize = 100;
 /// Marks below the bars.
@@ -120,6 +118,15 @@ impl Group {
 /// Numbers of iterations are far below what a float holds exactly.
 fn to_float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+pub(super) const fn verdict_word(one: &IterationSummary) -> &'static str {
+    match one.accepted {
+        Some(true) => "accepted",
+        Some(false) if one.unchecked => "not checked",
+        Some(false) => "rejected",
+        None => "",
+    }
 }
 
 #[cfg(test)]

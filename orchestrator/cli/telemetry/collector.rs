@@ -9,7 +9,7 @@ use ralph_orchestrator_telemetry::{RequestSize, Trace};
 use ralph_orchestrator_terminal::output;
 use tokio::sync::watch;
 
-use crate::notices;
+use crate::notices::transport::make_transport;
 
 /// How long a collector may take to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ impl Collector {
         Self {
             url: complete(address),
             headers: parse_headers(headers),
-            transport: notices::transport(context, switch),
+            transport: make_transport(context, switch),
         }
     }
 

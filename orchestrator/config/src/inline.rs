@@ -2,6 +2,8 @@
 
 use toml::Value;
 
+use crate::model::units;
+
 /// Formats a basic string.
 pub(crate) fn string(text: &str) -> String {
     // JSON's escapes are TOML's, except that TOML wants one character more escaped.
@@ -31,4 +33,26 @@ pub(crate) fn value(value: &Value) -> String {
 pub(crate) fn key_part(part: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !part.is_empty() && part.chars().all(bare) { part.to_owned() } else { string(part) }
+}
+
+/// Returns a value as it stands behind `key = ` in TOML, on one line; null is "none".
+#[must_use]
+pub fn toml_text(json: &serde_json::Value) -> String {
+    value(&to_toml(json.clone()))
+}
+
+/// Converts JSON to TOML. Null stands for a limit that is off; nothing else in a configuration can be null.
+pub(crate) fn to_toml(value: serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::String(units::NONE.to_owned()),
+        serde_json::Value::Bool(truth) => Value::Boolean(truth),
+        serde_json::Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::MAX)), Value::Integer),
+        serde_json::Value::String(text) => Value::String(text),
+        serde_json::Value::Array(array) => Value::Array(array.into_iter().map(to_toml).collect()),
+        serde_json::Value::Object(table) => {
+            Value::Table(table.into_iter().map(|(key, value)| (key, to_toml(value))).collect())
+        }
+    }
 }

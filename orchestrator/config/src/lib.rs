@@ -45,12 +45,14 @@ mod shapes;
 mod sources;
 mod strict;
 mod suggest;
+mod validator_table;
 mod variables;
 
 pub use env_names::{SHORTEST_SECRET, is_inherited, is_secret_name, matches_name};
 pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
+pub use inline::toml_text;
 pub use layers::Flag;
-pub use loaded::{LoadedConfig, toml_text, values_of};
+pub use loaded::{LoadedConfig, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
@@ -60,11 +62,11 @@ pub use model::{
     TaskSetup, Telemetry, TrustMode, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
-pub use preset::Preset;
+pub use preset::{Defaults, Preset};
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
-pub use sources::{Defaults, Sources};
+pub use sources::Sources;
 pub use suggest::{misspelt_within, nearest};
 pub use variables::{ForeignVariable, foreign_variables};
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
-use serde_json::Value;
 
 use crate::diagnostics;
 use crate::document::ConfigDocument;
@@ -12,7 +11,6 @@ use crate::env_names::SHORTEST_SECRET;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::inline;
 use crate::key::{self, KeyPath};
-use crate::model::units;
 use crate::model::{Config, Prompts};
 use crate::provenance::Provenance;
 use crate::schema;
@@ -52,7 +50,7 @@ impl LoadedConfig {
         let failed = |error: String| ConfigError::new(provenance.file(), "", error);
         let value = serde_json::to_value(ConfigDocument::from(&config))
             .map_err(|e| failed(e.to_string()))?;
-        let table = match to_toml(value) {
+        let table = match inline::to_toml(value) {
             toml::Value::Table(table) => table,
             other => return Err(failed(format!("{} is no table", other.type_str())).into()),
         };
@@ -383,27 +381,4 @@ pub fn values_of(text: &str) -> Option<BTreeMap<String, String>> {
         flatten(value, &mut vec![name.clone()], &mut rows);
     }
     Some(rows.into_iter().map(|(path, value)| (key::dotted(&path), value)).collect())
-}
-
-/// Returns a value as it stands behind `key = ` in TOML, on one line; null is "none".
-#[must_use]
-pub fn toml_text(value: &Value) -> String {
-    inline::value(&to_toml(value.clone()))
-}
-
-/// Converts JSON to TOML. Null stands for a limit that is off; nothing else in a configuration can be null.
-fn to_toml(value: Value) -> toml::Value {
-    match value {
-        Value::Null => toml::Value::String(units::NONE.to_owned()),
-        Value::Bool(truth) => toml::Value::Boolean(truth),
-        Value::Number(number) => number.as_i64().map_or_else(
-            || toml::Value::Float(number.as_f64().unwrap_or(f64::MAX)),
-            toml::Value::Integer,
-        ),
-        Value::String(text) => toml::Value::String(text),
-        Value::Array(array) => toml::Value::Array(array.into_iter().map(to_toml).collect()),
-        Value::Object(table) => toml::Value::Table(
-            table.into_iter().map(|(key, value)| (key, to_toml(value))).collect(),
-        ),
-    }
 }

@@ -1,4 +1,4 @@
-//! The key for a way of working, and what it stands for.
+//! Ways of working, and other defaults, that only the caller knows.
 
 /// The key that names a preset.
 pub(crate) const PRESET: &str = "preset";
@@ -11,4 +11,15 @@ pub struct Preset {
     pub name: String,
     /// Its values, in the form of `ralph.toml`.
     pub toml: String,
+}
+
+/// Defaults that name adapters, detectors or ways of working, which only the caller knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The adapter of an agent that names none. Empty: naming one is required.
+    pub adapter: String,
+    /// The detectors where none is named. Empty: naming one is required.
+    pub detectors: Vec<String>,
+    /// What `preset` can name.
+    pub presets: Vec<Preset>,
 }

@@ -3,11 +3,10 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::Defaults;
 use crate::document::ConfigDocument;
 use crate::key::{self, KeyPath};
 use crate::model::units;
-use crate::preset::PRESET;
+use crate::preset::{Defaults, PRESET};
 
 /// Returns the JSON Schema of `ralph.toml`, for editors.
 #[must_use]

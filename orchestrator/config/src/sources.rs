@@ -8,7 +8,7 @@ use ralph_orchestrator_safe_fs::normalize_lexically;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::layers::{Flag, Layers};
 use crate::plan_file::TaskSource;
-use crate::preset::Preset;
+use crate::preset::Defaults;
 
 /// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -42,17 +42,6 @@ pub struct Sources {
     pub task: Option<TaskSource>,
     /// The defaults that this crate does not know.
     pub defaults: Defaults,
-}
-
-/// Defaults that name adapters, detectors or ways of working, which only the caller knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Defaults {
-    /// The adapter of an agent that names none. Empty: naming one is required.
-    pub adapter: String,
-    /// The detectors where none is named. Empty: naming one is required.
-    pub detectors: Vec<String>,
-    /// What `preset` can name.
-    pub presets: Vec<Preset>,
 }
 
 impl Sources {

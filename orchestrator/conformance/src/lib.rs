@@ -107,7 +107,6 @@ mod scenario;
 mod scenarios;
 mod settings;
 mod transcribed;
-mod workspace_cases;
 
 use std::fmt;
 use std::pin::Pin;
@@ -119,13 +118,13 @@ pub use busy_tool::BusyTool;
 pub use detectors_validators::{
     BuildItem, ItemFixture, ItemFuture, ItemReport, ItemResult, check_detector, check_validator,
 };
+pub use detectors_validators::{CaseExpectation, WorkspaceCase};
 pub use fixture::{Behaviour, Fixture, Subject, with_claude, with_codex};
 pub use recording_sink::RecordingSink;
 pub use scenario::Scenario;
 pub use settings::{
     BACKLOG_CHECKS, CheckResultRow, CheckSettings, DETECTOR_CHECKS, VALIDATOR_CHECKS,
 };
-pub use workspace_cases::{CaseExpectation, WorkspaceCase};
 
 use scenarios::NotPassed;
 use settings::word_of;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentError, EventSink, Leftovers, Survivor, Usage, Usd};
+use super::{AgentError, EventSink, Report, Usd};
 
 /// Who an agent is and what it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,36 +83,6 @@ pub struct Iteration {
     pub budget: Budget,
     /// A private folder for this iteration, outside the workspace, which exists.
     pub scratch: PathBuf,
-}
-
-/// How an iteration ended, when it ended well; inside an [`AgentError`], what is known of a failed one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Report {
-    /// The agent's own last message. Never a tool's result, reasoning, standard error, or an echo of
-    /// the prompt: claims are looked for here.
-    pub final_text: Option<String>,
-    /// The whole iteration's usage.
-    pub usage: Usage,
-    /// The agent's session id, for people who want to look into it.
-    pub session: Option<String>,
-    /// The exit status for people, such as `exit 1` or `signal 9`.
-    pub exit: Option<String>,
-    /// Names of processes that were still there when the agent ended, and were ended.
-    pub left_behind: Vec<String>,
-    /// Processes of the agent that could not be ended. Nothing is validated while one of them lives.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub survived: Vec<Survivor>,
-    /// Tool calls that the agent's permissions refused.
-    pub denied: Vec<String>,
-}
-
-impl Report {
-    /// Adds what was left of the agent's processes.
-    pub fn add_leftovers(&mut self, leftovers: Leftovers) {
-        self.left_behind.extend(leftovers.left_behind);
-        self.survived.extend(leftovers.survived);
-    }
 }
 
 /// What an agent's process is started with.

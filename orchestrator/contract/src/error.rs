@@ -1,8 +1,9 @@
-//! How an iteration can fail.
+//! How an iteration ends: what is known of it, and how it can fail.
 
 use serde::{Deserialize, Serialize};
 
-use super::Report;
+use super::leftovers::{Leftovers, Survivor};
+use super::usage::Usage;
 
 /// The class of a failure decides what the orchestrator does about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,36 @@ impl ErrorClass {
             Self::Cancelled => "cancelled",
             Self::Unavailable => "unavailable",
         }
+    }
+}
+
+/// How an iteration ended, when it ended well; inside an [`AgentError`], what is known of a failed one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The agent's own last message. Never a tool's result, reasoning, standard error, or an echo of
+    /// the prompt: claims are looked for here.
+    pub final_text: Option<String>,
+    /// The whole iteration's usage.
+    pub usage: Usage,
+    /// The agent's session id, for people who want to look into it.
+    pub session: Option<String>,
+    /// The exit status for people, such as `exit 1` or `signal 9`.
+    pub exit: Option<String>,
+    /// Names of processes that were still there when the agent ended, and were ended.
+    pub left_behind: Vec<String>,
+    /// Processes of the agent that could not be ended. Nothing is validated while one of them lives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub survived: Vec<Survivor>,
+    /// Tool calls that the agent's permissions refused.
+    pub denied: Vec<String>,
+}
+
+impl Report {
+    /// Adds what was left of the agent's processes.
+    pub fn add_leftovers(&mut self, leftovers: Leftovers) {
+        self.left_behind.extend(leftovers.left_behind);
+        self.survived.extend(leftovers.survived);
     }
 }
 

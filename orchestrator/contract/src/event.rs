@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClaimKind, Usage};
+use super::claim::ClaimKind;
+use super::usage::Usage;
 
 /// Something that happened inside an iteration. Large content is the adapter's to bound; what reaches
 /// a terminal is escaped and cut by the command line.

@@ -7,6 +7,7 @@ mod agent;
 pub mod agent_tools;
 mod backlog;
 mod build;
+mod claim;
 mod detector;
 mod error;
 mod event;
@@ -16,17 +17,16 @@ mod usage;
 mod usd;
 mod validator;
 
-pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch, Report};
+pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch};
 pub use async_trait::async_trait;
 pub use backlog::{
     BacklogEdit, BacklogFormat, BacklogItem, FormatDefect, FormatDescription, FormatError,
     ItemOrder, ItemStatus, NewItem, TextLocation,
 };
 pub use build::{BuildContext, BuildError, FactoryError, parse_config};
-pub use detector::{
-    Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings, NearMiss,
-};
-pub use error::{AgentError, ErrorClass};
+pub use claim::{Claim, ClaimKind, ClaimSource, NearMiss};
+pub use detector::{CompletionDetector, DetectorInput, Findings};
+pub use error::{AgentError, ErrorClass, Report};
 pub use event::{
     CancelReason, CancelSignal, Event, EventSink, GUIDANCE, Guidance, NeverCancelled,
     REJECTED_CLAIM, ValidationPreview,

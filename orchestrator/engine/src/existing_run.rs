@@ -13,8 +13,8 @@ use ralph_orchestrator_workspace::{PromptPlace, find_untracked};
 
 use super::construction::build_context;
 use super::location;
-use super::open::RunPart;
 use super::prompt::PromptSource;
+use super::request::RunPart;
 use super::scratch::remove_scratch_dirs;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
@@ -73,7 +73,7 @@ impl RunPart {
 
 impl RunSetup<'_> {
     /// Returns the completed run of this workspace if its task is still the same. A damaged state
-    /// counts as none here; it is reported by [`open`](super::open()).
+    /// counts as none here; it is reported by `open`.
     pub(super) async fn find_completed(self, part: Option<&RunPart>) -> Option<StoredRun> {
         let found = read_completed_run(self.layout).ok()??;
         let workspace = real_path(&self.loaded.config.run.workspace);

@@ -45,6 +45,7 @@ mod pinned_paths;
 mod prices;
 mod processes;
 mod prompt;
+mod prompt_place;
 mod protected_globs;
 mod protection;
 mod record_control;
@@ -53,6 +54,7 @@ pub mod registry;
 mod relocated;
 mod renew;
 mod replaced_workspace;
+mod request;
 mod resumed_run;
 mod role_prompts;
 mod run_context;
@@ -84,7 +86,7 @@ pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
 pub use location::follow_to_folder;
-pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
+pub use open::{OpenOutcome, open};
 pub use paths::{
     is_of_other_folder, layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
@@ -93,6 +95,7 @@ pub use processes::{NoProcesses, Processes};
 pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;
 pub use replaced_workspace::ReplacedWorkspace;
+pub use request::{MissingProducts, PartText, Request, RunPart};
 pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
 };

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::{FileIdentity, PathIdentities, PromptIdentity};
-use ralph_orchestrator_safe_fs::{
-    SymlinkPolicy, escape, normalize_lexically, read_file, real_path, unescape,
-};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, real_path, unescape};
 use ralph_orchestrator_store::{Disk, TrustStore, identity_from, identity_of, state_dirs_of};
 use ralph_orchestrator_workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
@@ -72,15 +70,6 @@ fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -
     if pins.boot == boot() { pin.is_same(now) } else { pin.is_same_after_boot(now) }
 }
 
-/// Returns the recorded place of the prompt, unless the configuration names another one now.
-pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Option<PromptPlace> {
-    let mut recorded = pins.prompt.iter().chain(&pins.role_prompts);
-    let pin =
-        recorded.find(|pin| unescape(&pin.configured).is_some_and(|path| path == configured))?;
-    let shared = pin.shared.map(|pin| FileId { device: pin.device, inode: pin.inode });
-    Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
-}
-
 /// Returns a note if the configuration names another prompt than when the run began in the workspace `before`. One that was
 /// moved along, with the workspace or a folder around both, is the same.
 pub(super) fn other_prompt(
@@ -117,17 +106,6 @@ fn is_moved_along(before: (&Path, &Path), now: (&Path, &Path)) -> bool {
         (Ok(old), Ok(new)) => old == new,
         _ => false,
     })
-}
-
-/// Returns the place of a file whose content an agent is given: a link that an agent could have made is not followed to it.
-pub(super) fn locate(store: &TrustStore, configured: &Path) -> PromptPlace {
-    let file = match store.follow_links(configured) {
-        Ok(Ok(file)) => file,
-        Ok(Err(stopping)) => stopping.path,
-        // What is recorded is damaged, as other parts report: then no link is followed.
-        Err(_) => normalize_lexically(configured),
-    };
-    PromptPlace::locate_at(configured, file)
 }
 
 /// Returns where a folder that the configuration names leads.

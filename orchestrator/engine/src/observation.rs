@@ -1,27 +1,39 @@
-//! An observation of the workspace on another thread: its tree and its evidence, in one task.
+//! Observes the workspace on another thread: its tree and its evidence, in one task.
 
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::NearMiss;
-use ralph_orchestrator_machine::{Changes, Input, ObservedEvidence, State};
+use ralph_orchestrator_machine::{
+    ChangedFile, Changes, FileChange, Input, ObservedEvidence, State,
+};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_store::{Store, lock_workspace};
 use ralph_orchestrator_workspace::{
-    EvidenceDigests, EvidenceHasher, PinnedPaths, TreeError, TreeHasher, TreeSnapshot,
-    WorkspaceError, WorkspaceHandle,
+    EvidenceDigests, EvidenceHasher, FileChangeKind, PathChange, PinnedPaths, TreeChanges,
+    TreeError, TreeHasher, TreeSnapshot, WorkspaceError, WorkspaceHandle, evidence_digests_until,
+    own_outputs,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::blocking::cancellable;
 use super::controls::RunControls;
 use super::error::EngineError;
+use super::inspect::cut;
 use super::location::folder_pin;
-use super::observe::{named, observe_evidence, read_config, scan};
 use super::prompt::PromptSource;
 use super::run_context::RunContext;
 use super::run_journal::RunJournal;
-use super::session::ConfigFile;
+use super::validation_policy::CompletionPolicy;
 use super::validator_changes::artefact_paths;
+
+/// Larger than any configuration, in bytes.
+const LARGEST_CONFIG: usize = 4 * 1024 * 1024;
+/// The longest path of a changed file that is recorded, in bytes.
+const LONGEST_PATH: usize = 512;
 
 /// The observed tree and the evidence in it.
 #[derive(Clone)]
@@ -145,6 +157,12 @@ impl Drop for RunningObservation {
     }
 }
 
+/// The configuration file, watched for changes during the run.
+pub(super) struct ConfigFile {
+    pub(super) path: PathBuf,
+    pub(super) content: Vec<u8>,
+}
+
 /// The workspace of a run as it is seen from outside: the folder itself, and what was observed of it.
 pub(super) struct WorkspaceObserver {
     pub(super) context: Arc<RunContext>,
@@ -163,6 +181,44 @@ pub(super) struct WorkspaceObserver {
     /// Near misses, until the workspace is observed.
     pub(super) near_misses: Option<Vec<NearMiss>>,
     pub(super) config_file: ConfigFile,
+}
+
+impl CompletionPolicy {
+    /// Returns the digests of the work in the workspace as it is, outside of any run: of the tree, and without
+    /// `artefacts`, which validators left. Blocks.
+    ///
+    /// # Errors
+    /// The workspace cannot be read.
+    pub fn digest_work(
+        &self,
+        loaded: &LoadedConfig,
+        artefacts: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Vec<String>, EngineError> {
+        let config = &loaded.config;
+        let mut hasher = self.tree_hasher(
+            &real_path(&config.run.workspace),
+            config.run.prompt.clone(),
+            &PromptSource::find(config),
+        );
+        hasher.set_artefacts(artefacts);
+        let state = hasher.digest()?;
+        Ok([Some(state.digest), state.work].into_iter().flatten().map(Into::into).collect())
+    }
+
+    /// Returns what computes the tree of a workspace: without the evidence, the prompt, what only records work, and what
+    /// this program prints.
+    pub(super) fn tree_hasher(
+        &self,
+        workspace: &Path,
+        configured_prompt: Option<PathBuf>,
+        prompt: &PromptSource,
+    ) -> TreeHasher {
+        let mut exclude = self.evidence_dirs();
+        exclude.extend(configured_prompt);
+        exclude.extend(prompt.files().map(Path::to_owned));
+        exclude.extend(own_outputs(workspace));
+        TreeHasher::new(workspace.to_owned(), exclude).ignoring(Arc::clone(&self.artefacts))
+    }
 }
 
 impl WorkspaceObserver {
@@ -209,7 +265,7 @@ impl WorkspaceObserver {
                     Ok(found.map(|found| Observed {
                         tree: state.digest.into(),
                         work: state.work.map(Into::into),
-                        changes: tree.changes().as_ref().map(named),
+                        changes: tree.changes().as_ref().map(list_changes),
                         evidence: from_digests(found),
                         snapshot,
                     }))
@@ -337,9 +393,65 @@ impl WorkspaceObserver {
     }
 }
 
-pub(super) fn from_digests(found: EvidenceDigests) -> ObservedEvidence {
+fn from_digests(found: EvidenceDigests) -> ObservedEvidence {
     let EvidenceDigests { contents, overflowed, skipped_large, .. } = found;
     ObservedEvidence { contents, overflowed, skipped_large }
+}
+
+/// Names what was changed in the tree.
+fn list_changes(changes: &TreeChanges) -> Changes {
+    changes.iter().map(changed_file).collect()
+}
+
+fn changed_file(file: &PathChange) -> ChangedFile {
+    let mut path = file.path.to_string_lossy().into_owned();
+    cut(&mut path, LONGEST_PATH);
+    ChangedFile {
+        path,
+        change: match file.change {
+            FileChangeKind::Added => FileChange::Added,
+            FileChangeKind::Modified => FileChange::Modified,
+            FileChangeKind::Removed => FileChange::Removed,
+        },
+        lines_added: file.lines.map(|(added, _)| added),
+        lines_removed: file.lines.map(|(_, removed)| removed),
+    }
+}
+
+/// Observes these evidence folders; `None` if it took longer than until `enough`.
+pub(super) async fn observe_evidence(
+    dirs: Vec<PathBuf>,
+    enough: impl Future<Output = ()>,
+) -> Result<Option<ObservedEvidence>, EngineError> {
+    if dirs.is_empty() {
+        return Ok(Some(ObservedEvidence::default()));
+    }
+    let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
+    Ok(found.map(from_digests))
+}
+
+/// Scans the workspace with the hasher; `None` if it took longer than until `enough`.
+pub(super) async fn scan<T: Send + 'static>(
+    hasher: TreeHasher,
+    enough: impl Future<Output = ()>,
+    scan: fn(&mut TreeHasher) -> Result<T, TreeError>,
+) -> Result<(TreeHasher, Option<T>), EngineError> {
+    let work = move |flag| {
+        let mut hasher = hasher.cancelled_by(flag);
+        let result = scan(&mut hasher);
+        (hasher, result)
+    };
+    let (hasher, result) = cancellable(enough, work).await?;
+    match result {
+        Ok(found) => Ok((hasher, Some(found))),
+        Err(TreeError::Cancelled) => Ok((hasher, None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the configuration file as it is now; empty if it cannot be read.
+pub(super) fn read_config(path: &Path) -> Vec<u8> {
+    read_file(path, LARGEST_CONFIG, SymlinkPolicy::Follow).unwrap_or_default()
 }
 
 #[cfg(test)]

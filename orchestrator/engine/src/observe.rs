@@ -1,75 +1,20 @@
 //! Observing the workspace between iterations.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{ClaimKind, Findings};
-use ralph_orchestrator_machine::{
-    ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence,
-};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
-use ralph_orchestrator_workspace as tree;
-use ralph_orchestrator_workspace::{
-    PathChange, TreeChanges, TreeError, TreeHasher, TreeSnapshot, evidence_digests_until,
-    own_outputs,
-};
+use ralph_orchestrator_machine::{Input, Observation};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_workspace::{TreeHasher, TreeSnapshot};
 
-use super::blocking::cancellable;
 use super::error::EngineError;
 use super::feedback;
 use super::initializer::missing_products;
 use super::inspect::InspectionTask;
-use super::inspect::cut;
-use super::observation::{Observed, WorkspaceObservation, from_digests};
+use super::observation::{Observed, WorkspaceObservation, scan};
 use super::pinned_paths;
-use super::prompt::PromptSource;
 use super::session::{Finished, Session};
-use super::validation_policy::CompletionPolicy;
 use super::validator_changes::{LARGEST_SNAPSHOT, WorkspaceChanges, artefact_paths};
-
-/// Larger than any configuration, in bytes.
-const LARGEST_CONFIG: usize = 4 * 1024 * 1024;
-/// The longest path of a changed file that is recorded, in bytes.
-const LONGEST_PATH: usize = 512;
-
-impl CompletionPolicy {
-    /// Returns the digests of the work in the workspace as it is, outside of any run: of the tree, and without
-    /// `artefacts`, which validators left. Blocks.
-    ///
-    /// # Errors
-    /// The workspace cannot be read.
-    pub fn digest_work(
-        &self,
-        loaded: &LoadedConfig,
-        artefacts: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<Vec<String>, EngineError> {
-        let config = &loaded.config;
-        let mut hasher = self.tree_hasher(
-            &real_path(&config.run.workspace),
-            config.run.prompt.clone(),
-            &PromptSource::find(config),
-        );
-        hasher.set_artefacts(artefacts);
-        let state = hasher.digest()?;
-        Ok([Some(state.digest), state.work].into_iter().flatten().map(Into::into).collect())
-    }
-
-    /// Returns what computes the tree of a workspace: without the evidence, the prompt, what only records work, and what
-    /// this program prints.
-    pub(super) fn tree_hasher(
-        &self,
-        workspace: &Path,
-        configured_prompt: Option<PathBuf>,
-        prompt: &PromptSource,
-    ) -> TreeHasher {
-        let mut exclude = self.evidence_dirs();
-        exclude.extend(configured_prompt);
-        exclude.extend(prompt.files().map(Path::to_owned));
-        exclude.extend(own_outputs(workspace));
-        TreeHasher::new(workspace.to_owned(), exclude).ignoring(Arc::clone(&self.artefacts))
-    }
-}
 
 impl Session {
     /// Asks the detectors, and records what they find before anything slow begins, so that a claim
@@ -223,60 +168,4 @@ impl Finished {
         let block = feedback::block(&self.state, &[], "");
         block.trim_end().trim_end_matches('-').trim_end().to_owned()
     }
-}
-
-/// Names what was changed in the tree.
-pub(super) fn named(changes: &TreeChanges) -> Changes {
-    changes.iter().map(changed_file).collect()
-}
-
-fn changed_file(file: &PathChange) -> ChangedFile {
-    let mut path = file.path.to_string_lossy().into_owned();
-    cut(&mut path, LONGEST_PATH);
-    ChangedFile {
-        path,
-        change: match file.change {
-            tree::FileChangeKind::Added => FileChange::Added,
-            tree::FileChangeKind::Modified => FileChange::Modified,
-            tree::FileChangeKind::Removed => FileChange::Removed,
-        },
-        lines_added: file.lines.map(|(added, _)| added),
-        lines_removed: file.lines.map(|(_, removed)| removed),
-    }
-}
-
-/// Observes these evidence folders; `None` if it took longer than until `enough`.
-pub(super) async fn observe_evidence(
-    dirs: Vec<PathBuf>,
-    enough: impl Future<Output = ()>,
-) -> Result<Option<ObservedEvidence>, EngineError> {
-    if dirs.is_empty() {
-        return Ok(Some(ObservedEvidence::default()));
-    }
-    let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
-    Ok(found.map(from_digests))
-}
-
-/// Scans the workspace with the hasher; `None` if it took longer than until `enough`.
-pub(super) async fn scan<T: Send + 'static>(
-    hasher: TreeHasher,
-    enough: impl Future<Output = ()>,
-    scan: fn(&mut TreeHasher) -> Result<T, TreeError>,
-) -> Result<(TreeHasher, Option<T>), EngineError> {
-    let work = move |flag| {
-        let mut hasher = hasher.cancelled_by(flag);
-        let result = scan(&mut hasher);
-        (hasher, result)
-    };
-    let (hasher, result) = cancellable(enough, work).await?;
-    match result {
-        Ok(found) => Ok((hasher, Some(found))),
-        Err(TreeError::Cancelled) => Ok((hasher, None)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns the configuration file as it is now; empty if it cannot be read.
-pub(super) fn read_config(path: &Path) -> Vec<u8> {
-    read_file(path, LARGEST_CONFIG, SymlinkPolicy::Follow).unwrap_or_default()
 }

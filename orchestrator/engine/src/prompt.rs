@@ -8,7 +8,7 @@ use ralph_orchestrator_store::TrustStore;
 use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
 
 use super::error::EngineError;
-use super::location;
+use super::prompt_place;
 use super::role_prompts::{RolePrompt, RolePrompts, TemplateVariables};
 use super::validation_policy::CompletionPolicy;
 
@@ -70,7 +70,7 @@ impl PromptSource {
 
     /// Returns the prompt of a run that begins: the user's links to it are followed now and never again.
     pub(super) fn find_for_agent(config: &Config, trust: &TrustStore) -> Self {
-        Self::new(config, |configured| location::locate(trust, configured))
+        Self::new(config, |configured| prompt_place::locate(trust, configured))
     }
 
     /// Returns the prompt of a run that has begun, with what was recorded of it; `locate` finds what was not.
@@ -80,7 +80,8 @@ impl PromptSource {
         locate: impl Fn(&Path) -> PromptPlace,
     ) -> Self {
         Self::new(config, |configured| {
-            location::recorded_prompt(pins, configured).unwrap_or_else(|| locate(configured))
+            prompt_place::find_recorded_prompt(pins, configured)
+                .unwrap_or_else(|| locate(configured))
         })
     }
 

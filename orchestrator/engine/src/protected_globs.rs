@@ -2,29 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, ValidatorConfig};
-use ralph_orchestrator_contract::EvidenceValidator;
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_workspace::{Baseline, ProtectedError, ProtectedPaths};
 
 use super::error::EngineError;
-use super::validation_policy::CompletionPolicy;
-
-/// Refuses malformed globs of one validator.
-///
-/// # Errors
-/// All of them, each with its place.
-pub(super) fn check_syntax(
-    loaded: &LoadedConfig,
-    at: &[String],
-    config: &ValidatorConfig,
-    validator: &dyn EvidenceValidator,
-) -> Result<(), ConfigErrors> {
-    let wrong = validator.protects().into_iter().filter_map(|glob| {
-        let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
-        Some(loaded.error_at(&key_of(at, &config.config, &glob), None, &error.to_string()))
-    });
-    ConfigErrors::ensure_none(wrong.collect())
-}
+use super::validation_policy::{CompletionPolicy, find_glob_key};
 
 impl CompletionPolicy {
     /// Takes the baseline of everything that is protected, when a run begins.
@@ -88,7 +70,7 @@ impl CompletionPolicy {
                     continue;
                 };
                 errors.push(loaded.error_at(
-                    &key_of(&check.key, &config.config, &glob),
+                    &find_glob_key(&check.key, &config.config, &glob),
                     None,
                     &message,
                 ));
@@ -119,16 +101,4 @@ fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<P
         }
     }
     unprotected
-}
-
-/// Returns the key of a glob in the table of its validator: that of the first list element with this text,
-/// since only the validator knows the names of its lists.
-fn key_of(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
-    let lists = table.as_object().into_iter().flatten();
-    let found = lists.into_iter().find_map(|(key, list)| {
-        let index = list.as_array()?.iter().position(|word| word.as_str() == Some(glob))?;
-        // A word of the program may be the same.
-        (key != "program").then(|| [key.clone(), index.to_string()])
-    });
-    at.iter().cloned().chain(found.into_iter().flatten()).collect()
 }

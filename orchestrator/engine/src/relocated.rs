@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use ralph_orchestrator_machine::FileIdentity;
 use ralph_orchestrator_store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 
-use super::open::Request;
 use super::paths::{default_state_dir, find_moved_away};
+use super::request::Request;
 
 /// A run that is about to begin, for lack of one to resume.
 pub(super) struct Beginning<'a> {

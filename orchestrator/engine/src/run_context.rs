@@ -7,10 +7,10 @@ use std::sync::Arc;
 use ralph_orchestrator_config::{CompletionTrigger, Config, InstructionsMode};
 use ralph_orchestrator_machine::FrozenPolicy;
 
-use super::open::RunPart;
 use super::processes::Processes;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
+use super::request::RunPart;
 use super::validation_policy::CompletionPolicy;
 use crate::workspace_setup::WorkspaceSetup;
 

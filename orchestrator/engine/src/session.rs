@@ -134,12 +134,6 @@ pub struct SetupPlan {
     pub missing: Option<PathBuf>,
 }
 
-/// The configuration file, watched for changes during the run.
-pub(super) struct ConfigFile {
-    pub(super) path: PathBuf,
-    pub(super) content: Vec<u8>,
-}
-
 impl Session {
     /// Returns the run's id.
     #[must_use]

@@ -19,24 +19,24 @@ use super::error::EngineError;
 use super::existing_run::StoredPolicy;
 use super::kept_prompts::{KeptPrompts, RunPrompts};
 use super::memory::{MemorySlot, RunMemory};
-use super::observation::{KnownTree, WorkspaceObserver};
-use super::open::RunPart;
+use super::observation::{ConfigFile, KnownTree, WorkspaceObserver, read_config};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
+use super::request::RunPart;
 use super::run_context::RunContext;
 use super::run_event::{RunEvent, RunObserver};
 use super::run_journal::RunJournal;
 use super::saving::Saving;
 use super::secret_files::SecretFiles;
-use super::session::{ConfigFile, Session, StartNotes};
+use super::session::{Session, StartNotes};
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
 
-/// What [`open`](super::open()) has built, locked and checked.
+/// What `open` has built, locked and checked.
 pub(super) struct SessionBuilder {
     pub(super) config_file: PathBuf,
     pub(super) processes: Arc<dyn Processes>,
@@ -151,7 +151,7 @@ impl SessionBuilder {
         let state = record.state.unwrap_or_default();
         // An agent may have edited the prompt in an iteration whose end was not recorded.
         let is_settled = state.running.is_none();
-        let content = super::observe::read_config(&self.config_file);
+        let content = read_config(&self.config_file);
         let context = Arc::new(RunContext {
             run: record.run,
             workspace: held.path().to_owned(),

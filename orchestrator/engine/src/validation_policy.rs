@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind,
+    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind, ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 use ralph_orchestrator_machine::{
@@ -86,7 +86,7 @@ impl CompletionPolicy {
             let kinds = &registry.validators;
             let kind = (PartKind::Validator, validator.kind.as_str());
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
-            super::protected_globs::check_syntax(loaded, &at, validator, &*built)?;
+            check_protected_globs(loaded, &at, validator, &*built)?;
             check_globs(loaded, &at, "artefacts", &validator.artefacts)?;
             artefacts.extend(validator.artefacts.iter().cloned());
             validators.push(ConfiguredValidator {
@@ -314,4 +314,33 @@ fn plugin_digests(config: &Config, registry: &Registry) -> BTreeMap<String, Stri
         .chain(validators)
         .filter_map(|(name, digest)| Some((name.to_owned(), digest?.to_owned())))
         .collect()
+}
+
+/// Refuses malformed globs of one validator.
+///
+/// # Errors
+/// All of them, each with its place.
+fn check_protected_globs(
+    loaded: &LoadedConfig,
+    at: &[String],
+    config: &ValidatorConfig,
+    validator: &dyn EvidenceValidator,
+) -> Result<(), ConfigErrors> {
+    let wrong = validator.protects().into_iter().filter_map(|glob| {
+        let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
+        Some(loaded.error_at(&find_glob_key(at, &config.config, &glob), None, &error.to_string()))
+    });
+    ConfigErrors::ensure_none(wrong.collect())
+}
+
+/// Returns the key of a glob in the table of its validator: that of the first list element with this text,
+/// since only the validator knows the names of its lists.
+pub(super) fn find_glob_key(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
+    let lists = table.as_object().into_iter().flatten();
+    let found = lists.into_iter().find_map(|(key, list)| {
+        let index = list.as_array()?.iter().position(|word| word.as_str() == Some(glob))?;
+        // A word of the program may be the same.
+        (key != "program").then(|| [key.clone(), index.to_string()])
+    });
+    at.iter().cloned().chain(found.into_iter().flatten()).collect()
 }

@@ -22,8 +22,8 @@ use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
-use super::observation::KnownTree;
-use super::observe::{observe_evidence, scan};
+use super::observation::{KnownTree, observe_evidence, scan};
+
 use super::protection::{ProtectedState, Protection};
 use super::secret_files::SecretFiles;
 use super::stop::{StopRequests, stop_requested};

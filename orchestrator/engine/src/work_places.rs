@@ -6,7 +6,7 @@ use ralph_orchestrator_config::{LoadedConfig, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_safe_fs::{normalize_lexically, real_path};
 use ralph_orchestrator_store::{StateError, TrustStore};
 
-use super::open::Request;
+use super::request::Request;
 
 /// The places where the agents of a start can write.
 pub(super) struct WorkPlaces {

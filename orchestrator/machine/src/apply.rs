@@ -82,7 +82,7 @@ impl State {
             }
             Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
             Record::ControlReceived { .. } => self.control_received(record),
-            Record::GuidanceDelivered { iteration, ids } => self.deliver_guidance(*iteration, ids),
+            Record::GuidanceDelivered { iteration, ids } => self.deliver_answers(*iteration, ids),
             Record::Paused { .. } => self.set_pause_in_effect(true),
             Record::Stopped { reason, message, .. } => {
                 self.stop = Some(Stop { reason: *reason, message: message.clone() });
@@ -351,7 +351,8 @@ impl State {
         self.progress.reset_stagnation();
     }
 
-    /// Notes that the agent of an iteration is given these answers, and those without an id.
+    /// Notes that the agent of an iteration is given these answers, and those without an id, which it is given at its
+    /// start.
     fn deliver_answers(&mut self, iteration: u64, ids: &[String]) {
         let is_given = |answer: &Answer| {
             let id = answer.origin.as_ref().map(|origin| &origin.id);
@@ -359,15 +360,6 @@ impl State {
         };
         for answer in self.answers.iter_mut().filter(|answer| is_given(answer)) {
             answer.delivered_in = Some(iteration);
-        }
-    }
-
-    /// Notes that the running agent is given this guidance.
-    fn deliver_guidance(&mut self, iteration: u64, ids: &[String]) {
-        for answer in &mut self.answers {
-            if answer.origin.as_ref().is_some_and(|origin| ids.contains(&origin.id)) {
-                answer.delivered_in = Some(iteration);
-            }
         }
     }
 

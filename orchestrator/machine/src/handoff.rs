@@ -45,9 +45,7 @@ impl State {
         self.is_ended_for_handoff()
             || (self.last_outcome == Some(IterationOutcome::Succeeded) && is_full())
     }
-}
 
-impl State {
     /// Returns the note that the orchestrator left when it ended the last iteration for its context.
     #[must_use]
     pub fn handoff_note(&self) -> Option<&Note> {

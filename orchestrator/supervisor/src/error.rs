@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::root::RootError;
+use crate::root::StepSubject;
 use crate::shim::NOT_CONFINED;
 use crate::spec::Spec;
-use crate::wire::StepSubject;
 
 /// Why a process could not be started. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::root::RootPlan;
+use crate::root::{RootPlan, StepSubject};
 use crate::spec::{Grace, Spec, Stop};
 use crate::survivor::Survivor;
 
@@ -123,16 +123,6 @@ impl Stop {
 pub(crate) enum Status {
     Exited(i32),
     Signaled { signal: i32, core: bool },
-}
-
-/// What a step of making a root depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StepSubject {
-    /// What the kernel and its settings permit.
-    Kernel,
-    /// A file or a folder.
-    Path,
 }
 
 /// A report of the shim.

@@ -7,10 +7,11 @@ use ralph_orchestrator_supervisor::KillSwitch;
 
 use super::Finding;
 use crate::notices;
+use crate::notices::transport::make_transport;
 
 /// Looks at the receivers of notices. None of them keeps a run from beginning.
 pub(super) fn check(context: &Context) -> Vec<Finding> {
-    let transport = notices::transport(context, &KillSwitch::default());
+    let transport = make_transport(context, &KillSwitch::default());
     let mut findings = Vec::new();
     for (name, resolved) in notices::resolve(context) {
         let found = resolved.and_then(|receiver| {

@@ -11,7 +11,7 @@ use ralph_orchestrator_story::words::{
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{duration, escape, one_line};
 
-use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
+use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW, describe_stagnation};
 use crate::render::live::LiveActivity;
 
 /// Files that are named at the end of an iteration.
@@ -50,7 +50,8 @@ impl HumanReporter {
             RunEvent::Waiting { ms, reason, .. } => self.waiting(state, *ms, reason),
             RunEvent::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
                 state.live.begin(LiveActivity::Scanning);
-                let stagnation = stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
+                let stagnation =
+                    describe_stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
                 self.changes(state, changes, stagnation);
             }
             RunEvent::Saved { checkpoint, commit, .. } => {
@@ -178,10 +179,4 @@ impl HumanReporter {
             _ => {}
         }
     }
-}
-
-/// How far the run is from `limits.max_stagnant`, such as `4 of 10 without progress`.
-pub(super) fn stagnation(count: u32, max: Option<u32>) -> Option<String> {
-    let of = max.map(|max| format!(" of {max}")).unwrap_or_default();
-    (count > 0).then(|| format!("{count}{of} without progress"))
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::Sources;
 use crate::diagnostics::Diagnostics;
-use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
+use crate::document::{CompletionTable, ConfigDocument};
 use crate::error::SourceLocation;
 use crate::model::{
     AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Limits, Run,
@@ -25,6 +25,7 @@ use crate::model::{
 };
 use crate::preset::{PRESET, Preset};
 use crate::suggest::nearest;
+use crate::validator_table::ValidatorTable;
 
 /// The prompt if none is given.
 const PROMPT: &str = "PROMPT.md";

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::document::ValidatorTable;
-use crate::loaded::toml_text;
+use crate::inline::toml_text;
 use crate::model::units;
 use crate::strict::{self, StrictEnum};
+use crate::validator_table::ValidatorTable;
 
 /// What `bench` compares: agents and variants of the configuration, on tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

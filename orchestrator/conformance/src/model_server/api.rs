@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::call::Call;
-use super::reply::Details;
-use super::{Turn, chat, messages, responses};
+use super::http::Request;
+use super::reply::{Details, Turn};
+use super::{chat, messages, responses};
 
 /// How a model is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Api {
 
 impl Api {
     /// By the path from `/v1/` on.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    fn of(path: &str) -> Option<Self> {
         match path {
             "/v1/messages" => Some(Self::Messages),
             "/v1/responses" => Some(Self::Responses),
@@ -61,5 +62,20 @@ impl Api {
             Self::Responses => responses::failure(kind, message, call),
             Self::Chat => chat::failure(kind, message),
         }
+    }
+}
+
+impl Request {
+    /// The API that is spoken, if the next message of a model is asked for.
+    #[must_use]
+    pub fn api(&self) -> Option<Api> {
+        if self.method == "POST" { Api::of(self.path()) } else { None }
+    }
+
+    /// A request for the next message of the model itself, not one on the side.
+    #[must_use]
+    pub fn is_main(&self) -> bool {
+        self.api().is_some()
+            && self.body.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty())
     }
 }

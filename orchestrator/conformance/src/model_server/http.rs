@@ -5,8 +5,6 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde_json::Value;
 
-use super::Api;
-
 /// Longest accepted request body.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 
@@ -40,19 +38,6 @@ impl Request {
     fn split(&self) -> (&str, &str) {
         let path = self.target.split('?').next().unwrap_or_default();
         path.find("/v1/").and_then(|at| path.split_at_checked(at)).unwrap_or(("", path))
-    }
-
-    /// The API that is spoken, if the next message of a model is asked for.
-    #[must_use]
-    pub fn api(&self) -> Option<Api> {
-        if self.method == "POST" { Api::of(self.path()) } else { None }
-    }
-
-    /// A request for the next message of the model itself, not one on the side.
-    #[must_use]
-    pub fn is_main(&self) -> bool {
-        self.api().is_some()
-            && self.body.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty())
     }
 
     /// Whether it offers the model a tool of this name.

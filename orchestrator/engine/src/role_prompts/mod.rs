@@ -10,7 +10,7 @@ use ralph_orchestrator_store::TrustStore;
 use ralph_orchestrator_workspace::{Prompt, PromptError, PromptPlace};
 
 use super::construction::error_at;
-use super::location::locate;
+use super::prompt_place::locate;
 
 pub(super) use template::{TemplateError, TemplateVariables};
 

@@ -4,7 +4,17 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use crate::wire::StepSubject;
+use serde::{Deserialize, Serialize};
+
+/// What a step of making a root depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepSubject {
+    /// What the kernel and its settings permit.
+    Kernel,
+    /// A file or a folder.
+    Path,
+}
 
 /// Why a process tree cannot have a root of its own.
 #[derive(Debug, thiserror::Error)]

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::RootError;
+pub(crate) use error::StepSubject;
 pub(crate) use plan::{PlannedMount, RootPlan};
 
 use crate::spec::Spec;

@@ -17,9 +17,9 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 
 use super::sys;
+use crate::root::StepSubject;
 use crate::root::{MountAccess, PlannedMount, RootPlan};
 use crate::shim::start_failure::{StartFailure, Step as _};
-use crate::wire::StepSubject;
 
 /// The devices of the host that every program may expect.
 const DEVICES: [&str; 6] =

@@ -29,9 +29,10 @@ use super::sys::{self, Parent};
 use super::tree::signal;
 use super::{BROKEN, DONE, drain_signals, mounts, set_process_name};
 use crate::procfs;
+use crate::root::StepSubject;
 use crate::root::{Network, RootPlan, RootUser};
 use crate::shim::busy::retry_busy;
-use crate::wire::{Job, StepSubject};
+use crate::wire::Job;
 
 /// What the launcher reports: the pids of init and leader.
 type Launched = Result<(i32, i32), StartFailure>;

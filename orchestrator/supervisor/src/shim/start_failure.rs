@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::StepSubject;
+use crate::root::StepSubject;
 
 /// Why a leader was not started.
 #[derive(Debug, Serialize, Deserialize)]
