@@ -4,19 +4,21 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use ralph_orchestrator_attach::HookCommand;
+#[cfg(feature = "bench")]
+use ralph_orchestrator_bench_command::BenchCommand;
+use ralph_orchestrator_init::InitArgs;
+use ralph_orchestrator_plugin_command::{PluginCommand, PluginHostArgs};
 
 use crate::commands::add::AddArgs;
 use crate::commands::agents::AgentsArgs;
 use crate::commands::answer::AnswerArgs;
-use crate::commands::bench::BenchCommand;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::go::GoArgs;
-use crate::commands::hook::HookCommand;
-use crate::commands::init::InitArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
@@ -25,7 +27,6 @@ use crate::commands::new::NewArgs;
 use crate::commands::next::NextArgs;
 use crate::commands::notify::NotifyArgs;
 use crate::commands::pause::{PauseArgs, ResumeArgs};
-use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
 use crate::commands::receipt::ReceiptArgs;
 use crate::commands::report::ReportArgs;
@@ -139,6 +140,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Mcp(McpArgs),
     /// Benchmark agents on tasks, and report with honest statistics
+    #[cfg(feature = "bench")]
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Print the completion script of a shell

@@ -6,9 +6,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
-use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::{config_sources, tasks};
-use ralph_orchestrator_bench_run::trial_config::known_agents;
 use ralph_orchestrator_config as config;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 
@@ -43,8 +41,9 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
     let candidates = match (command, arg.get_id().as_str()) {
         (_, "sets") => keys,
         ("run", "agent") => agents,
-        ("run" | "check", "agents") => compared_agents,
-        ("init", "agent") => crate::init::agent::names,
+        #[cfg(feature = "bench")]
+        ("run" | "check", "agents") => ralph_orchestrator_bench_command::compared_agents,
+        ("init", "agent") => ralph_orchestrator_init::agent_names,
         (
             "status" | "log" | "why" | "diff" | "report" | "export" | "rollback" | "receipt",
             "run",
@@ -64,13 +63,6 @@ fn beginning(typed: &OsStr, candidates: Vec<String>) -> Vec<CompletionCandidate>
 /// `limits.max_cost_usd=` and all others.
 fn keys() -> Vec<String> {
     config::keys().into_iter().map(|key| format!("{key}=")).collect()
-}
-
-/// What can be compared: the agents of the configuration, and all adapters.
-fn compared_agents() -> Vec<String> {
-    let known =
-        |context: Context| known_agents(&context.loaded, &Plugins::none(&context.compiled_in));
-    context().map(known).unwrap_or_default()
 }
 
 /// The configuration of this folder, if it can be read.

@@ -16,8 +16,6 @@ mod dry_run;
 mod error;
 mod help;
 mod help_examples;
-mod hook;
-mod init;
 mod notices;
 mod render;
 mod report;

@@ -28,6 +28,7 @@ use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
+use ralph_orchestrator_init::protected_by;
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use ralph_orchestrator_story::next_step;
@@ -45,7 +46,6 @@ use toml::Value;
 use crate::commands::rollback;
 use crate::dry_run::DryRunTraces;
 use crate::error::stop_exit_status;
-use crate::init::protect::protected_by;
 use crate::notices::{self, Notices};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::trace::RunLog;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::context::Context;
+use ralph_orchestrator_init::is_in_repository;
 use ralph_orchestrator_text::shorten_home;
-
-use crate::init::ignore::is_in_repository;
 
 /// Less free space than this is a warning.
 const LOW: u64 = 1024 * 1024 * 1024;

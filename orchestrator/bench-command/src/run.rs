@@ -1,0 +1,372 @@
+//! `bench run` and `bench resume`
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_assembly::block_on::block_on;
+use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_bench::job::{
+    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, Schedule, find_reusable,
+    run_job,
+};
+use ralph_orchestrator_bench::statistics::sequential::StopRule;
+use ralph_orchestrator_bench::task::Task;
+use ralph_orchestrator_bench::trial::{Column, TrialRecord};
+use ralph_orchestrator_bench_run::adversary::{can_be_deceived, set_goal};
+use ralph_orchestrator_bench_run::container::JobContainers;
+use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_bench_run::isolation::IsolationRow;
+use ralph_orchestrator_bench_run::planning::{
+    budgets, load_planned, load_tasks, new_folder, plan_job,
+};
+use ralph_orchestrator_bench_run::trial_config::list_columns;
+use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_terminal::output_place::find_file;
+use ralph_orchestrator_terminal::{output, signals};
+use ralph_orchestrator_text::count;
+
+use super::job_error::explain;
+use super::report::PAGE;
+use super::{MatrixArgs, check, load_setup, report};
+use crate::job_line::{JobLine, REDRAW};
+use crate::observer::{JobReporter, JobStop};
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    matrix: MatrixArgs,
+    /// Folder of the job [default: a new one, named by the time, in `bench.out`]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    going: GoingArgs,
+    /// Refuse to begin where anything differs from this lock: the file, or the folder of a job
+    #[arg(long, value_name = "PATH")]
+    locked: Option<PathBuf>,
+    /// Take results of the same trials from the job in this folder, instead of performing them; repeat it for several
+    #[arg(long, value_name = "DIR")]
+    reuse: Vec<PathBuf>,
+    /// Leave out tasks that cannot be performed here, instead of refusing to begin
+    #[arg(long)]
+    skip_unsupported: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ResumeArgs {
+    /// Folder of the job
+    #[arg(value_name = "DIR")]
+    job: PathBuf,
+    #[command(flatten)]
+    going: GoingArgs,
+}
+
+// What holds for this start of a job only. No documentation comment, see `SetArgs`.
+#[derive(Debug, clap::Args)]
+struct GoingArgs {
+    /// End early once the interval of every score is as narrow as this, such as "ci<3pp"
+    #[arg(long, value_name = "RULE")]
+    until: Option<StopRule>,
+    /// Print one JSON object per event on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
+    begin(file, args, args.matrix.to_sets()?, Goal::Solve)
+}
+
+/// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
+pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
+    let sets = args.matrix.to_sets()?;
+    let bench = load_setup(file, &sets)?.loaded.config.bench;
+    if let Some(agent) = bench.agents.iter().find(|agent| is_reserved(agent)) {
+        let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
+        return Err(CommandError::config(message).hinted("`--agents` names others"));
+    }
+    begin(file, args, sets, Goal::Cheat)
+}
+
+fn begin(
+    file: &ConfigFile,
+    args: &RunArgs,
+    sets: Vec<(String, String)>,
+    goal: Goal,
+) -> Result<u8, CommandError> {
+    let setup = load_setup(file, &sets)?;
+    let mut tasks = load_tasks(&setup.loaded.config.bench)?;
+    if goal == Goal::Cheat {
+        leave_out_own(&mut tasks)?;
+    }
+    let found = block_on(check::find_problems(&setup, &tasks))?;
+    found.warnings.iter().for_each(|warning| output::info(&format!("warning: {warning}")));
+    if args.skip_unsupported {
+        for refusal in found.refusals {
+            output::info(&format!("left out: {}: {}", refusal.task, refusal.reason));
+            tasks.retain(|task| task.name != refusal.task);
+        }
+        if tasks.is_empty() {
+            return Err(CommandError::config("no task is left that can be performed here"));
+        }
+    } else {
+        found.refuse()?;
+    }
+    let lock = block_on(lock::compute(&setup, &tasks))?;
+    if let Some(path) = &args.locked {
+        require_lock(path, &lock)?;
+    }
+    let earlier = read_earlier(&args.reuse)?;
+    let folder = match &args.out {
+        Some(out) => absolute(out)?,
+        None => new_folder(&setup.loaded.config.bench.out),
+    };
+    let folder = find_file(&folder)?;
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default(), lock, goal)?;
+    if goal == Goal::Cheat {
+        // The question is about the tasks, not about ways of using an agent.
+        plan.columns.retain(|column| column.variant.is_none());
+    }
+    let earlier: Vec<(&Path, JobContents)> =
+        earlier.iter().map(|(folder, contents)| (folder.as_path(), contents.clone())).collect();
+    let reused = find_reusable(&plan, &earlier);
+    let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
+    for record in &reused {
+        store.begin_attempt(&record.key, record.attempt).map_err(job_error)?;
+        store.end_attempt(record, &[]).map_err(job_error)?;
+    }
+    if !args.reuse.is_empty() {
+        let count = count(reused.len() as u64, "trial");
+        output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
+    }
+    perform(store, &setup, tasks, &args.going)
+}
+
+/// Leaves out tasks that have no verifier to deceive.
+fn leave_out_own(tasks: &mut Vec<Task>) -> Result<(), CommandError> {
+    for task in tasks.iter().filter(|task| !can_be_deceived(task)) {
+        let why = "its validators decide within the run, so there is no verifier to deceive";
+        output::info(&format!("left out: {}: {why}", task.name));
+    }
+    tasks.retain(can_be_deceived);
+    if tasks.is_empty() {
+        return Err(CommandError::config("no task is left whose verifier could be deceived"));
+    }
+    Ok(())
+}
+
+/// Refuses to begin where anything differs from a lock.
+fn require_lock(path: &Path, now: &JobLock) -> Result<(), CommandError> {
+    let path = absolute(path)?;
+    let locked = JobLock::read(&path).map_err(|error| explain(error, &path))?;
+    let differences = locked.find_differences(now);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("not everything is as {} has it:\n  {}", path.display(), differences.join("\n  "));
+    Err(CommandError::config(message).hinted(
+        "restore what differs, or begin without `--locked`; the new job has a lock of its own",
+    ))
+}
+
+/// Reads jobs whose trials may be taken.
+fn read_earlier(folders: &[PathBuf]) -> Result<Vec<(PathBuf, JobContents)>, CommandError> {
+    let mut jobs: Vec<(PathBuf, JobContents)> = Vec::new();
+    for folder in folders {
+        let folder = absolute(folder)?;
+        let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+        // Named twice, its trials are there once all the same.
+        if jobs.iter().all(|(_, known)| known.plan.id != contents.plan.id) {
+            jobs.push((folder, contents));
+        }
+    }
+    Ok(jobs)
+}
+
+pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
+    let folder = absolute(&args.job)?;
+    let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
+    let setup = setup_of(store.plan())?;
+    let tasks = load_planned(store.plan(), &setup)?;
+    require_plan(store.plan(), &setup, &folder)?;
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    let planned = contents.plan.trials().len();
+    if contents.count_ended() == planned {
+        let count = count(planned as u64, "trial");
+        output::info(&format!("nothing is left to do: {count} planned, and all have ended"));
+    }
+    perform(store, &setup, tasks, &args.going)
+}
+
+/// Refuses to go on where the configuration asks for another job than was planned.
+fn require_plan(plan: &JobPlan, setup: &JobSetup, folder: &Path) -> Result<(), CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let (planned, now) = (&plan.budgets, &budgets(bench));
+    let dollars = |most: Option<Usd>| most.map_or_else(|| "none".to_owned(), short_usd);
+    // Those of a job that is to cheat are chosen for it.
+    let columns_now =
+        if plan.goal.is_solve() { list_columns(setup)? } else { plan.columns.clone() };
+    let names =
+        |columns: &[Column]| columns.iter().map(Column::to_string).collect::<Vec<_>>().join(", ");
+    let values = [
+        ("bench.trials", plan.trials.to_string(), bench.trials.to_string()),
+        ("bench.seed", plan.seed.to_string(), bench.seed.to_string()),
+        ("bench.max_cost_usd", dollars(planned.job), dollars(now.job)),
+        ("bench.max_cost_per_agent_usd", dollars(planned.agent), dollars(now.agent)),
+        ("bench.max_cost_per_trial_usd", dollars(planned.trial), dollars(now.trial)),
+        ("the columns (bench.agents, bench.variant)", names(&plan.columns), names(&columns_now)),
+    ];
+    let Some((key, was, is)) = values.into_iter().find(|(_, was, is)| was != is) else {
+        return Ok(());
+    };
+    let verb = if key.starts_with("the ") { "are" } else { "is" };
+    let message = format!(
+        "{key} {verb} {is} now, and the job was planned with {was}, which cannot be changed"
+    );
+    Err(CommandError::config(message).hinted(format!(
+        "restore it, or begin a new job with `bench run --reuse {}`, which performs only the further trials",
+        folder.display()
+    )))
+}
+
+/// Returns the configuration that a job was planned with.
+pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
+    let file = match &plan.configuration {
+        Some(file) => ConfigFile::named(file.clone()),
+        None => ConfigFile::without_file()?,
+    };
+    load_setup(&file, &plan.sets)
+}
+
+/// Performs what is left of a job. Returns the exit status.
+fn perform(
+    mut store: JobStore,
+    setup: &JobSetup,
+    mut tasks: Vec<Task>,
+    going: &GoingArgs,
+) -> Result<u8, CommandError> {
+    let folder = store.dir().to_owned();
+    set_goal(&mut tasks, store.plan().goal);
+    if !going.json {
+        output::info(&format!("job {}", folder.display()));
+    }
+    let signals = signals::listen()?;
+    let containers = block_on(connect_engine(setup, &store.plan().id))?;
+    let runner = Runner::new(setup, tasks, signals.switch.clone(), signals.watch_requests())
+        .with_containers(containers);
+    let (end, interrupted) = std::thread::scope(|scope| {
+        block_on(async {
+            let reporter = JobReporter {
+                is_json: going.json,
+                until: going.until,
+                plan: store.plan().clone(),
+                line: find_line(&store, going.json).map_err(job_error)?,
+            };
+            let workers = Workers::new(scope, &runner);
+            let stop = JobStop(signals.job_stop_requests());
+            let schedule = Schedule::resume(&mut store, &workers).await.map_err(job_error)?;
+            let end = {
+                let job = run_job(&mut store, schedule, &workers, &reporter, &stop);
+                tokio::pin!(job);
+                let mut redraw = tokio::time::interval(REDRAW);
+                loop {
+                    tokio::select! {
+                        end = &mut job => break end,
+                        _ = redraw.tick() => reporter.draw(),
+                    }
+                }
+            };
+            output::set_live_line(None);
+            let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
+            Ok((end.map_err(job_error)?, status))
+        })
+    })?;
+    drop(store);
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    report::write_page(&folder, &contents)?;
+    if !going.json {
+        report::print_summary(&contents);
+    }
+    Ok(finish(end, &folder, &contents, going.json, interrupted))
+}
+
+/// Returns what makes the containers of a job, if its trials are performed in containers. What an earlier start of it
+/// left of them is removed.
+async fn connect_engine(
+    setup: &JobSetup,
+    job: &str,
+) -> Result<Option<JobContainers>, CommandError> {
+    let isolation = setup.loaded.config.bench.isolation;
+    if !IsolationRow::of(isolation).is_container() {
+        return Ok(None);
+    }
+    let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;
+    for name in removed {
+        output::info(&format!(
+            "removed the container {name}, which an earlier start of this job left"
+        ));
+    }
+    Ok(Some(containers))
+}
+
+/// Returns the line that shows how far the job is; none where nobody sees it move.
+fn find_line(store: &JobStore, json: bool) -> Result<Option<Mutex<JobLine>>, JobError> {
+    if json || !output::has_live_line() {
+        return Ok(None);
+    }
+    let records = JobContents::read(store.dir())?.records;
+    let plan = store.plan();
+    Ok(Some(Mutex::new(JobLine::new(plan.columns.clone(), plan.budgets.job, &records))))
+}
+
+/// Says how the job ended, and what to do next. Returns the exit status.
+fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interrupted: u8) -> u8 {
+    let left = contents.plan.trials().len().saturating_sub(contents.count_ended());
+    let resume = format!("`ralph-orchestrator bench resume {}`", folder.display());
+    let (word, status) = match end {
+        // No score is no result.
+        JobEnd::Finished if !contents.records.iter().any(TrialRecord::is_judged) => {
+            ("finished", exit::LIMIT)
+        }
+        JobEnd::Finished => ("finished", exit::OK),
+        JobEnd::Decided => ("decided", exit::OK),
+        JobEnd::Stopped => ("stopped", interrupted),
+        JobEnd::OutOfBudget => ("out_of_budget", exit::LIMIT),
+    };
+    if json {
+        output::json(&serde_json::json!({
+            "event": "job_finished",
+            "time": jiff::Timestamp::now(),
+            "job": contents.plan.name,
+            "end": word,
+            "exit_code": status,
+            "folder": folder,
+        }));
+        return status;
+    }
+    let left = count(left as u64, "trial");
+    output::info(&match end {
+        JobEnd::Finished if status != exit::OK => {
+            "no trial was judged; the lines above say what kept each from it".to_owned()
+        }
+        JobEnd::Finished => format!("report: {}", folder.join(PAGE).display()),
+        JobEnd::Decided => {
+            format!("ended early, since every score is known well enough; {left} not begun")
+        }
+        JobEnd::Stopped => format!("{left} left; {resume} performs them"),
+        JobEnd::OutOfBudget => format!(
+            "the money is used up, {left} left; a new job with a higher {} and `--reuse {}` performs them",
+            if contents.plan.budgets.job.is_some() {
+                "bench.max_cost_usd"
+            } else {
+                "bench.max_cost_per_agent_usd"
+            },
+            folder.display()
+        ),
+    });
+    status
+}

@@ -1,0 +1,119 @@
+//! `bench status`
+
+use std::path::PathBuf;
+
+use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
+use ralph_orchestrator_bench::report::format_cost;
+use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_bench_run::absolute;
+use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_text::one_line;
+use serde_json::json;
+
+use super::job_error::explain;
+
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Folder of the job
+    #[arg(value_name = "DIR")]
+    job: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a job has cost.
+struct Cost {
+    /// In US dollars, as far as it is known; none if something was spent and no part of it is known.
+    dollars: Option<f64>,
+    /// Attempts that began a run and whose cost is not known.
+    unknown: usize,
+    /// A part was computed, or is what was reserved.
+    is_estimated: bool,
+}
+
+impl Cost {
+    fn of(contents: &JobContents, spent: &SpentMoney) -> Self {
+        let is_unknown = |record: &&TrialRecord| {
+            // What was taken from another job is no cost of this one.
+            record.usage.cost.is_none() && record.run.is_some() && record.reused.is_none()
+        };
+        let unknown = contents.records.iter().filter(is_unknown).count();
+        let is_known = contents.ledger.iter().any(|entry| entry.cost_usd.is_some());
+        Self {
+            dollars: (is_known || unknown == 0).then(|| spent.total().dollars()),
+            unknown,
+            is_estimated: contents.ledger.iter().any(|entry| entry.estimated),
+        }
+    }
+}
+
+pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
+    let folder = absolute(&args.job)?;
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    let planned = contents.plan.trials().len();
+    let last = contents.last_records();
+    let ended = contents.count_ended();
+    let judged = last.values().filter(|record| record.is_judged()).count();
+    let solved = last.values().filter(|record| record.is_solved()).count();
+    let mut spent = SpentMoney::default();
+    contents.ledger.iter().for_each(|entry| spent.add(entry));
+    let cost = Cost::of(&contents, &spent);
+    let (running, lost) =
+        if contents.is_running { (contents.started.len(), 0) } else { (0, contents.started.len()) };
+    if args.json {
+        output::json(&json!({
+            "job": contents.plan.name,
+            "folder": folder,
+            "is_running": contents.is_running,
+            "planned": planned,
+            "ended": ended,
+            "judged": judged,
+            "solved": solved,
+            "running": running,
+            "lost": lost,
+            "cost_usd": cost.dollars,
+            "cost_unknown": cost.unknown,
+            "cost_estimated": cost.is_estimated,
+            "last_change": contents.last_change(),
+        }));
+        return Ok(exit::OK);
+    }
+    let phase = match (contents.is_running, ended == planned) {
+        (true, _) => "running",
+        (false, true) => "finished",
+        (false, false) => "not finished",
+    };
+    output::result(&format!("{} {phase}", one_line(&contents.plan.name, 100)));
+    output::result(&format!(
+        "  trials  {ended} of {planned} ended, {judged} judged, {solved} solved"
+    ));
+    let text = format_cost(cost.dollars, cost.unknown as u64, cost.is_estimated);
+    output::result(&format!("  cost    {text}"));
+    print_started(&contents);
+    if phase == "not finished" {
+        let (folder, budget) = (folder.display(), contents.plan.budgets.job);
+        output::info(
+            &if !contents.is_running && budget.is_some_and(|most| spent.total() >= most) {
+                format!(
+                    "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and \
+                 `--reuse {folder}` performs the rest"
+                )
+            } else {
+                format!("next: `ralph-orchestrator bench resume {folder}`")
+            },
+        );
+    }
+    Ok(exit::OK)
+}
+
+/// Prints each trial that has begun and not ended.
+fn print_started(contents: &JobContents) {
+    let names = contents.started.iter().map(|started| started.key.to_string());
+    let (state, next) =
+        if contents.is_running { ("running", "") } else { ("lost", "; resume repeats it") };
+    for name in names {
+        output::result(&format!("  {state:<6}  {}{next}", one_line(&name, 100)));
+    }
+}

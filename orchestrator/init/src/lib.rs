@@ -1,0 +1,19 @@
+//! Writes a configuration to start from: which agent is there, how the project is tested, what its checks rely on.
+//! Must not know the state of runs.
+
+mod agent;
+mod check;
+mod check_run;
+mod command;
+mod ignore;
+mod next_commands;
+mod preset;
+mod prompt;
+mod protect;
+mod systemd;
+mod systems;
+
+pub use agent::names as agent_names;
+pub use command::{InitArgs, init};
+pub use ignore::is_in_repository;
+pub use protect::protected_by;
