@@ -224,7 +224,7 @@ impl State {
             Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
         self.progress.reset_stagnation();
         self.waiting = None;
-        self.agent.window = None;
+        (self.agent.window, self.agent.model) = (None, None);
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {

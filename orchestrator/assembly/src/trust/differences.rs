@@ -206,9 +206,13 @@ mod tests {
                 Some(""),
             ),
         ] {
-            let found = tightened(&changed(before, &now), None).map(|keys| keys.join(" "));
+            let key = |change: String| change.split(' ').next().unwrap().to_owned();
+            let found = tightened(&changed(before, &now), None);
+            let found = found.map(|found| found.into_iter().map(key).collect::<Vec<_>>().join(" "));
             assert_eq!(found.as_deref(), keys, "{now}");
         }
+        let found = tightened(&changed(before, &lower), None).unwrap();
+        assert_eq!(found, ["limits.max_iterations = 4 (was 5)"]);
         let relaxed = tightened(&changed(&and("[sandbox]\nmode = \"landlock\"\n"), before), None);
         assert_eq!(relaxed, None);
         // What the file leaves out is what the user's own says.

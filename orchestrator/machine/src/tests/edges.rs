@@ -383,27 +383,6 @@ fn a_question_that_was_not_reported_yet_is_still_asked_after_a_restart() {
 }
 
 #[test]
-fn the_words_for_stops_are_those_of_the_journal() {
-    let all = [
-        StopReason::Completed,
-        StopReason::MaxIterations,
-        StopReason::MaxRuntime,
-        StopReason::MaxCost,
-        StopReason::MaxTokens,
-        StopReason::Failures,
-        StopReason::Stagnation,
-        StopReason::Thrashing,
-        StopReason::NeedsHuman,
-        StopReason::AgentUnavailable,
-        StopReason::Interrupted,
-        StopReason::Once,
-    ];
-    for reason in all {
-        assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
-    }
-}
-
-#[test]
 fn what_decides_is_on_disk_before_anything_follows() {
     let runtime_ms = 1;
     let barriers = [
