@@ -13,6 +13,7 @@
 )]
 
 mod architecture;
+mod circles;
 mod configuration;
 mod events;
 mod generated;
