@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_assembly::git::find_of;
-use ralph_orchestrator_assembly::git::{locate_worktrees, read_git_dir, worktrees_dir};
+use ralph_orchestrator_assembly::git::{
+    find_of, is_moved_to, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
+};
 use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Lock, Owner, StateDir, identity_of, list_runs, read_current_run, state_dirs_of,
+    Lock, Owner, StateDir, WorktreeRecord, identity_of, list_runs, read_current_run, state_dirs_of,
 };
 use ralph_orchestrator_terminal::output;
 
@@ -70,6 +71,11 @@ pub(crate) fn find_by_worktree(
     for state in all_states() {
         let checkout = state.owner.workspace().unwrap_or_default();
         let records = locate_worktrees(&state.layout, &state_home, &checkout);
+        if let Some(top) = top
+            && let Some(record) = records.iter().find(|it| is_moved_to(it, &state.layout, top))
+        {
+            return Err(moved_worktree(record, &checkout, top));
+        }
         let Some(record) = records.iter().find(|record| here.starts_with(record.folder())) else {
             continue;
         };
@@ -97,6 +103,16 @@ pub(crate) fn find_by_worktree(
         ));
     }
     Ok(None)
+}
+
+/// Says that git has to be told where a worktree is now.
+fn moved_worktree(record: &WorktreeRecord, checkout: &Path, top: &Path) -> CommandError {
+    CommandError::config(format!(
+        "this is the worktree of run {}, and git has it at {}, where it was before",
+        record.run,
+        record.folder().display()
+    ))
+    .hinted(format!("`{}` connects it again, and `run` goes on", repair_command(checkout, top)))
 }
 
 /// Returns the configuration of the run whose workspace was moved to this folder, if one was.

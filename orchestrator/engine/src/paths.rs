@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, identity_of, list_runs,
-    list_worktrees, read_run, state_dirs,
+    Disk, Layout, Lock, Owner, StateDir, StateError, TrustStore, WorktreeRecord, identity_of,
+    list_runs, list_worktrees, read_run, state_dirs,
 };
 use ralph_orchestrator_workspace::state_dir_name;
 
@@ -170,7 +170,12 @@ pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathB
         let started = found.and_then(|found| found.state.started);
         started.is_some_and(|started| {
             let began = Path::new(&started.workspace);
-            began == workspace || worktrees.iter().any(|worktree| worktree.is_at(began))
+            // A worktree was made for the checkout whose repository it shares.
+            let is_of_checkout = |worktree: &WorktreeRecord| {
+                worktree.is_at(began)
+                    && worktree.repository().parent().is_some_and(|top| workspace.starts_with(top))
+            };
+            began == workspace || worktrees.iter().any(is_of_checkout)
         })
     };
     // The state of another workspace that was put there had its runs elsewhere.

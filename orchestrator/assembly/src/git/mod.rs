@@ -27,7 +27,7 @@ pub use accept::accept_repository;
 pub use backlog::BacklogCommits;
 pub use create::create_repository;
 pub use moved_worktree::{
-    find_disconnection, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
+    find_disconnection, is_moved_to, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
 };
 pub use process::{Confinement, SupervisedGit, kept_folder};
 pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};

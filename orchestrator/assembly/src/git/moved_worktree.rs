@@ -51,18 +51,26 @@ fn find_moved(
         (read_git_dir(&folder)?.canonicalize().ok()? == git_dir.canonicalize().ok()?)
             .then_some(folder)
     });
-    let is_named =
-        |folder: &PathBuf| read_git_dir(folder)?.file_name().map(|found| name.as_os_str() == found);
     let found = Some(beside_state.canonicalize().ok()).into_iter().flatten().chain(by_git);
-    let mut found = found.filter(|folder| is_named(folder).unwrap_or_default());
-    // Read only if something is there: a worktree that was removed is nothing to wait for.
-    let mut run = None;
-    found.find(|folder| {
-        let workspace = record.clone().moved_to(folder).workspace();
-        run.get_or_insert_with(|| read_run(layout, &record.run, |_| {}).ok())
-            .as_ref()
-            .is_some_and(|stored| is_run_folder(&stored.found, &workspace))
-    })
+    let found: Vec<PathBuf> = found.collect();
+    found.into_iter().find(|folder| is_its_folder(record, layout, folder))
+}
+
+/// Whether a worktree was moved to this folder, of which git knows nothing.
+pub fn is_moved_to(record: &WorktreeRecord, layout: &Layout, folder: &Path) -> bool {
+    !record.folder().join(".git").exists() && is_its_folder(record, layout, folder)
+}
+
+/// Whether this folder names the worktree's git directory as its own, and is the one in which its run began.
+fn is_its_folder(record: &WorktreeRecord, layout: &Layout, folder: &Path) -> bool {
+    let (Some(git_dir), Some(name)) = (read_git_dir(folder), record.name()) else { return false };
+    // Read only if it can be: a worktree that was removed is nothing to wait for.
+    if git_dir.file_name() != Some(name.as_os_str()) {
+        return false;
+    }
+    let workspace = record.clone().moved_to(folder).workspace();
+    read_run(layout, &record.run, |_| {})
+        .is_ok_and(|stored| is_run_folder(&stored.found, &workspace))
 }
 
 /// Returns the git directory that a worktree's folder names as its own, wherever that is.

@@ -257,7 +257,9 @@ fn verify_connected(
     if !folder.join(".git").exists() {
         return Err(CommandError::config(format!("{whose} does not exist any more")).hinted(
             format!(
-                "`run --restart` begins a new run in a new worktree; branch {} has what was committed",
+                "if it was moved, `{}` with the folder where it is now connects it again, and `run` goes on; otherwise \
+                 `run --restart` begins a new run in a new worktree; branch {} has what was committed",
+                repair_command(checkout, Path::new("FOLDER")),
                 record.branch
             ),
         ));

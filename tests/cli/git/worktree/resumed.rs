@@ -218,7 +218,16 @@ fn a_run_goes_on_in_a_worktree_that_was_moved() {
         run(&env, most).expect(1).says("resumed");
         assert_eq!(env.agent.cwd(env.agent.calls()), at);
     }
-    // With all state, of which git is not told.
+    // By hand, of which git is not told: it is known by what it is, where it is.
+    let by_hand = env.root().join("by hand");
+    fs::rename(&at, &by_hand).unwrap();
+    let to = format!("git -C {} worktree repair", env.workspace().display());
+    run(&env, "4").expect(78).says(&format!("{to} FOLDER"));
+    let output = env.command(&["run"]).current_dir(&by_hand).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(78) && said.contains(&format!("{to} '")), "{said}");
+    fs::rename(&by_hand, &at).unwrap();
+    // With all state.
     let states = env.root().join("states");
     fs::rename(env.root().join("home/.local/state"), &states).unwrap();
     env.var("XDG_STATE_HOME", states.to_str().unwrap());
