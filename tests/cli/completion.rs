@@ -283,6 +283,21 @@ fn a_run_is_complete_for_the_last_task_that_a_person_gave_it() {
 }
 
 #[test]
+fn what_was_claimed_of_another_task_is_not_validated() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().out(PROMISE);
+    env.run().expect(1).says("rejected");
+    env.write("done", "");
+    let first = env.read("PROMPT.md");
+    env.write("PROMPT.md", "Something else.\n");
+    env.run().expect(1).says("max_iterations");
+    env.write("PROMPT.md", &first);
+    env.run().expect(1).says("max_iterations");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
 fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     let edit = "echo more >> PROMPT.md; echo $n > x\n";
     let env = TestEnvironment::new();

@@ -373,6 +373,8 @@ fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothin
     let test = env.read("tests/check.sh");
     let unchanged = env.ralph(&["run", "--once"]).expect(0);
     assert!(!unchanged.stderr.contains("protected paths are not as they were"));
+    // What a person asks of the run is no work of its agent.
+    env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
     for (kind, text) in [("modified", Some("true\n")), ("removed", None)] {
         match text {
             Some(text) => std::fs::write(env.path("tests/check.sh"), text).unwrap(),

@@ -192,9 +192,9 @@ impl BuiltRun {
             return builder.begin(loaded, baseline, new_run, request.dry_run);
         };
         // In an iteration that was cut off, the agent may have changed anything.
-        let stopped = found.ended.filter(|_| found.state.running.is_none());
+        let worked = found.worked.filter(|_| found.state.running.is_none());
         let mut session = builder.resume(loaded, found, frozen, &vars)?;
-        session.check_protected(stopped).await?;
+        session.check_protected(worked).await?;
         Ok(session)
     }
 }

@@ -345,11 +345,11 @@ impl Session {
         }
     }
 
-    /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since it
-    /// stopped at that time. What the agent may have changed, it is told to put back, and only said here.
+    /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since code of
+    /// the agent ran last, at that time. What the agent may have changed, it is told to put back, and only said here.
     pub(super) async fn check_protected(
         &mut self,
-        stopped: Option<Timestamp>,
+        worked: Option<Timestamp>,
     ) -> Result<(), EngineError> {
         let checks: Vec<&ConfiguredValidator> = self.context.policy.validators.iter().collect();
         let (baseline, workspace) = (Arc::clone(&self.context.baseline), &self.context.workspace);
@@ -359,7 +359,7 @@ impl Session {
         else {
             return Ok(());
         };
-        if !self.context.attached && stopped.is_some_and(|stopped| now.has_changed_since(stopped)) {
+        if !self.context.attached && worked.is_some_and(|worked| now.has_changed_since(worked)) {
             return Err(EngineError::Workspace(changes));
         }
         self.start.notes.push(changes);

@@ -113,6 +113,10 @@ impl State {
         if let Some(started) = &mut self.started {
             task.clone_into(&mut started.task);
         }
+        // What was claimed of another task says nothing about this one; why it was rejected may.
+        if matches!(self.latch, Latch::Claimed { .. }) {
+            self.latch = Latch::Open;
+        }
     }
 
     fn run_resumed(&mut self, record: &Record) {

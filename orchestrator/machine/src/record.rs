@@ -491,6 +491,19 @@ pub enum Record {
 }
 
 impl Record {
+    /// Whether it ends a phase in which code of the agent may have run: what changes after the last of them is a person's.
+    #[must_use]
+    pub const fn ends_work(&self) -> bool {
+        matches!(
+            self,
+            Self::IterationEnded { .. }
+                | Self::Validated { .. }
+                | Self::Baseline { .. }
+                | Self::SetupFinished { .. }
+                | Self::Saved { .. }
+        )
+    }
+
     /// Whether it has to be synced to disk before anything follows.
     #[must_use]
     pub const fn is_barrier(&self) -> bool {

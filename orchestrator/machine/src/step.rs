@@ -21,6 +21,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::ClaimsFound(claims) => between_iterations::claims_found(next, claims),
         Input::TaskChanged(task) if next.state.is_between_iterations() => {
             next.record(Record::TaskChanged { task });
+            next.effect(Effect::Latch);
         }
         Input::WorkspaceMade(workspace) if next.state.started.is_some() => {
             next.record(Record::WorkspaceMade { workspace });

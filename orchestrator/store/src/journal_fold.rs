@@ -17,12 +17,16 @@ pub(super) struct JournalFold {
     seq: u64,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
+    worked: Option<Timestamp>,
 }
 
 impl JournalFold {
     pub(super) fn take(&mut self, entry: &JournalEntry) {
         self.started.get_or_insert(entry.time);
         self.ended = Some(entry.time);
+        if entry.record.ends_work() {
+            self.worked = Some(entry.time);
+        }
         self.seq = entry.seq;
         self.state.apply(&entry.record);
     }
@@ -40,6 +44,7 @@ impl JournalFold {
             torn,
             started: self.started,
             ended: self.ended,
+            worked: self.worked,
         }
     }
 

@@ -18,4 +18,6 @@ pub struct StoredRun {
     pub started: Option<Timestamp>,
     /// When its last record was written.
     pub ended: Option<Timestamp>,
+    /// When code of its agent had last run.
+    pub worked: Option<Timestamp>,
 }
