@@ -63,9 +63,9 @@ const TEXT: &str = "(configuration)";
 /// lies is the configuration's affair, as on the command line, and so `ralph-orchestrator status` shows it.
 ///
 /// ```no_run
-/// use crate::{Orchestrator, RunEvent, RunUpdate};
+/// use ralph_orchestrator_assembly::{Orchestrator, RunEvent, RunUpdate};
 ///
-/// # async fn example() -> Result<(), crate::OrchestratorError> {
+/// # async fn example() -> Result<(), ralph_orchestrator_assembly::OrchestratorError> {
 /// let orchestrator = Orchestrator::builder().config_file("ralph.toml").build()?;
 /// let mut run = orchestrator.start().await?;
 /// while let Some(update) = run.next_update().await {
