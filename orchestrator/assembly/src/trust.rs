@@ -22,6 +22,7 @@ use crate::user_folders::state_home;
 
 use differences::describe;
 
+pub use differences::{FileVersion, UnacceptedFile};
 pub use links::{describe_link, refuse_link};
 
 /// A larger file is no configuration.
@@ -32,26 +33,6 @@ const ALWAYS: &str = "always";
 const KEY: &str = "trust";
 /// What is recorded in the place of a digest where a person has accepted that a file is gone.
 const GONE: &str = "gone";
-
-/// A version of a file that decides what runs.
-#[derive(Clone, Debug)]
-pub struct FileVersion {
-    /// The file, by the real path of its folder.
-    pub path: PathBuf,
-    /// What it says.
-    pub text: String,
-}
-
-/// A file that is not obeyed as it is.
-#[derive(Clone, Debug)]
-pub struct UnacceptedFile {
-    /// The file as it is.
-    pub now: FileVersion,
-    /// What was accepted last; nothing if the file was never accepted.
-    pub accepted: Option<String>,
-    /// What was accepted that differs least from it.
-    pub nearest: Option<String>,
-}
 
 /// What becomes of a file as it is.
 #[derive(Clone, Debug)]

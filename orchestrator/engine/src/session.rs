@@ -471,7 +471,11 @@ impl Session {
             workspace: &self.context.workspace,
         };
         let (prompt, warnings) = self.prompts.source.read_for(now)?;
-        let changed_task = self.find_changed_task().await;
+        // A text of the configuration stays the same while the run is active.
+        let changed_task = match self.prompts.source.place() {
+            Some(_) => self.find_changed_task().await,
+            None => None,
+        };
         self.prompts.keep_prompts(&mut self.journal.store)?;
         let part = self.context.part_text(&prompt.text());
         let prompt = prompt.followed_by(part.as_deref());

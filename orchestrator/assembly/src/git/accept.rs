@@ -6,10 +6,10 @@ use ralph_orchestrator_git::Repository;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
+use super::process::{SupervisedGit, blocking, environment, kept_folder};
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{SupervisedGit, blocking, environment, kept_folder};
 
 /// Accepts the workspace's repository as it is now, if runs have kept what it was. Returns what is another now.
 ///

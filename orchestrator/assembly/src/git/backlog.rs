@@ -18,8 +18,8 @@ use ralph_orchestrator_text::one_line;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::process::{Confinement, SupervisedGit, environment};
 use crate::context::Context;
-use crate::git::{Confinement, SupervisedGit, environment};
 use crate::orphans::RUN_ID;
 use crate::sandbox::SandboxPolicy;
 

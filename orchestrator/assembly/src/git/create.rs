@@ -7,9 +7,9 @@ use ralph_orchestrator_git::{GitExit, GitRequest, RunGit as _};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
+use super::process::{SupervisedGit, blocking, environment};
 use crate::block_on::block_on;
 use crate::error::CommandError;
-use crate::git::{SupervisedGit, blocking, environment};
 use crate::user_folders::variables;
 
 const MOST_OUTPUT: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Processes of git, under the supervisor.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::context::Context;
+use crate::error::CommandError;
 use crate::orphans::RUN_ID;
 use crate::sandbox::SandboxPolicy;
 
@@ -150,7 +151,7 @@ impl RunGit for SupervisedGit {
 
 impl SupervisedGit {
     fn run_by(&self, supervisor: Supervisor, request: &GitRequest) -> io::Result<GitOutput> {
-        let text = |value: &std::ffi::OsString| value.clone().into_string().ok();
+        let text = |value: &OsString| value.clone().into_string().ok();
         let environment = request.environment.iter();
         let spec = Spec {
             program: self.program.clone(),
@@ -208,4 +209,16 @@ fn describe_end(running: &[String], timeout: Duration, is_cancelled: bool) -> St
         [] => end,
         named => format!("{end} while it ran {}", named.join(", ")),
     }
+}
+
+/// Returns the environment of git.
+pub fn environment(vars: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+    vars.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Runs what starts git on a thread of its own, as [`SupervisedGit`] requires.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CommandError> {
+    tokio::task::spawn_blocking(work).await.map_err(CommandError::internal)
 }

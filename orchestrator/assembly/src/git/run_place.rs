@@ -12,12 +12,13 @@ use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
+use super::moved_worktree::{find_disconnection, repair_command};
+use super::process::blocking;
 use super::worktree::{find_of, locate};
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::backlog_view;
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{blocking, find_disconnection, repair_command};
 use crate::messages;
 use crate::plugins::Plugins;
 use crate::registry;

@@ -9,7 +9,7 @@ use ralph_orchestrator_git::{CommitPolicy, GitError, Repository, RunRef, SkipRea
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{Confinement, SupervisedGit, environment};
+use super::process::{Confinement, SupervisedGit, environment};
 use crate::orphans::RUN_ID;
 
 /// Opens repositories with the program `git`.

@@ -13,9 +13,9 @@ use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
+use super::process::{SupervisedGit, blocking, environment};
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{SupervisedGit, blocking, environment};
 use crate::messages;
 use crate::run_selection;
 use crate::run_selection::no_run_error;

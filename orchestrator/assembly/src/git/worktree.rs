@@ -12,13 +12,11 @@ use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
+use super::moved_worktree::{find_disconnection, locate_worktrees, repair_command};
+use super::process::{Confinement, SupervisedGit, blocking, environment};
 use super::worktree_maker::{find_copies, shorten_commit, task_digest};
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{
-    Confinement, SupervisedGit, blocking, environment, find_disconnection, locate_worktrees,
-    repair_command,
-};
 use crate::sandbox::SandboxPolicy;
 
 /// Returns the folder in which a run has worked, as it was recorded.

@@ -18,9 +18,10 @@ use ralph_orchestrator_text::{count, escape};
 use ralph_orchestrator_workspace::{PromptPlace, copy_if_other, is_same_content};
 use tokio::runtime::Handle;
 
+use super::moved_worktree::worktrees_dir;
+use super::process::{Confinement, SupervisedGit, blocking, environment, kept_folder};
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::git::{Confinement, SupervisedGit, blocking, environment, kept_folder, worktrees_dir};
 use crate::messages;
 use crate::orphans::RUN_ID;
 use crate::sandbox::SandboxPolicy;

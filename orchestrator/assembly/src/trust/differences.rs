@@ -11,9 +11,28 @@ use ralph_orchestrator_machine::{Limit, LimitValue};
 use ralph_orchestrator_store::AcceptedVersion;
 use ralph_orchestrator_text::{escape_line, one_line};
 
-use super::UnacceptedFile;
 use crate::defaults::config_defaults;
 use crate::{compiled_in, schema};
+
+/// A version of a file that decides what runs.
+#[derive(Clone, Debug)]
+pub struct FileVersion {
+    /// The file, by the real path of its folder.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// A file that is not obeyed as it is.
+#[derive(Clone, Debug)]
+pub struct UnacceptedFile {
+    /// The file as it is.
+    pub now: FileVersion,
+    /// What was accepted last; nothing if the file was never accepted.
+    pub accepted: Option<String>,
+    /// What was accepted that differs least from it.
+    pub nearest: Option<String>,
+}
 
 /// Characters of a value that are shown, and that nobody accepts more of.
 const SHOWN: usize = 8192;
@@ -168,7 +187,6 @@ fn is_stricter(key: &str, before: &Config, now: &Config) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::FileVersion;
 
     fn changed(before: &str, now: &str) -> UnacceptedFile {
         UnacceptedFile {
