@@ -282,6 +282,35 @@ fn a_run_is_complete_for_the_last_task_that_a_person_gave_it() {
     assert_eq!(env.agent.calls(), 3);
 }
 
+/// What an earlier run has completed is not paid again beside a later one that is not done; an agent cannot have its run
+/// counted as such a one.
+#[test]
+fn what_was_completed_before_stays_complete_beside_an_unfinished_run() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    let first = env.read("PROMPT.md");
+    env.agent.call(1).script("touch done\n").out(PROMISE);
+    env.agent.call(2).script("").out("hm\n");
+    let restore = format!("rm -f done; printf %s '{}' > PROMPT.md\n", first.replace('\'', "'\\''"));
+    env.agent.default_call().script(&restore).out("hm\n");
+    env.run().expect(0);
+    let completed = env.status()["run"].clone();
+    env.write("PROMPT.md", "Something else.\n");
+    env.run().expect(1).says("the prompt changed since completion");
+    let unfinished = env.status()["run"].clone();
+    env.write("PROMPT.md", &first);
+    for _ in 0..2 {
+        let again = env.ralph(&["run", "--max-iterations", "2"]).expect(0);
+        again.says("already completed").says(completed.as_str().unwrap());
+    }
+    assert_eq!((env.agent.calls(), &env.status()["run"]), (2, &unfinished));
+    env.write("PROMPT.md", "Something else.\n");
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("resumed");
+    assert_eq!(env.read("PROMPT.md"), first);
+    env.ralph(&["run", "--max-iterations", "3"]).expect(1).says("resumed");
+    assert_eq!((env.agent.calls(), &env.status()["run"]), (4, &unfinished));
+}
+
 #[test]
 fn what_was_claimed_of_another_task_is_not_validated() {
     let env = TestEnvironment::new();

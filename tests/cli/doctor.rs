@@ -313,6 +313,32 @@ fn says_so_where_run_would_start_no_agent() {
     assert_eq!(env.agent.calls(), 2);
 }
 
+/// It exits as `run` would, and says of the checks what holds for the run that would begin.
+#[test]
+fn tells_a_run_that_is_complete_or_active_from_one_that_begins() {
+    let mut env = TestEnvironment::new();
+    env.unset("RALPH_TRUST");
+    let (up, go) = (env.fifo("up"), env.fifo("go"));
+    let (raised, held) = (up.display(), go.display());
+    let script = format!("echo x > '{raised}'; cat '{held}'; touch done\n");
+    env.agent.default_call().script(&script).out("<promise>COMPLETE: made it</promise>\n");
+    let mut run = env.start(&["run"]);
+    fs::read(&up).unwrap();
+    env.ralph(&["doctor"]).expect(75).says("FAIL  run").says(&format!("pid {}", run.pid()));
+    fs::write(&go, "x").unwrap();
+    run.wait().expect(0);
+    let complete = env.ralph(&["doctor"]).expect(0);
+    complete.says("is complete: `run` starts no agent").says("not run: the run is complete");
+    let file = env.read("ralph.toml");
+    env.write("ralph.toml", file.replace("[run]", "[limits]\nmax_failures = 77\n[run]"));
+    for look in [&["doctor"][..], &["run", "--dry-run"], &["run"]] {
+        env.ralph(look).expect(0).says("a new run would be refused");
+    }
+    env.write("ralph.toml", file);
+    env.write("PROMPT.md", "Something else.\n");
+    env.ralph(&["doctor"]).expect(0).says("warn  baseline").says("although nothing is done yet");
+}
+
 #[test]
 fn names_no_file_that_is_not_there() {
     let env = TestEnvironment::new();

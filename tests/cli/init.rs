@@ -212,7 +212,7 @@ fn an_agent_that_changes_the_protected_script_is_found_out() {
         .out("<promise>COMPLETE: all of it</promise>\n");
     drive_fake_agent(&env);
     let ended = env.ralph(&["run", "--once"]);
-    ended.says("protected paths must be as they were").says("test.sh (modified)");
+    ended.says("protected paths are not as they were").says("test.sh (modified)");
     assert_ne!(env.status()["phase"], "completed");
 }
 

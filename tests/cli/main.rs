@@ -47,6 +47,7 @@ mod limits;
 mod log;
 mod memory;
 mod messages;
+mod moved;
 mod newcomer;
 mod next_steps;
 mod notices;

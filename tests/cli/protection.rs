@@ -393,6 +393,16 @@ fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothin
 }
 
 #[test]
+fn a_protected_file_that_changed_while_an_agent_worked_is_named_where_a_limit_ends_the_run() {
+    let env = protected_check("");
+    env.agent.default_call().script("echo $n > x; echo true > tests/check.sh\n").out(CLAIM);
+    env.run().expect(1).says("next: put back what is protected as it was when the run began");
+    env.ralph(&["why"]).expect(0).says("put back what is protected").says("tests/check.sh");
+    env.ralph(&["limits", "--max-iterations", "4"]).expect(0);
+    env.ralph(&["doctor"]).expect(0).says("warn  run").says("`tests/check.sh` (modified)");
+}
+
+#[test]
 fn a_protected_file_that_the_agent_changed_is_named_when_the_run_goes_on() {
     let env = protected_check("");
     let config = env.read("ralph.toml").replace("max_iterations = 2", "max_stagnant = 2");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_engine::{
-    layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
+    ReplacedWorkspace, layout_of_new_run, record_move, state_layout, states_dir, verify_owner,
 };
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Disk, Layout, TrustStore, lock_workspace, state_dirs};
@@ -123,7 +123,15 @@ impl Context {
             warn_about_mistakes(&error);
         }
         context.judged.report_changed();
+        context.report_replaced();
         Ok(context)
+    }
+
+    /// Says that the run which is there began in another folder.
+    fn report_replaced(&self) {
+        if let Ok(Some(replaced)) = ReplacedWorkspace::find(&self.loaded, &self.state_home()) {
+            messages::info(&format!("note: {}", replaced.error()));
+        }
     }
 
     /// The same without a warning: the mistakes are returned beside the paths.

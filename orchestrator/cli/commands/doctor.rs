@@ -36,6 +36,7 @@ use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
 use crate::commands::rollback;
+use crate::commands::run::{self, Outlook};
 use crate::dry_run::setup_text;
 use crate::notices;
 
@@ -94,8 +95,21 @@ impl Finding {
 }
 
 pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, CommandError> {
-    let context = trust::load_to_look(file, args.sets.sets.clone())?;
-    let findings = block_on(run_checks(&context, file))?;
+    let overrides = args.sets.sets.clone();
+    let (context, findings) = match trust::load_to_look(file, overrides.clone()) {
+        Ok(context) => {
+            let findings = block_on(run_checks(&context, file))?;
+            (context, findings)
+        }
+        Err(error) => {
+            let places = Context::load_run_paths(file, overrides);
+            let Some(context) = places else { return Err(error) };
+            match block_on(async { Ok(run::find_completed_at(&context).await) })? {
+                Some((found, _)) => (context, start::completed_despite(&found.run, &error)),
+                None => return Err(error),
+            }
+        }
+    };
     let code = exit_status(&findings);
     if args.json {
         let rows: Vec<_> = findings
@@ -160,8 +174,15 @@ fn summary(context: &Context, findings: &[Finding]) -> String {
 fn exit_status(findings: &[Finding]) -> u8 {
     let failed =
         |code: u8| findings.iter().any(|finding| finding.severity == Severity::Failed(code));
-    let in_order =
-        [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE, exit::HUMAN, exit::LIMIT];
+    let in_order = [
+        exit::DAMAGED,
+        exit::INTERNAL,
+        exit::CONFIG,
+        exit::BUSY,
+        exit::UNAVAILABLE,
+        exit::HUMAN,
+        exit::LIMIT,
+    ];
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
@@ -225,9 +246,10 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     let is_sound = |findings: &[Finding]| {
         findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)))
     };
-    findings.extend(start::finding(outlook, is_sound(&findings)));
+    findings.extend(start::findings(&outlook, is_sound(&findings)));
     let is_sound = is_sound(&findings);
-    findings.push(match baseline_blocker(context, is_sound, processes.workspace.is_some()) {
+    let is_free = processes.workspace.is_some();
+    findings.push(match baseline_blocker(context, is_sound, is_free, &outlook) {
         Some(why) => Finding::skipped("baseline", why),
         None => check_baseline(context, &judges, &env).await,
     });
@@ -283,22 +305,29 @@ fn check_prompt(context: &Context) -> Option<Finding> {
 }
 
 /// Why the checks are not run on the workspace as it is.
-fn baseline_blocker(context: &Context, is_sound: bool, is_free: bool) -> Option<&'static str> {
+fn baseline_blocker(
+    context: &Context,
+    is_sound: bool,
+    is_free: bool,
+    outlook: &Result<Outlook, CommandError>,
+) -> Option<&'static str> {
     let config = &context.loaded.config;
     let begun = |layout: &Layout| {
         let found = read_current_run(layout, |_| {}).ok().flatten();
         found.is_some_and(|found| found.state.iterations > 0)
     };
     let layout = context.layout().ok();
-    if !is_sound {
+    if config.run.workspace.exists() && !is_free {
+        Some("a run is active, or other checks")
+    } else if !is_sound {
         Some("a check above failed")
     } else if config.completion.baseline == BaselineMode::Off {
         Some("`completion.baseline` is \"off\"")
     } else if !config.run.workspace.exists() {
         Some("the workspace is created when the run begins")
-    } else if !is_free {
-        Some("a run is active, or other checks")
-    } else if layout.as_ref().is_some_and(begun) {
+    } else if matches!(outlook, Ok(Outlook::Complete { .. })) {
+        Some("the run is complete, so that none would begin")
+    } else if !matches!(outlook, Ok(Outlook::Begins)) && layout.as_ref().is_some_and(begun) {
         Some("the run has begun, so the workspace is not as it was")
     } else if !config.run.setup.is_empty() {
         Some("`run.setup` prepares the workspace for them, which changes it")

@@ -55,7 +55,7 @@ use crate::{detach, dry_run};
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
-pub(crate) use look::find_stop;
+pub(crate) use look::{Outlook, look_ahead};
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {
@@ -549,16 +549,11 @@ async fn completed_or(
     args: &RunArgs,
     program: &str,
 ) -> Result<u8, CommandError> {
-    let Some(context) = context.filter(|_| !args.restart) else { return Err(error) };
-    // That the run of one item is complete says nothing of the backlog.
-    if context.layout().is_ok_and(|layout| read_ledger(&layout).is_ok_and(|found| found.is_some()))
-    {
-        return Err(error);
-    }
-    let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
-    let state_home = context.state_home();
-    let Ok(Some(context)) = git::enter_for_task(context.clone()) else { return Err(error) };
-    match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
+    let found = match context.filter(|_| !args.restart) {
+        Some(context) => find_completed_at(context).await,
+        None => None,
+    };
+    match found {
         Some((found, layout)) => {
             let status = report_completed(&found, &layout, args.json, program);
             output::info(&format!("warning: a new run would be refused: {}", error.summary()));
@@ -566,6 +561,19 @@ async fn completed_or(
         }
         None => Err(error),
     }
+}
+
+/// Returns the run that is complete where a configuration that cannot be used says that its run is.
+pub(crate) async fn find_completed_at(context: &Context) -> Option<(StoredRun, Layout)> {
+    // That the run of one item is complete says nothing of the backlog.
+    if context.layout().is_ok_and(|layout| read_ledger(&layout).is_ok_and(|found| found.is_some()))
+    {
+        return None;
+    }
+    let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
+    let state_home = context.state_home();
+    let context = git::enter_for_task(context.clone()).ok()??;
+    find_completed(&context.loaded, &state_home, &context.vars, &registry).await
 }
 
 /// Reports that the run is complete. Starts nothing.

@@ -388,7 +388,8 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         .filter(|cause| !cause.is_error)
         .max_by_key(|cause| cause.times);
     if let Some(cause) = most.filter(|_| state.validation.rejection.is_some()) {
-        let text = one_line(&story.claim_stats.cause_text(cause), 200);
+        let cause = story.claim_stats.cause_text(cause);
+        let text = one_line(state.protected_rejection().unwrap_or(&cause), 400);
         advice.push(format!(
             "find out why it keeps being rejected: {text}. `log {}` shows the last iteration, \
              `log {} --prompt` its prompt",

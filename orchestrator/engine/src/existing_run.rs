@@ -7,11 +7,13 @@ use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 use ralph_orchestrator_store::{
-    Layout, Owner, StateError, StoredRun, list_runs, read_completed_run, read_run, read_run_config,
+    Layout, Owner, StateError, Store, StoredRun, list_runs, read_completed_run, read_run,
+    read_run_config,
 };
 use ralph_orchestrator_workspace::{PromptPlace, find_untracked};
 
 use super::construction::build_context;
+use super::kept_prompts::KeptPrompts;
 use super::location;
 use super::prompt::PromptSource;
 use super::request::RunPart;
@@ -84,8 +86,25 @@ impl RunSetup<'_> {
         }
     }
 
-    /// Decides what becomes of a run, given this configuration.
-    pub(super) async fn classify(self, found: StoredRun, part: Option<&RunPart>) -> ExistingRun {
+    /// Decides what becomes of the run that the store has open.
+    pub(super) async fn classify_open(
+        self,
+        store: &Store,
+        found: StoredRun,
+        part: Option<&RunPart>,
+    ) -> Result<ExistingRun, StateError> {
+        let kept = KeptPrompts::read(store)?;
+        Ok(self.classify(found, part, Some(&kept)).await)
+    }
+
+    /// Decides what becomes of a run, given this configuration. `kept`: its prompts as the last iteration left them, if
+    /// that is known.
+    pub(super) async fn classify(
+        self,
+        found: StoredRun,
+        part: Option<&RunPart>,
+        kept: Option<&KeptPrompts>,
+    ) -> ExistingRun {
         match part {
             Some(part) if !part.has(&found) => {
                 return ExistingRun::OtherTask { found: Box::new(found), note: None };
@@ -123,7 +142,27 @@ impl RunSetup<'_> {
             let note = format!("{why}: this is a new run; run {} is kept as it is", found.run);
             return self.other_task(found, note);
         }
-        ExistingRun::Resumes(Box::new(found))
+        match Box::pin(self.find_completed_instead(&found, kept)).await {
+            Some(earlier) => ExistingRun::Complete(Box::new(earlier)),
+            None => ExistingRun::Resumes(Box::new(found)),
+        }
+    }
+
+    /// Returns the earlier run that has completed what a person has had the prompt ask for since this one stopped, as after
+    /// a change of branches.
+    async fn find_completed_instead(
+        self,
+        found: &StoredRun,
+        kept: Option<&KeptPrompts>,
+    ) -> Option<StoredRun> {
+        let given = &found.state.started.as_ref()?.task;
+        // What an iteration that was cut off left may be the agent's.
+        let kept = kept.filter(|_| found.state.running.is_none())?;
+        let frozen = self.load_frozen_policy(&found.run).await?;
+        let pins = &found.state.identities;
+        let prompt = PromptSource::recorded(&self.loaded.config, pins, PromptPlace::locate);
+        kept.changed_task(&prompt, &frozen.policy, given).await?;
+        self.find_completed_before(&found.run).await
     }
 
     /// Whether a run belongs to a session that a person runs, and this start does not: its goal is that of the
@@ -136,7 +175,7 @@ impl RunSetup<'_> {
     async fn pass_over(self, session: StoredRun) -> ExistingRun {
         let kept = format!("run {}, of a session that was checked, is kept as it is", session.run);
         let earlier = match self.find_before_sessions(&session.run) {
-            Some(earlier) => self.classify(earlier, None).await,
+            Some(earlier) => self.classify(earlier, None, None).await,
             None => {
                 let note = Some(format!("this is a new run; {kept}"));
                 return ExistingRun::OtherTask { found: Box::new(session), note };

@@ -50,6 +50,24 @@ impl KeptPrompts {
         Ok(notes)
     }
 
+    /// Returns the digest of what the prompt asks for, if it has changed since the last iteration; `given` is the task so far.
+    pub(super) async fn changed_task(
+        &self,
+        source: &PromptSource,
+        policy: &CompletionPolicy,
+        given: &str,
+    ) -> Option<String> {
+        let task = source.task().filter(|_| !given.is_empty())?;
+        let now = task.last_text()?;
+        let before = match task.place().and_then(|place| self.get(place)) {
+            Some(kept) if kept.text == now => return None,
+            Some(kept) => policy.task_digest(&kept.text).await,
+            None => given.to_owned(),
+        };
+        let digest = policy.task_digest(&now).await;
+        (digest != before).then_some(digest)
+    }
+
     fn get(&self, place: &PromptPlace) -> Option<Prompt> {
         let kept = self.prompts.get(&escape(place.configured()))?.as_ref()?;
         BASE64.decode(kept.as_bytes()).ok().map(Prompt::new)
@@ -75,15 +93,10 @@ impl RunPrompts {
         policy: &CompletionPolicy,
         given: &str,
     ) -> Option<String> {
-        let task = self.source.task().filter(|_| self.is_settled && !given.is_empty())?;
-        let now = task.last_text()?;
-        let before = match task.place().and_then(|place| self.kept.get(place)) {
-            Some(kept) if kept.text == now => return None,
-            Some(kept) => policy.task_digest(&kept.text).await,
-            None => given.to_owned(),
-        };
-        let digest = policy.task_digest(&now).await;
-        (digest != before).then_some(digest)
+        if !self.is_settled {
+            return None;
+        }
+        self.kept.changed_task(&self.source, policy, given).await
     }
 
     /// Keeps the prompts as they are now, before an agent works.

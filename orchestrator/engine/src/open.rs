@@ -88,7 +88,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             artefacts = replace_run(&found, &workspace, request.dry_run);
             None
         }
-        Some(found) => match setup.classify(found, request.part.as_ref()).await {
+        Some(found) => match setup.classify_open(&store, found, request.part.as_ref()).await? {
             ExistingRun::Complete(found) => {
                 return request.take_complete(layout, &workspace, found, Some(&store));
             }

@@ -22,6 +22,8 @@ pub struct ReplacedWorkspace {
     pub path: PathBuf,
     /// The run that would go on in it.
     pub run: String,
+    /// Whether that is complete, so that nothing would be done in it.
+    pub is_complete: bool,
     folder: FileIdentity,
 }
 
@@ -76,14 +78,16 @@ impl ReplacedWorkspace {
     ) -> Option<Self> {
         let path = real_path(loaded.configured_workspace());
         let is_worktree = path != real_path(&loaded.config.run.workspace);
+        let (run, is_complete) = (found.run.clone(), found.state.completion().is_some());
         if is_worktree && is_of_other_folder(loaded, layout) {
             let folder = identity_of(&path)?;
-            return Some(Self { path, run: found.run.clone(), folder });
+            return Some(Self { path, run, is_complete, folder });
         }
         let held = held?;
         location::compare(&found.state.identities, held).is_err().then(|| Self {
             path: held.path().to_owned(),
-            run: found.run.clone(),
+            run,
+            is_complete,
             folder: location::folder_pin(held),
         })
     }
@@ -91,7 +95,11 @@ impl ReplacedWorkspace {
     /// Returns the error of what needs the folder in which the run began.
     #[must_use]
     pub fn error(&self) -> WorkspaceError {
-        WorkspaceError::Other { path: self.path.clone() }
+        let path = self.path.clone();
+        match self.is_complete {
+            true => WorkspaceError::OtherCompleted { path, run: self.run.clone() },
+            false => WorkspaceError::Other { path },
+        }
     }
 
     /// Records that a person accepts the folder as the run's.

@@ -135,6 +135,18 @@ pub struct SetupPlan {
 }
 
 impl Session {
+    /// Whether it goes on with a run that was there.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.context.resumed
+    }
+
+    /// Returns what its start warns of.
+    #[must_use]
+    pub fn start_notes(&self) -> &[String] {
+        &self.start.notes
+    }
+
     /// Returns the run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {

@@ -62,7 +62,7 @@ pub async fn has_other_task(
         attached: false,
     };
     // An earlier run that is resumed instead has worked in the same place.
-    Ok(matches!(setup.classify(found, None).await, ExistingRun::OtherTask { .. }))
+    Ok(matches!(setup.classify(found, None, None).await, ExistingRun::OtherTask { .. }))
 }
 
 /// Whether the configuration that is stored with a completed run is the one whose validators accepted it, and this

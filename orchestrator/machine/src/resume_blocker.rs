@@ -72,7 +72,7 @@ impl State {
     }
 
     fn thrashing_blocker(&self) -> ResumeBlocker {
-        if self.is_rejected_for_protected() {
+        if self.protected_rejection().is_some() {
             ResumeBlocker::Protected
         } else if self.rejected_in_a_row() >= self.limits.max_rejections {
             ResumeBlocker::Limit(Limit::Rejections)
@@ -95,7 +95,9 @@ impl State {
         self.claims.human_request.as_ref().map(|claim| claim.text.as_str())
     }
 
-    fn is_rejected_for_protected(&self) -> bool {
+    /// Returns which protected paths are not as they were when the run began, if the last claim was rejected for that.
+    #[must_use]
+    pub fn protected_rejection(&self) -> Option<&str> {
         let rejection = self.validation.rejection.iter();
         let mut reasons = rejection.flat_map(|rejection| &rejection.verdicts).flat_map(|named| {
             match &named.verdict {
@@ -103,7 +105,7 @@ impl State {
                 _ => &[],
             }
         });
-        reasons.any(|reason| reason.starts_with(PROTECTED_CHANGED))
+        reasons.find(|reason| reason.starts_with(PROTECTED_CHANGED)).map(String::as_str)
     }
 
     fn failed_as(&self, expected: &ErrorClass) -> bool {

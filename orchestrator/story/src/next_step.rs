@@ -32,8 +32,8 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
         ),
         ResumeBlocker::Protected => format!(
-            "put back what is protected as it was when the run began (`{program} why` names it), then {resumes}; or, \
-             if the change is yours, {restart} with it"
+            "{}, then {resumes}; or, if the change is yours, {restart} with it",
+            put_back(program)
         ),
         ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
             "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
@@ -78,6 +78,11 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
         }
         ResumeBlocker::Nothing => resumes,
     })
+}
+
+/// Returns what to do where all work is rejected until then.
+fn put_back(program: &str) -> String {
+    format!("put back what is protected as it was when the run began (`{program} why` names it)")
 }
 
 /// Returns what resumes a run: with a pause that still holds, `run` alone would wait for its end, and with a limit that is
@@ -174,6 +179,15 @@ fn raise_override(
 
 /// Returns what to do about a limit that was reached.
 fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig>) -> String {
+    let raise = raise_alone(state, limit, program, plain);
+    match state.protected_rejection() {
+        Some(_) => format!("{}, then {raise}", put_back(program)),
+        None => raise,
+    }
+}
+
+/// Returns what raises a limit that was reached.
+fn raise_alone(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig>) -> String {
     if let Some(advice) = raise_override(state, limit, program, plain) {
         return advice;
     }

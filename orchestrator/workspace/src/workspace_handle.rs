@@ -65,6 +65,18 @@ pub enum WorkspaceError {
         /// The path.
         path: PathBuf,
     },
+    /// A run was completed in another folder than the one that is there.
+    #[error(
+        "workspace {path}: another folder has taken the place of the folder in which run {run} was completed, so \
+         what was completed need not be in it. `run --restart` begins a new run; if it is a copy with the work in it, \
+         `ralph-orchestrator trust` accepts it as complete"
+    )]
+    OtherCompleted {
+        /// The path.
+        path: PathBuf,
+        /// The run.
+        run: String,
+    },
     /// The system refused.
     #[error("workspace {path}: {source}; it has to be a folder that can be read")]
     Io {

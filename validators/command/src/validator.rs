@@ -154,7 +154,7 @@ impl CommandValidator {
         let mut reasons = Vec::new();
         if !changed.is_empty() {
             reasons.push(format!(
-                "{PROTECTED_CHANGED}s must be as they were when the run began; put them back: {}",
+                "{PROTECTED_CHANGED}s are not as they were when the run began: {}; put them back",
                 list_changes(&changed)
             ));
         }

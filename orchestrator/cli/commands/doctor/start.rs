@@ -2,40 +2,53 @@
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_machine::{StopKind, StopReason};
-use ralph_orchestrator_store::{Lock, SeriesLock, read_current_run};
+use ralph_orchestrator_machine::StopKind;
+use ralph_orchestrator_store::{Lock, SeriesLock, StateError, read_current_run};
 
-use super::Finding;
-use crate::commands::run;
+use super::{Finding, Severity};
+use crate::commands::run::{self, Outlook};
 use crate::error::stop_exit_status;
 
-/// How a start would end before an agent is started, if it would.
-type Outlook = Result<Option<(StopReason, String)>, CommandError>;
-
-/// Finds out how a start would go on with the run that is there. While one is active, that shows.
-pub(super) async fn find(context: &Context) -> Outlook {
-    let Ok(layout) = context.layout() else { return Ok(None) };
-    if Lock::holder(&layout).or_else(|| SeriesLock::holder(&layout)).is_some() {
-        return Ok(None);
+/// Finds out what a start would do, where a run is there already.
+pub(super) async fn find(context: &Context) -> Result<Outlook, CommandError> {
+    let Ok(layout) = context.layout() else { return Ok(Outlook::Begins) };
+    if let Some(holder) = Lock::holder(&layout).or_else(|| SeriesLock::holder(&layout)) {
+        return Err(StateError::Busy { holder }.into());
     }
-    let has_backlog = context.loaded.config.backlog.is_some();
-    let current = read_current_run(&layout, |_| {}).ok().flatten();
-    match current.filter(|found| has_backlog || found.state.completion().is_none()) {
-        Some(_) => Box::pin(run::find_stop(context)).await,
-        None => Ok(None),
+    match read_current_run(&layout, |_| {}).ok().flatten() {
+        Some(_) => Box::pin(run::look_ahead(context)).await,
+        None => Ok(Outlook::Begins),
     }
 }
 
 /// What `run` would say; of an error only where no other check has found its cause.
-pub(super) fn finding(outlook: Outlook, is_sound: bool) -> Option<Finding> {
+pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) -> Vec<Finding> {
+    let finding = |result, code| vec![Finding::new("run", result, code)];
     match outlook {
-        Ok(Some((reason, message))) if reason.kind() != StopKind::Done => {
+        Ok(Outlook::Stops(reason, message)) if reason.kind() != StopKind::Done => {
             let detail = format!("no agent would be started: {message}; `why` says what helps");
-            Some(Finding::new("run", Err(detail), stop_exit_status(reason, false, exit::OK)))
+            finding(Err(detail), stop_exit_status(*reason, false, exit::OK))
         }
-        Err(error) if is_sound && error.code() != exit::BUSY => {
-            Some(Finding::new("run", Err(error.render(false, None)), error.code()))
+        Ok(Outlook::Complete { run }) => {
+            let detail = format!("run {run} is complete: `run` starts no agent");
+            finding(Ok(detail), exit::OK)
         }
-        Ok(_) | Err(_) => None,
+        Ok(Outlook::GoesOn { notes }) => {
+            notes.iter().map(|note| Finding::warning("run", note.clone())).collect()
+        }
+        Err(error) if is_sound || error.code() == exit::BUSY => {
+            finding(Err(error.render(false, None)), error.code())
+        }
+        Ok(Outlook::Begins | Outlook::Stops(..)) | Err(_) => Vec::new(),
     }
+}
+
+/// What `run` says where nothing may be started with the configuration, but the run is complete.
+pub(super) fn completed_despite(run: &str, error: &CommandError) -> Vec<Finding> {
+    let done = format!("run {run} is complete: `run` starts no agent");
+    let refused = format!("a new run would be refused: {}", error.summary());
+    vec![
+        Finding { what: "run", severity: Severity::Ok, detail: done },
+        Finding::warning("configuration", refused),
+    ]
 }

@@ -16,13 +16,29 @@ use ralph_orchestrator_terminal::signals;
 use super::{RunArgs, backlog, confine, open_run, prepare};
 use crate::dry_run::DryRunTraces;
 
-/// Returns why a start would begin no iteration, if it would not. A run that is complete has none to begin.
+/// What a start would do.
+pub(crate) enum Outlook {
+    /// A new run would begin.
+    Begins,
+    /// The run that is there would go on, or the backlog.
+    GoesOn {
+        /// What it would warn of.
+        notes: Vec<String>,
+    },
+    /// A run is complete, so that nothing would be started.
+    Complete {
+        /// The run.
+        run: String,
+    },
+    /// No iteration would begin, for this reason.
+    Stops(StopReason, String),
+}
+
+/// Returns what a start would do.
 ///
 /// # Errors
 /// The start would be refused.
-pub(crate) async fn find_stop(
-    context: &Context,
-) -> Result<Option<(StopReason, String)>, CommandError> {
+pub(crate) async fn look_ahead(context: &Context) -> Result<Outlook, CommandError> {
     let args = RunArgs { dry_run: true, ..RunArgs::default() };
     let signals = signals::listen()?;
     let (policy, plugins) = prepare(context)?;
@@ -31,12 +47,22 @@ pub(crate) async fn find_stop(
     let place = Box::pin(RunPlace::find(context.clone(), supervisor.clone(), args.place())).await?;
     let policy = confine(&place, policy)?;
     let found = if place.context.loaded.config.backlog.is_some() {
-        Box::pin(backlog::find_stop(&place, &args, plugins, policy, &signals)).await
+        let stop = Box::pin(backlog::find_stop(&place, &args, plugins, policy, &signals)).await;
+        stop.map(|stop| match stop {
+            Some((reason, message)) => Outlook::Stops(reason, message),
+            None => Outlook::GoesOn { notes: Vec::new() },
+        })
     } else {
         let opened = open_run(&place, &args, &plugins, policy.as_ref(), supervisor);
         Box::pin(opened).await.map(|opened| match opened {
-            OpenOutcome::Complete { .. } => None,
-            OpenOutcome::Ready(session) => session.plan().into_stop(),
+            OpenOutcome::Complete { found, .. } => Outlook::Complete { run: found.run },
+            OpenOutcome::Ready(session) => match session.plan().into_stop() {
+                Some((reason, message)) => Outlook::Stops(reason, message),
+                None if session.is_resumed() => {
+                    Outlook::GoesOn { notes: session.start_notes().to_vec() }
+                }
+                None => Outlook::Begins,
+            },
         })
     };
     wait_for_workspace(&place.context).await?;

@@ -28,13 +28,18 @@ pub fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
     }
     let Some(replaced) = find_replaced(context)? else { return Ok(()) };
     Trust::in_state(&context.state_home(), false).refuse_from_below()?;
+    let (done, question) = match replaced.is_complete {
+        true => ("was completed", "is it a copy of that, with the work in it? [y/N] "),
+        false => (
+            "began",
+            "is it a copy of that, such as from a backup, in which the run is to go on? [y/N] ",
+        ),
+    };
     output::report(&format!(
-        "{} is another folder than the one in which run {} began",
+        "{} is another folder than the one in which run {} {done}",
         replaced.path.display(),
         replaced.run
     ));
-    let question =
-        "is it a copy of that, such as from a backup, in which the run is to go on? [y/N] ";
     if question::confirmed(question)? {
         replaced.accept(&states_dir(&context.state_home()))?;
     }
@@ -49,9 +54,10 @@ pub fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
     let Some(replaced) = find_replaced(context)? else { return Ok(false) };
     replaced.accept(&states_dir(&context.state_home()))?;
     output::result(&format!(
-        "accepted {} as the workspace of run {}, which began in another folder",
+        "accepted {} as the workspace of run {}, which {} in another folder",
         replaced.path.display(),
-        replaced.run
+        replaced.run,
+        if replaced.is_complete { "was completed" } else { "began" }
     ));
     Ok(true)
 }

@@ -102,7 +102,10 @@ async fn changed_protected_paths_are_rejected_before_anything_runs() {
     let config = json!({"program": ["touch", "ran"], "protect": ["tests/**"]});
     assert_eq!(place.build(config.clone()).protects(), ["tests/**"]);
     let said = reason(place.validate_with(config, &changes, &NeverCancelled).await);
-    assert!(said.contains("tests/0\\n.rs (modified)") && said.ends_with(" and 10 more"), "{said}");
+    assert!(
+        said.contains("tests/0\\n.rs (modified)") && said.ends_with(" and 10 more; put them back"),
+        "{said}"
+    );
     assert!(!place.workspace.join("ran").exists());
 }
 
