@@ -107,12 +107,15 @@ pub(crate) fn find_by_worktree(
 
 /// Says that git has to be told where a worktree is now.
 fn moved_worktree(record: &WorktreeRecord, checkout: &Path, top: &Path) -> CommandError {
-    CommandError::config(format!(
+    let error = CommandError::config(format!(
         "this is the worktree of run {}, and git has it at {}, where it was before",
         record.run,
         record.folder().display()
-    ))
-    .hinted(format!("`{}` connects it again, and `run` goes on", repair_command(checkout, top)))
+    ));
+    match repair_command(record, checkout, top) {
+        Some(command) => error.hinted(format!("`{command}` connects it again, and `run` goes on")),
+        None => error,
+    }
 }
 
 /// Returns the configuration of the run whose workspace was moved to this folder, if one was.

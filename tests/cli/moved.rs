@@ -243,6 +243,23 @@ fn runs_of_a_configuration_of_another_name_move_with_the_folder() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), env.agent.calls()), (Some(1), 3), "{said}");
     assert!(said.contains("resumed"), "{said}");
+    // Each is listed, wherever a command was given last, and a third one has nothing to put back.
+    let at = |folder: &Path, args: &[&str]| {
+        let output = env.command(args).current_dir(folder).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let again = env.root().join("again");
+    fs::rename(&moved, &again).unwrap();
+    for args in [&["runs", "--json"][..], &["-c", "other.toml", "runs", "--json"]] {
+        let shown = at(&again, args);
+        let runs: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(runs.as_array().unwrap().len(), 2, "{shown}");
+    }
+    let third = env.root().join("third");
+    fs::rename(&again, &third).unwrap();
+    fs::copy(third.join("ralph.toml"), third.join("new.toml")).unwrap();
+    let said = at(&third, &["-c", "new.toml", "run", "--once"]);
+    assert!(!said.contains("put that back"), "{said}");
 }
 
 #[test]

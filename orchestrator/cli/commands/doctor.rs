@@ -548,7 +548,7 @@ fn check_state(context: &Context) -> Finding {
     let root = shorten_home(layout.root());
     match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
-        Ok(Some(found)) => match trust::find_replaced(context) {
+        Ok(Some(found)) => match git::find_replaced(context) {
             Ok(None) => {
                 Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
             }

@@ -129,7 +129,18 @@ impl Beginning<'_> {
                 configuration.display()
             ));
         }
-        (state.owner.has_same_folder(self.owner) && !workspace.exists())
-            .then(|| format!("from when this workspace was {}", workspace.display()))
+        // One that lies in the workspace is found where that is now.
+        let outside = state.owner.distinct_configuration()?;
+        (state.owner.has_same_folder(self.owner)
+            && !workspace.exists()
+            && !outside.starts_with(&workspace)
+            && !outside.exists())
+        .then(|| {
+            format!(
+                "of the configuration {}, which is no longer there, from when this workspace was {}",
+                outside.display(),
+                workspace.display()
+            )
+        })
     }
 }

@@ -137,6 +137,15 @@ impl RepositoryFolders {
     pub(crate) fn are_moved_from(&self, recorded: &Self) -> bool {
         recorded.arrangement.is_some() && self == recorded
     }
+
+    /// Whether the common directory and the objects are the recorded ones.
+    fn shares_repository(&self, recorded: &Self) -> bool {
+        let shared = |folders: &Self| match folders.identities.as_slice() {
+            [_, common, _, objects] => Some([*common, *objects]),
+            _ => None,
+        };
+        shared(self).is_some() && shared(self) == shared(recorded)
+    }
 }
 
 impl Identity {
@@ -157,9 +166,11 @@ impl Identity {
         else {
             return None;
         };
+        // The checkout may have been moved since.
         let is_of_this = git_dir == common
-            && (common, objects) == (its_common, its_objects)
-            && its_git_dir != its_common;
+            && its_git_dir != its_common
+            && ((common, objects) == (its_common, its_objects)
+                || self.folders.shares_repository(&recorded.folders));
         (is_of_this && !top.exists()).then(|| top.to_path_buf())
     }
 }

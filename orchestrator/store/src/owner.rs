@@ -316,11 +316,19 @@ pub fn state_dirs(states: &Path) -> Vec<StateDir> {
 }
 
 /// Returns those of them that belong to the workspace with this path, which is absolute and without links:
-/// one for each configuration.
+/// one for each configuration. It may have had another path when a run of it last began.
 #[must_use]
 pub fn state_dirs_of(states: &Path, workspace: &Path) -> Vec<StateDir> {
+    let folder = identity_of(workspace);
+    let was_moved_here = |owner: &Owner, before: &Path| {
+        let is_it = |there: FileIdentity| owner.folder.is_some_and(|known| known.is_same(there));
+        folder.is_some_and(is_it) && !identity_of(before).is_some_and(is_it)
+    };
     let mut found = state_dirs(states);
-    found.retain(|state| state.owner.workspace().as_deref() == Some(workspace));
+    found.retain(|state| {
+        let known = state.owner.workspace();
+        known.is_some_and(|known| known == workspace || was_moved_here(&state.owner, &known))
+    });
     found
 }
 

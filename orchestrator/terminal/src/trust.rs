@@ -7,6 +7,7 @@ use std::path::Path;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
@@ -23,7 +24,7 @@ use ralph_orchestrator_store::StateError;
 
 use crate::{output, question};
 
-pub use workspace::{accept_workspace, ask_about_workspace, find_replaced};
+pub use workspace::{accept_workspace, ask_about_workspace};
 
 /// Reads the configuration for a command that starts what it names: as far as a person accepts it, now or before. A
 /// change that only tightens is obeyed without a question.
@@ -76,7 +77,7 @@ pub fn refuse_other_run(file: &ConfigFile, asks: bool) -> Result<(), CommandErro
     if asks {
         return Ok(());
     }
-    match find_replaced(&context)? {
+    match git::find_replaced(&context)? {
         Some(replaced) => Err(EngineError::from(replaced.error()).into()),
         None => Ok(()),
     }

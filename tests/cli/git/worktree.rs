@@ -120,6 +120,14 @@ fn the_agent_and_the_checks_work_in_the_worktree_and_the_checkout_is_unchanged()
     env.ralph(&["rollback", "--list"]).expect(0).says("after iteration 1");
     env.ralph(&["rollback", "--to", "0"]).expect(78).says("was removed");
     assert!(env.path("done").exists());
+    // Also where the checkout is now.
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    for args in [&["diff", "0", "1", "--stat"][..], &["rollback", "--list"]] {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    }
 }
 
 #[test]
@@ -140,6 +148,33 @@ fn a_clone_in_the_place_of_a_checkout_that_was_moved_has_nothing_of_its_run() {
     assert_eq!(env.agent.calls(), 2);
     let shown = String::from_utf8(there(&["status"]).stdout).unwrap();
     assert!(shown.contains("completed"), "{shown}");
+}
+
+#[test]
+fn a_clone_does_not_go_on_in_the_worktree_of_the_checkout_that_it_has_taken_the_place_of() {
+    let mut env = repository("iteration");
+    env.unset("RALPH_TRUST");
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    let tree = worktrees(&env).remove(0);
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let mut clone = env.program(Path::new("git"));
+    let clone = clone.args(["clone", "-q"]).args([&moved, &env.workspace()]);
+    assert!(clone.current_dir(env.root()).status().unwrap().success());
+    for command in ["run", "doctor"] {
+        let refused = env.ralph(&[command]).expect(65);
+        refused.says("another folder").says("if that was moved, `run` there goes on");
+    }
+    env.ralph(&["status"]).expect(0).says("has no such worktree");
+    env.ralph(&["trust"]).expect(0);
+    let refused = env.run().expect(78);
+    let repair = format!("`git worktree repair {}` connects them", tree.display());
+    refused
+        .says("has no such worktree")
+        .says(&repair)
+        .says("here `run --restart` begins a new run");
+    assert_eq!(env.agent.calls(), 1);
 }
 
 #[test]

@@ -90,9 +90,13 @@ pub fn find_disconnection(folder: &Path) -> Option<String> {
     (!is_found).then(|| "belongs to a repository that has it at another path".to_owned())
 }
 
-/// Returns the command that connects a worktree and its repository again.
-pub fn repair_command(checkout: &Path, folder: &Path) -> String {
-    format!("git -C {} worktree repair {}", quote_word(checkout), quote_word(folder))
+/// Returns the command that connects a worktree, which is in this folder now, and the checkout's repository again; `None` if
+/// that is another one, such as a clone in the place of a checkout that was moved.
+pub fn repair_command(record: &WorktreeRecord, checkout: &Path, folder: &Path) -> Option<String> {
+    let git_dir = find_repository(checkout)?.join("worktrees").join(record.name()?);
+    git_dir
+        .exists()
+        .then(|| format!("git -C {} worktree repair {}", quote_word(checkout), quote_word(folder)))
 }
 
 /// Returns the folder that git has for the worktree with this git directory, if it is there.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_engine::{check_role_prompts, has_other_task};
+use ralph_orchestrator_engine::{EngineError, check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::moved_worktree::{find_disconnection, repair_command};
 use super::process::blocking;
-use super::worktree::{find_of, locate};
+use super::worktree::{find_of, find_replaced, locate};
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::backlog_view;
 use crate::context::Context;
@@ -96,6 +97,26 @@ pub struct PlaceRequest {
 impl RunPlace {
     /// Decides where the run of a start works, and makes its worktree if it needs one.
     pub async fn find(
+        context: Context,
+        supervisor: Supervisor,
+        request: PlaceRequest,
+    ) -> Result<Self, CommandError> {
+        let restart = request.restart;
+        let replaced = || match restart {
+            true => Ok(None),
+            false => find_replaced(&context),
+        };
+        match Box::pin(Self::find_in(context.clone(), supervisor, request)).await {
+            // What is wrong with a worktree is no wonder in another folder.
+            Err(error) => {
+                Err(replaced()?
+                    .map_or(error, |replaced| EngineError::from(replaced.error()).into()))
+            }
+            found => found,
+        }
+    }
+
+    async fn find_in(
         context: Context,
         supervisor: Supervisor,
         request: PlaceRequest,
@@ -255,21 +276,30 @@ fn verify_connected(
 ) -> Result<(), CommandError> {
     let folder = record.folder();
     let whose = format!("the worktree {} of the unfinished run {run}", folder.display());
-    if !folder.join(".git").exists() {
-        return Err(CommandError::config(format!("{whose} does not exist any more")).hinted(
-            format!(
-                "if it was moved, `{}` with the folder where it is now connects it again, and `run` goes on; otherwise \
-                 `run --restart` begins a new run in a new worktree; branch {} has what was committed",
-                repair_command(checkout, Path::new("FOLDER")),
-                record.branch
-            ),
-        ));
-    }
-    let Some(problem) = find_disconnection(&folder) else { return Ok(()) };
-    Err(CommandError::config(format!("{whose} {problem}")).hinted(format!(
-        "if one of them was moved, `{}` connects them again, and `run` goes on",
-        repair_command(checkout, &folder)
-    )))
+    let is_gone = !folder.join(".git").exists();
+    let problem = match find_disconnection(&folder) {
+        _ if is_gone => "does not exist any more".to_owned(),
+        Some(problem) => problem,
+        None => return Ok(()),
+    };
+    let place = if is_gone { Path::new("FOLDER") } else { &folder };
+    let hint = match repair_command(record, checkout, place) {
+        Some(command) if is_gone => format!(
+            "if it was moved, `{command}` with the folder where it is now connects it again, and `run` goes on; otherwise \
+             `run --restart` begins a new run in a new worktree; branch {} has what was committed",
+            record.branch
+        ),
+        Some(command) => {
+            format!("if one of them was moved, `{command}` connects them again, and `run` goes on")
+        }
+        None => format!(
+            "the repository of {} has no such worktree: where the one is that has it, `git worktree repair {}` \
+             connects them, and `run` goes on; here `run --restart` begins a new run",
+            checkout.display(),
+            quote_word(place)
+        ),
+    };
+    Err(CommandError::config(format!("{whose} {problem}")).hinted(hint))
 }
 
 impl WorktreeMaker {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_engine::ReplacedWorkspace;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
@@ -34,6 +35,15 @@ pub fn find_of<'a>(records: &'a [WorktreeRecord], found: &StoredRun) -> Option<&
 pub fn enter_existing(context: Context) -> Result<Context, CommandError> {
     let record = find_current(&context)?.filter(|record| record.folder().exists());
     Ok(enter(context, record))
+}
+
+/// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.
+///
+/// # Errors
+/// The state or what was accepted cannot be used.
+pub fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspace>, CommandError> {
+    let inside = enter_existing(context.clone())?;
+    Ok(ReplacedWorkspace::find(&inside.loaded, &inside.state_home())?)
 }
 
 /// Returns the configuration as it is in the worktree of a run in which this command was started, if it was in one.
@@ -177,7 +187,14 @@ impl WorktreeView {
         }
         let mut rows = Vec::new();
         if self.exists && find_disconnection(&folder).is_some() {
-            rows.push(("repair", repair_command(&self.home, &folder)));
+            match repair_command(&self.record, &self.home, &folder) {
+                Some(command) => rows.push(("repair", command)),
+                None => {
+                    let home = self.home.display();
+                    let advice = format!("the repository of {home} has no such worktree");
+                    return vec![("WARNING", advice)];
+                }
+            }
         }
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {

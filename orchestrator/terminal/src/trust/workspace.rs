@@ -4,29 +4,20 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::trust::Trust;
-use ralph_orchestrator_engine::{ReplacedWorkspace, states_dir};
+use ralph_orchestrator_engine::states_dir;
 
 use crate::{output, question};
-
-/// Returns the folder that has taken the place of the workspace of the configuration's run, and is not accepted.
-///
-/// # Errors
-/// The state or what was accepted cannot be used.
-pub fn find_replaced(context: &Context) -> Result<Option<ReplacedWorkspace>, CommandError> {
-    let inside = git::enter_existing(context.clone())?;
-    Ok(ReplacedWorkspace::find(&inside.loaded, &inside.state_home())?)
-}
 
 /// Asks on the terminal whether the run goes on in another folder than the one in which it began. Without a terminal its
 /// start refuses that.
 ///
 /// # Errors
-/// As of [`find_replaced`]; the answer cannot be read or recorded.
+/// As of [`git::find_replaced`]; the answer cannot be read or recorded.
 pub fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
     if !question::is_possible() {
         return Ok(());
     }
-    let Some(replaced) = find_replaced(context)? else { return Ok(()) };
+    let Some(replaced) = git::find_replaced(context)? else { return Ok(()) };
     Trust::in_state(&context.state_home(), false).refuse_from_below()?;
     let (done, question) = match replaced.is_complete {
         true => ("was completed", "is it a copy of that, with the work in it? [y/N] "),
@@ -49,9 +40,9 @@ pub fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
 /// Accepts the folder that has taken the place of the workspace of the configuration's run. Returns whether there is one.
 ///
 /// # Errors
-/// As of [`find_replaced`]; it cannot be recorded.
+/// As of [`git::find_replaced`]; it cannot be recorded.
 pub fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
-    let Some(replaced) = find_replaced(context)? else { return Ok(false) };
+    let Some(replaced) = git::find_replaced(context)? else { return Ok(false) };
     replaced.accept(&states_dir(&context.state_home()))?;
     output::result(&format!(
         "accepted {} as the workspace of run {}, which {} in another folder",
