@@ -157,6 +157,14 @@ impl CommandError {
         escape(&self.error.to_string())
     }
 
+    /// Returns the message and its hints as a sentence of a table; one about the configuration with its place.
+    pub fn detail(&self) -> String {
+        if self.error.downcast_ref::<ConfigErrors>().is_some() {
+            return self.render(false, None);
+        }
+        [vec![self.summary()], self.hints.clone()].concat().join("; ")
+    }
+
     /// Returns the message, folded to the width of a terminal if it is for one.
     pub fn render(&self, colour: bool, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);

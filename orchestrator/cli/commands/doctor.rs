@@ -213,7 +213,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
-    let task = tasks::require(&context.loaded).err().map(|error| Err(error.render(false, None)));
+    let task = tasks::require(&context.loaded).err().map(|error| Err(error.detail()));
     findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
     findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
@@ -439,7 +439,7 @@ async fn check_git(context: &Context) -> Option<Finding> {
         (_, SandboxMode::Off) => "; hooks and filters run what the agent wrote with your rights",
     };
     let named = notices::describe_hook(context).map(|text| format!("; {text}")).unwrap_or_default();
-    let result = git::check(context).await.map_err(|error| error.render(false, None));
+    let result = git::check(context).await.map_err(|error| error.detail());
     Some(Finding::new("git", result.map(|()| format!("{what}{programs}{named}")), exit::CONFIG))
 }
 
@@ -453,7 +453,7 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
         Ok(()) => git::check_worktree(context).await,
         Err(error) => Err(error),
     };
-    Some(Finding::new("worktree", found.map_err(|error| error.render(false, None)), exit::CONFIG))
+    Some(Finding::new("worktree", found.map_err(|error| error.detail()), exit::CONFIG))
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.
@@ -480,7 +480,7 @@ fn check_files(context: &Context) -> Result<String, String> {
 async fn check_backlog(context: &Context) -> Option<Finding> {
     let found = backlog_view::check(context).await.transpose()?;
     let code = found.as_ref().err().map_or(exit::OK, CommandError::code);
-    Some(Finding::new("backlog", found.map_err(|error| error.render(false, None)), code))
+    Some(Finding::new("backlog", found.map_err(|error| error.detail()), code))
 }
 
 fn check_validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
@@ -542,7 +542,7 @@ fn check_rollback(context: &Context) -> Option<Finding> {
 fn check_state(context: &Context) -> Finding {
     let layout = match context.layout() {
         Ok(layout) => layout,
-        Err(error) => return Finding::new("state", Err(error.render(false, None)), error.code()),
+        Err(error) => return Finding::new("state", Err(error.detail()), error.code()),
     };
     let held = Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
     let root = shorten_home(layout.root());
@@ -555,7 +555,7 @@ fn check_state(context: &Context) -> Finding {
             Ok(Some(replaced)) => {
                 Finding::new("state", Err(replaced.error().to_string()), exit::DAMAGED)
             }
-            Err(error) => Finding::new("state", Err(error.render(false, None)), error.code()),
+            Err(error) => Finding::new("state", Err(error.detail()), error.code()),
         },
         Err(error) => {
             let message = error.to_string();

@@ -33,8 +33,8 @@ pub enum WorkspaceError {
     },
     /// Something else has its path.
     #[error(
-        "workspace {path}: {found} has taken the place of the folder in which this run began; put \
-         that back, or, if the exchange is meant, begin a new run with `run --restart`"
+        "workspace {path}: {found} has taken the place of the folder in which this run began; `run` where that is \
+         now goes on; here, if the exchange is meant, `run --restart` begins a new run"
     )]
     Replaced {
         /// Its path.

@@ -37,7 +37,7 @@ pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) 
             notes.iter().map(|note| Finding::warning("run", note.clone())).collect()
         }
         Err(error) if is_sound || error.code() == exit::BUSY => {
-            finding(Err(error.render(false, None)), error.code())
+            finding(Err(error.detail()), error.code())
         }
         Ok(Outlook::Begins | Outlook::Stops(..)) | Err(_) => Vec::new(),
     }
