@@ -1,18 +1,20 @@
-//! Starting a leader in a root of its own.
+//! Starting a leader in namespaces of its own.
 //!
 //! ```text
 //! shim ─┬─ launcher: new namespaces; gone when the leader runs
-//!       ├─ init: pid 1 inside; makes the root, then adopts and reaps
+//!       ├─ init: pid 1 inside; makes the root or `/proc`, then adopts and reaps
 //!       └─ leader: pid 2 inside ──▶ …
 //! ```
 //!
-//! The launcher makes init and the leader its siblings, so the leader is the shim's own child, as without a
-//! root: its exit, its signals and its group need no translation. What the leader's descendants leave becomes
-//! init's; when init ends, the kernel kills everything inside.
+//! The launcher makes init and the leader its siblings, so the leader is the shim's own child, as without
+//! namespaces: its exit, its signals and its group need no translation. What the leader's descendants leave becomes
+//! init's; when init ends, the kernel kills everything inside. In a view without a pid namespace there is no init, and
+//! what they leave becomes the shim's.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -20,48 +22,64 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, waitpid,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
+use super::busy::retry_busy;
 use super::namespace_init::NamespaceInit;
+use super::privileges::{die_with, drop_all};
 use super::start_failure::{StartFailure, Step as _};
 use super::sys::{self, Parent};
 use super::tree::signal;
-use super::{BROKEN, DONE, drain_signals, mounts, set_process_name};
+use super::view::Privileges;
+use super::{BROKEN, DONE, drain_signals, root, set_process_name, view};
+use crate::file_fault::FileFault;
 use crate::procfs;
-use crate::root::StepSubject;
-use crate::root::{Network, RootPlan, RootUser};
-use crate::shim::busy::retry_busy;
-use crate::wire::Job;
+use crate::step::StepSubject;
+use crate::wire::{FileSystem, Job};
 
-/// What the launcher reports: the pids of init and leader.
-type Launched = Result<(i32, i32), StartFailure>;
+/// The pids of init, if there is one, and of the leader; nothing if there can be no `/proc` for a pid namespace.
+type Launched = Result<Option<(Option<i32>, i32)>, StartFailure>;
 
-/// Starts the leader in a root of its own; its streams are those of this process (`own`).
+/// Starts the leader with a file system of its own; its streams are those of this process (`own`).
 pub(super) fn start(
     job: &Job,
-    plan: &RootPlan,
+    file_system: &FileSystem,
     own: Pid,
-) -> Result<(Pid, NamespaceInit), StartFailure> {
+) -> Result<(Pid, Option<NamespaceInit>), StartFailure> {
+    // Only by trying it can be known.
+    for new_pids in [true, false] {
+        if let Some(started) = try_start(job, file_system, new_pids, own)? {
+            return Ok(started);
+        }
+    }
+    Err(StartFailure::Errno(libc::ENOSYS))
+}
+
+/// Returns nothing if there can be no `/proc` for a pid namespace.
+fn try_start(
+    job: &Job,
+    file_system: &FileSystem,
+    new_pids: bool,
+    own: Pid,
+) -> Result<Option<(Pid, Option<NamespaceInit>)>, StartFailure> {
     let (held, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
     let (reports, report) = pipe_with(PipeFlags::CLOEXEC)?;
     let Some(launcher) = sys::fork()? else {
-        let launched = launch(job, plan, own, held);
+        let launched = launch(job, file_system, new_pids, own, held);
         sys::exit(if send(report, &launched).is_ok() { DONE } else { BROKEN });
     };
     drop((held, report));
     let launched = receive::<Launched>(reports);
     let _ = waitpid(Some(launcher), WaitOptions::empty());
-    let pids = launched
-        .unwrap_or(Err(StartFailure::Errno(libc::EAGAIN)))
-        .map(|(init, leader)| Pid::from_raw(init).zip(Pid::from_raw(leader)));
-    match pids {
-        Ok(Some((pid, leader))) => Ok((leader, NamespaceInit { pid, lifeline })),
-        failed => {
-            end_children(own);
-            Err(failed.err().unwrap_or(StartFailure::Errno(libc::ERANGE)))
-        }
+    let launched = launched.unwrap_or(Err(StartFailure::Errno(libc::EAGAIN)));
+    if let Ok(Some((init, leader))) = launched
+        && let Some(leader) = Pid::from_raw(leader)
+    {
+        let init = init.and_then(Pid::from_raw);
+        return Ok(Some((leader, init.map(|pid| NamespaceInit { pid, lifeline }))));
     }
+    end_children(own);
+    launched.map(|_| None)
 }
 
 /// Ends what a failed start has left. There is no other child at this time.
@@ -78,109 +96,114 @@ fn end_children(own: Pid) {
 }
 
 /// What the launcher does.
-fn launch(job: &Job, plan: &RootPlan, shim: Pid, held: OwnedFd) -> Launched {
+fn launch(
+    job: &Job,
+    file_system: &FileSystem,
+    new_pids: bool,
+    shim: Pid,
+    held: OwnedFd,
+) -> Launched {
     let shim_handle = pidfd_open(shim, PidfdFlags::empty())
         .step(StepSubject::Kernel, || "open a pidfd".to_owned())?;
-    unshare(plan)?;
+    let privileges = match file_system {
+        FileSystem::Root(plan) => root::enter_namespaces(plan).map(|()| None)?,
+        FileSystem::View(_) => view::enter_namespaces(new_pids).map(Some)?,
+    };
     die_with(&shim_handle)?;
+    if let FileSystem::View(plan) = file_system {
+        view::make_view(plan)?;
+    }
+    let init = if new_pids {
+        match start_init(file_system, &shim_handle, held)? {
+            None => return Ok(None),
+            init => init,
+        }
+    } else {
+        None
+    };
+    let leader = start_leader(job, file_system, privileges.as_ref(), &shim_handle)?;
+    Ok(Some((init.map(Pid::as_raw_pid), leader.as_raw_pid())))
+}
+
+/// Starts init. Returns nothing if there can be no `/proc` of its own.
+fn start_init(
+    file_system: &FileSystem,
+    shim: &OwnedFd,
+    held: OwnedFd,
+) -> Result<Option<Pid>, StartFailure> {
     let (readiness, ready) = pipe_with(PipeFlags::CLOEXEC)?;
     let Some(init) = sys::fork_sibling()? else {
         drop(readiness);
-        serve(plan, &shim_handle, held, ready);
+        serve(file_system, shim, held, ready);
     };
     drop((ready, held));
-    receive::<Result<(), StartFailure>>(readiness)
+    let is_ready = receive::<Result<bool, StartFailure>>(readiness)
         .unwrap_or(Err(StartFailure::Errno(libc::EAGAIN)))?;
-    // From here on `/` is the new root.
+    Ok(is_ready.then_some(init))
+}
+
+/// Starts the leader where this process is.
+fn start_leader(
+    job: &Job,
+    file_system: &FileSystem,
+    privileges: Option<&Privileges>,
+    shim: &OwnedFd,
+) -> Result<Pid, StartFailure> {
+    // From here on `/` is the new root, or what a view shows of the host's.
     std::env::set_current_dir(&job.cwd)
         .step(StepSubject::Path, || format!("enter the folder `{}`", job.cwd.display()))?;
-    drop_privileges()?;
-    let parent = Parent::Sibling(shim_handle.as_fd());
-    let leader = retry_busy(|| sys::start(job, parent, None))?;
-    Ok((init.as_raw_pid(), leader.as_raw_pid()))
-}
-
-fn unshare(plan: &RootPlan) -> Result<(), StartFailure> {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mut flags = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS;
-    if plan.network == Network::None {
-        flags |= UnshareFlags::NEWNET;
-    }
-    sys::unshare(flags).step(StepSubject::Kernel, || "make new namespaces".to_owned())?;
-    let (uid_inside, gid_inside) = match plan.user {
-        RootUser::Caller => (uid, gid),
-        RootUser::Root => (0, 0),
-    };
-    let write = |path: &str, text: String| {
-        fs::write(path, text).step(StepSubject::Kernel, || format!("write {path}"))
-    };
-    // Without this only a privileged process may map a group.
-    write("/proc/self/setgroups", "deny".to_owned())?;
-    write("/proc/self/uid_map", format!("{uid_inside} {uid} 1"))?;
-    write("/proc/self/gid_map", format!("{gid_inside} {gid} 1"))
-}
-
-/// Makes the kernel kill this process when its parent, the shim, dies.
-fn die_with(shim: &OwnedFd) -> Result<(), StartFailure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have died before the kernel was asked.
-    if sys::has_ended(shim.as_fd())? { Err(StartFailure::Errno(libc::ESRCH)) } else { Ok(()) }
-}
-
-/// Drops all capabilities, for good.
-fn drop_privileges() -> Result<(), StartFailure> {
-    let drop = || {
-        rustix::thread::set_no_new_privs(true)?;
-        rustix::thread::clear_ambient_capability_set()?;
-        // The kernel has fewer than this, and refuses the first that it does not have.
-        for number in 0..u64::BITS {
-            let one = CapabilitySet::from_bits_retain(1 << number);
-            if rustix::thread::remove_capability_from_bounding_set(one).is_err() {
-                break;
-            }
+    let ruleset = match file_system {
+        FileSystem::View(plan) => {
+            plan.sandbox.as_ref().map(|sandbox| view::make_ruleset(sandbox, job)).transpose()?
         }
-        let none = CapabilitySet::empty();
-        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-        rustix::thread::set_capabilities(None, sets)
+        FileSystem::Root(_) => None,
     };
-    drop().step(StepSubject::Kernel, || "drop all capabilities".to_owned())
+    privileges.map_or_else(drop_all, Privileges::drop)?;
+    let parent = Parent::Sibling(shim.as_fd());
+    retry_busy(|| sys::start(job, parent, ruleset.as_ref())).map_err(|error| {
+        let failure = StartFailure::from(error);
+        match (file_system, failure) {
+            // Outside nobody can see why.
+            (FileSystem::View(_), StartFailure::Errno(errno)) => {
+                match FileFault::examine(Path::new(&job.program), errno) {
+                    Some(fault) => StartFailure::Program { fault, errno },
+                    None => StartFailure::Errno(errno),
+                }
+            }
+            (_, failure) => failure,
+        }
+    })
 }
 
 /// What init does.
-fn serve(plan: &RootPlan, shim: &OwnedFd, held: OwnedFd, ready: OwnedFd) -> ! {
-    match prepare_init(plan, shim, &held, &ready) {
-        Ok(signals) => {
-            if send(ready, &Ok::<(), StartFailure>(())).is_ok() {
+fn serve(file_system: &FileSystem, shim: &OwnedFd, held: OwnedFd, ready: OwnedFd) -> ! {
+    match prepare_init(file_system, shim, &held, &ready) {
+        Ok(Some(signals)) => {
+            if send(ready, &Ok::<_, StartFailure>(true)).is_ok() {
                 reap_until_closed(&held, &signals);
             }
         }
+        Ok(None) => drop(send(ready, &Ok::<_, StartFailure>(false))),
         // A launcher that is gone needs no reason.
-        Err(failure) => drop(send(ready, &Err::<(), _>(failure))),
+        Err(failure) => drop(send(ready, &Err::<bool, _>(failure))),
     }
     drop(held);
     sys::exit(DONE)
 }
 
-/// Makes the root, and gives up everything that nothing inside may get at. Returns a signalfd for the ends
-/// of children.
+/// Makes what only pid 1 can make, and gives up everything that nothing inside may get at. Returns a signalfd for the
+/// ends of children; nothing if there can be no `/proc`.
 fn prepare_init(
-    plan: &RootPlan,
+    file_system: &FileSystem,
     shim: &OwnedFd,
     held: &OwnedFd,
     ready: &OwnedFd,
-) -> Result<OwnedFd, StartFailure> {
+) -> Result<Option<OwnedFd>, StartFailure> {
     die_with(shim)?;
-    mounts::make_root(plan)?;
-    let hostname = plan.hostname.as_encoded_bytes();
-    rustix::system::sethostname(hostname)
-        .step(StepSubject::Kernel, || "set the hostname".to_owned())?;
-    if plan.network == Network::None {
-        sys::raise_loopback()
-            .step(StepSubject::Kernel, || "raise the loopback interface".to_owned())?;
+    match file_system {
+        FileSystem::Root(plan) => root::prepare(plan)?,
+        FileSystem::View(_) if !view::make_proc()? => return Ok(None),
+        FileSystem::View(_) => {}
     }
     set_process_name("ralph-init");
     let signals = sys::take_over_signals(&[libc::SIGCHLD])?;
@@ -191,10 +214,10 @@ fn prepare_init(
     drop(null);
     // The tree's streams, the control socket and the guard: none of them may stay open by this process.
     sys::close_all_but(&[held, ready, &signals].map(AsRawFd::as_raw_fd))?;
-    drop_privileges()?;
+    drop_all()?;
     // The memory is a copy of the shim's, which may hold what an earlier tree was given.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    Ok(signals)
+    Ok(Some(signals))
 }
 
 /// Reaps children until the lifeline is closed and none is left.
