@@ -36,7 +36,7 @@ use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
 use crate::streams::Streams;
-use crate::view::{View, ViewError, ViewPlan};
+use crate::view::{Probe, View, ViewError, ViewPlan};
 use crate::wire::{FileSystem, Job, Report};
 use crate::wrapper::{Lease, Wrapper};
 
@@ -241,6 +241,31 @@ impl Supervisor {
         let message = ended.stderr.text();
         let reason = RootError::Resolve(io::Error::other(message.trim().to_owned()));
         Err(SpawnError::Root { program, reason })
+    }
+
+    /// Checks that processes can have a view here with an overlay over `folder`, whose layers lie in `storage`, by starting
+    /// one that uses it. `folder` itself is not changed.
+    ///
+    /// # Errors
+    /// What cannot be done, and what to do: see [`ViewError::is_unsupported`].
+    pub async fn check_view_support(
+        &self,
+        storage: &Path,
+        folder: &Path,
+    ) -> Result<(), SpawnError> {
+        let (storage, folder) = (storage.to_owned(), folder.to_owned());
+        let made = tokio::task::spawn_blocking(move || Probe::new(&storage, &folder));
+        let failed = |reason| SpawnError::View { program: "/bin/sh".into(), reason };
+        let probe = made
+            .await
+            .map_err(|e| SpawnError::Other { program: "/bin/sh".into(), source: e.into() })?
+            .map_err(failed)?;
+        let supervisor = Self { sandbox: None, ..self.clone() }.with_view(probe.view());
+        let ended = supervisor.output(probe.spec(), CaptureLimit::default(), pending()).await?;
+        if ended.exit.ending == Ending::Exited(0) {
+            return Ok(());
+        }
+        Err(failed(probe.failure(&ended.stderr.text())))
     }
 
     /// Starts a process, in a session of its own, and returns when it runs. When the future is

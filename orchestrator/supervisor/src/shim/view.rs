@@ -7,7 +7,10 @@ use std::fmt::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatfs, fstatvfs, openat};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatfs, fstatvfs, openat,
+};
+use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 
@@ -123,9 +126,10 @@ fn open_tree(mount: &Mount) -> Result<OwnedFd, StartFailure> {
 fn mount_overlay(overlay: &Overlay, layers: &Layers) -> Done {
     let target = overlay.target.display();
     let at_target = || format!("mount an overlay at `{target}`");
-    let point = open_path(&overlay.target).step(StepSubject::Path, at_target)?;
+    let point = open_folder(&overlay.target).step(StepSubject::Path, at_target)?;
     let there = fstatvfs(&point).step(StepSubject::Path, at_target)?.f_flag;
     let upper_type = fstatfs(&layers.upper).step(StepSubject::Path, at_target)?.f_type;
+    check_writable(&layers.upper, "upper", &overlay.upper)?;
     let options = options(layers).step(StepSubject::Kernel, at_target)?;
     mount("overlay", name_of(&point), "overlay", flags_like(there), &*options).step(
         StepSubject::Kernel,
@@ -136,20 +140,25 @@ fn mount_overlay(overlay: &Overlay, layers: &Layers) -> Done {
             format!("{} with the upper folder `{upper}`{where_it_lies}", at_target())
         },
     )?;
-    let mounted =
-        open_path(&overlay.target).and_then(fstatvfs).step(StepSubject::Path, at_target)?;
-    // The kernel does not say why: it could not make a folder there.
-    if mounted.f_flag.contains(StatVfsMountFlags::RDONLY) {
-        return Err(StartFailure::Step {
-            step: format!(
-                "write the work folder `{}` of the overlay at `{target}`",
-                overlay.work.display()
-            ),
-            subject: StepSubject::Path,
-            errno: libc::EROFS,
-        });
-    }
-    Ok(())
+    // One that the kernel can make no folder in it does not use, and mounts the overlay read-only.
+    let mounted = open_path(&overlay.target).step(StepSubject::Path, at_target)?;
+    check_writable(&mounted, "work", &overlay.work)
+}
+
+/// Fails for the folder with this path if what is open here is mounted read-only.
+fn check_writable(mounted: &OwnedFd, what: &str, path: &Path) -> Done {
+    let writable = fstatvfs(mounted).and_then(|there| {
+        let read_only = there.f_flag.contains(StatVfsMountFlags::RDONLY);
+        if read_only { Err(Errno::ROFS) } else { Ok(()) }
+    });
+    writable.step(StepSubject::Path, || format!("write the {what} folder `{}`", path.display()))
+}
+
+/// Opens a folder that no symlink leads to.
+fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let folder = open_path(path)?;
+    let kind = FileType::from_raw_mode(fstat(&folder)?.st_mode);
+    if kind == FileType::Directory { Ok(folder) } else { Err(Errno::NOTDIR) }
 }
 
 fn options(layers: &Layers) -> std::io::Result<std::ffi::CString> {

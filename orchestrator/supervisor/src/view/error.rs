@@ -81,6 +81,11 @@ impl ViewError {
             StepSubject::Path => Self::Path { step, error, advice: advice_on_path(errno) },
         }
     }
+
+    /// An overlay was mounted, but does not do what one is for.
+    pub(super) fn unusable(step: String, error: io::Error) -> Self {
+        Self::Unsupported { step, error, advice: NEEDED.to_owned() }
+    }
 }
 
 /// Returns what to do about a path.
@@ -98,14 +103,13 @@ const fn advice_on_path(errno: i32) -> &'static str {
     }
 }
 
+const NEEDED: &str = "it needs Linux 5.12 or later with overlays, an upper folder on a file system that can hold one (ext4, xfs, btrfs, or \
+     a tmpfs from Linux 6.6 on; no overlay, as in a container, no NFS), with its work folder beside it, and layers that \
+     are no overlays of overlays";
+
 /// Returns what to do when the kernel does not do its part.
 fn advice_on_kernel(errno: i32) -> String {
-    advice_when_forbidden(errno).unwrap_or_else(|| {
-        "it needs Linux 5.12 or later with overlays, an upper folder on a file system that can hold one (ext4, xfs, \
-         btrfs, or a tmpfs from Linux 6.6 on; no overlay, as in a container, no NFS), with its work folder beside it, \
-         and layers that are no overlays of overlays"
-            .to_owned()
-    })
+    advice_when_forbidden(errno).unwrap_or_else(|| NEEDED.to_owned())
 }
 
 #[cfg(test)]

@@ -14,11 +14,13 @@
 
 mod error;
 mod plan;
+mod probe;
 
 use std::path::PathBuf;
 
 pub use error::ViewError;
 pub(crate) use plan::ViewPlan;
+pub(crate) use probe::Probe;
 
 use crate::root::Mount;
 

@@ -15,3 +15,5 @@ mod files;
 mod fixture;
 mod layers;
 mod processes;
+mod sandbox;
+mod support;
