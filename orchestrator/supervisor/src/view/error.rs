@@ -109,6 +109,11 @@ const NEEDED: &str = "it needs Linux 5.12 or later with overlays, an upper folde
 
 /// Returns what to do when the kernel does not do its part.
 fn advice_on_kernel(errno: i32) -> String {
+    if errno == libc::ELOOP {
+        return "a layer, the upper or the work folder lies in another one of them; choose a storage outside of the \
+                folder over which the overlay lies"
+            .to_owned();
+    }
     advice_when_forbidden(errno).unwrap_or_else(|| NEEDED.to_owned())
 }
 

@@ -38,6 +38,7 @@ pub struct View {
 
 /// A folder whose contents are merged from layers.
 ///
+/// The mode, the owner and the times of a folder are those of its topmost layer, of the target those of the upper folder.
 /// Renaming a folder that is in a layer fails with EXDEV, as between file systems: `mv` and its like copy then. Sockets in
 /// layers cannot be connected to. Nothing may be mounted beneath a layer on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
-use ralph_orchestrator_supervisor::{Mount, MountAccess, SpawnError, Spec, ViewError};
+use ralph_orchestrator_supervisor::{Mount, MountAccess, SpawnError, Spec, Supervisor, ViewError};
 
 use crate::common::sh;
-use crate::fixture::{Fixture, run, snapshot};
+use crate::fixture::{Fixture, require, run, shim, snapshot};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -177,6 +177,7 @@ async fn any_name_and_any_length_will_do() {
 #[tokio::test]
 async fn a_folder_of_a_layer_is_renamed_as_between_file_systems() {
     let fixture = Fixture::new();
+    require("perl", "perl");
     fs::create_dir_all(fixture.ws.join("d/e")).unwrap();
     fs::write(fixture.ws.join("d/e/f"), "f").unwrap();
     let text = "mkdir new; mv new renamed; perl -e 'rename(\"d\", \"x\") or print $!+0, qq(\\n)'
@@ -230,6 +231,34 @@ async fn the_files_of_others_are_as_accessible_as_before() {
     let upper = fs::metadata(fixture.overlay.upper.join("theirs")).unwrap();
     assert_eq!((upper.uid(), upper.gid()), (7, 8));
     assert_eq!(fs::metadata(&file).unwrap().uid(), 54321);
+}
+
+#[tokio::test]
+async fn a_user_without_privileges_can_read_the_files_of_others_and_not_change_them() {
+    if !is_root() {
+        return;
+    }
+    let (fixture, user) = (Fixture::new(), 54321);
+    let own_shim = fixture.folder.path().join("shim");
+    fs::copy(shim(), &own_shim).unwrap();
+    for path in [fixture.folder.path(), &own_shim] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let theirs = fixture.ws.join("theirs");
+    fs::write(&theirs, "theirs").unwrap();
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
+    for path in [&fixture.ws, &fixture.overlay.upper, &fixture.overlay.work] {
+        chown(path, Some(user), Some(user)).unwrap();
+    }
+    let as_user = ["--reuid=54321", "--regid=54321", "--clear-groups"].map(Into::into);
+    let args = as_user.into_iter().chain([own_shim.into()]).collect();
+    let supervisor =
+        Supervisor::new(require("setpriv", "util-linux"), args).with_view(fixture.view());
+    let text = "cat theirs; stat -c ' %u %g' theirs; (echo x >> theirs) 2>/dev/null || echo refused
+        rm theirs; echo own > theirs; cat theirs; stat -c %u theirs";
+    let ran = run(&supervisor, fixture.sh(text)).await.unwrap();
+    assert_eq!(ran.stdout, "theirs 65534 65534\nrefused\nown\n54321\n", "{ran:?}");
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
 }
 
 #[tokio::test]

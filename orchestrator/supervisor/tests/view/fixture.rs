@@ -121,8 +121,8 @@ pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, [i64; 5], Vec<u8>)> {
     found
 }
 
-/// Fails if a program of util-linux is missing.
-pub(crate) fn util_linux(name: &str) -> PathBuf {
+/// Finds a program, and fails with the command that installs its Debian package if it is missing.
+pub(crate) fn require(name: &str, package: &str) -> PathBuf {
     let found = ralph_orchestrator_supervisor::find_program(name, "/usr/bin:/bin", "/".as_ref());
-    found.unwrap_or_else(|_| panic!("`{name}` is missing: apt-get install util-linux"))
+    found.unwrap_or_else(|_| panic!("`{name}` is missing: apt-get install {package}"))
 }

@@ -8,9 +8,10 @@ use ralph_orchestrator_supervisor::{Ending, Process, Spec, Stop, Supervisor};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    LIMIT, MS, NEVER, Watched, assert_gone, bounded, eventually, lines, parent, program, with_grace,
+    LIMIT, MS, NEVER, Watched, assert_gone, bounded, eventually, lines, parent, with_grace,
 };
-use crate::fixture::{Fixture, OWN_SHIM, run, shim, util_linux};
+use crate::fixture::{Fixture, OWN_SHIM, require, run, shim};
+use crate::support::behind;
 
 async fn start(supervisor: &Supervisor, spec: Spec) -> Process {
     bounded("the start in a view", supervisor.spawn(spec)).await.unwrap()
@@ -92,6 +93,36 @@ async fn nothing_can_be_unmounted_and_no_capability_for_it_be_had() {
     }
 }
 
+/// Whatever is shared between the host's mounts and others.
+#[tokio::test]
+#[allow(clippy::disallowed_methods)]
+async fn mounts_pass_from_the_host_to_the_view_and_never_back() {
+    let fixture = Fixture::new();
+    let later = fixture.folder("later");
+    let shared = "mount --bind \"$1\" \"$1\"; mount --make-rshared /";
+    let supervisor = behind(shared, &[&later]).with_view(fixture.view());
+    let text = "echo ready; read x; ls \"$LATER\"";
+    let mut spec = fixture.sh(text);
+    spec.env.insert("LATER".to_owned(), later.display().to_string());
+    let (mut process, input) = supervisor.spawn_with_input(spec).await.unwrap();
+    lines(&mut process, 1).await;
+    let shim = parent(leader(&process)).to_string();
+    let table = |pid: &str| fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+    let overlay = format!(" {} ", fixture.ws.display());
+    assert!(table(&leader(&process).to_string()).contains(&overlay));
+    assert!(!table(&shim).contains(&overlay), "{}", table(&shim));
+    let mount = "mount -t tmpfs none \"$0\" && touch \"$0/mounted\"";
+    let mounted = std::process::Command::new(require("nsenter", "util-linux"))
+        .args(["-t", &shim, "-U", "-m", "--preserve-credentials", "sh", "-c", mount])
+        .arg(&later)
+        .output()
+        .unwrap();
+    assert!(mounted.status.success(), "{mounted:?}");
+    drop(input);
+    assert_eq!(lines(&mut process, 1).await, ["mounted"]);
+    assert!(bounded("the exit", process.wait()).await.ending.is_success());
+}
+
 #[tokio::test]
 async fn process_numbers_and_proc_are_its_own() {
     let fixture = Fixture::new();
@@ -117,7 +148,7 @@ async fn a_daemon_ends_with_its_tree_and_the_upper_folder_is_free_then() {
             overlay.work.display()
         );
         #[allow(clippy::disallowed_methods)]
-        let mounted = std::process::Command::new(util_linux("unshare"))
+        let mounted = std::process::Command::new(require("unshare", "util-linux"))
             .args(["-m", "mount", "-t", "overlay", "overlay", "-o", &options])
             .arg(&overlay.target)
             .output()
@@ -198,11 +229,9 @@ async fn output_passes_through_and_no_descriptor_leaks() {
 #[tokio::test]
 async fn where_proc_is_hidden_the_tree_has_the_hosts_process_numbers() {
     let fixture = Fixture::new();
-    let hide = "mount -t tmpfs none /proc/fs && exec unshare --user --map-root-user --mount -- \"$0\" \"$@\"";
-    let args =
-        ["--user", "--map-root-user", "--mount", "--", "/bin/sh", "-c", hide].map(Into::into);
-    let args = args.into_iter().chain([shim().into()]).collect();
-    let hidden = Supervisor::new(program("unshare"), args).with_view(fixture.view());
+    let hide =
+        "mount -t tmpfs none /proc/fs; exec unshare --user --map-root-user --mount -- \"$0\"";
+    let hidden = behind(hide, &[]).with_view(fixture.view());
     let text = "[ $(readlink /proc/self/ns/pid) = $PIDS ]; echo $?; echo x > made
         p=$(setsid -f sh -c 'trap \"\" TERM; echo $$; exec >/dev/null sleep 1000'); echo $p; exit 7";
     let mut spec = with_grace(fixture.sh(text), NEVER, MS);
@@ -312,7 +341,7 @@ fn without_privileges_everything_is_the_same() {
     let test = copy(&std::env::current_exe().unwrap(), "test");
     let shim = copy(&shim(), "shim");
     fs::set_permissions(folder.path(), open()).unwrap();
-    let output = std::process::Command::new(util_linux("setpriv"))
+    let output = std::process::Command::new(require("setpriv", "util-linux"))
         .args(["--reuid=54323", "--regid=54323", "--clear-groups"])
         .arg(test)
         .env(OWN_SHIM, shim)

@@ -12,7 +12,7 @@ use crate::common::program;
 use crate::fixture::{Fixture, plain_supervisor, run, shim};
 
 /// A supervisor whose shim runs behind this script, as root of a user namespace.
-fn behind(script: &str, arguments: &[&Path]) -> Supervisor {
+pub(crate) fn behind(script: &str, arguments: &[&Path]) -> Supervisor {
     let script = format!("set -e; {script}; exec \"$0\"");
     let mut args: Vec<OsString> =
         ["--user", "--map-root-user", "--mount", "--", "/bin/sh", "-c"].map(Into::into).into();
@@ -154,6 +154,16 @@ async fn what_is_mounted_beneath_a_layer_keeps_it_from_being_one() {
     let error = fails(&fixture).await;
     assert!(error.is_unsupported(), "{error}");
     assert!(matches!(&error, ViewError::MountWithin { layer, .. } if layer == Path::new("/dev")));
+}
+
+#[tokio::test]
+async fn a_storage_within_the_folder_is_told_to_lie_elsewhere() {
+    let fixture = Fixture::new();
+    let ws = &fixture.ws;
+    let error = plain_supervisor().check_view_support(ws, ws).await.map_err(reason).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+    assert!(error.to_string().contains("choose a storage outside"), "{error}");
+    assert_eq!(fs::read_dir(ws).unwrap().count(), 0, "nothing is left");
 }
 
 #[tokio::test]
