@@ -148,7 +148,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// What an errno of the program's start on the host means.
+    /// Returns the error that an errno of the program's start on the host means.
     pub(crate) fn from_errno(errno: i32, spec: &Spec) -> Self {
         match FileFault::examine(&spec.program, errno) {
             Some(fault) => Self::of_file(fault, errno, spec),
@@ -156,7 +156,7 @@ impl SpawnError {
         }
     }
 
-    /// What an errno of a start means that is not that of a file.
+    /// Returns the error that an errno of a start means which is not that of a file.
     pub(crate) fn of_start(errno: i32, spec: &Spec) -> Self {
         let program = spec.program.clone();
         let source = io::Error::from_raw_os_error(errno);
@@ -211,7 +211,7 @@ impl SpawnError {
         })
     }
 
-    /// What a file that cannot be executed means.
+    /// Returns the error of a file that cannot be executed.
     pub(crate) fn of_file(fault: FileFault, errno: i32, spec: &Spec) -> Self {
         let program = spec.program.clone();
         match fault {

@@ -55,7 +55,7 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What a script's first line asks for.
+/// Returns what a script's first line asks for.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     // The kernel looks no further than this, either.
     let mut first = Vec::new();

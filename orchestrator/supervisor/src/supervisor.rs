@@ -370,7 +370,7 @@ impl Supervisor {
         ShimReturn { idle: Arc::clone(&self.idle), guard: self.guard.get().cloned() }
     }
 
-    /// The file system of the process, if the shim makes one. Translates the paths of `spec` to those in a root.
+    /// Plans the file system of the process, if the shim makes one. Translates the paths of `spec` to those in a root.
     async fn plan_file_system(&self, spec: &mut Spec) -> Result<Option<FileSystem>, SpawnError> {
         match (&self.root, &self.view) {
             (None, None) => Ok(None),
@@ -386,7 +386,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns nothing if `bwrap` makes the root.
+    /// Plans the root of the process; returns nothing if `bwrap` makes it.
     async fn plan_root(
         &self,
         make: MakeRoot,
@@ -544,7 +544,7 @@ fn no_sandbox(spec: &Spec, reason: String) -> SpawnError {
     SpawnError::Sandbox { program: spec.program.clone(), reason }
 }
 
-/// What a shim's report means that has started nothing.
+/// Returns the error that a shim reports which has started nothing.
 fn start_error(report: Report, file_system: Option<&FileSystem>, spec: &Spec) -> SpawnError {
     match (report, file_system) {
         (Report::ProgramFailed { fault, errno }, _) => SpawnError::of_file(fault, errno, spec),

@@ -23,6 +23,7 @@ pub(super) enum StartFailure {
 }
 
 impl StartFailure {
+    /// Converts it to what the orchestrator is sent.
     pub(super) fn into_report(self) -> Report {
         match self {
             Self::Errno(errno) => Report::SpawnFailed { errno },

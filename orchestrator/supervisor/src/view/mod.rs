@@ -5,9 +5,9 @@
 //! lands in [`Overlay::upper`]. On the host nothing is mounted, and no layer changes.
 //!
 //! A caller without privileges gets a user namespace in which the tree has the caller's own ids, no capability, and no
-//! way to any: a setuid program has no effect. Files of other users belong to `nobody` (65534) there. A caller
-//! with CAP_SYS_ADMIN gets none: files keep their owners, and the tree loses only that capability. Neither can
-//! unmount anything.
+//! way to any: a setuid program has no effect. Files of other users, and of groups but the caller's first, belong to
+//! `nobody` (65534) there: they can be read as before, but not changed. A caller with CAP_SYS_ADMIN gets no such
+//! namespace: files keep their owners, and the tree loses only that capability. Neither can unmount anything.
 //!
 //! The tree has process numbers and a `/proc` of its own, and ends with its process 1. Where the kernel does not permit
 //! that `/proc`, as in a container that hides parts of its own, it has those of the host, and ends as any other tree.

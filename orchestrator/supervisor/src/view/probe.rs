@@ -80,7 +80,7 @@ impl Probe {
         }
     }
 
-    /// What it means that the program has failed.
+    /// Returns the error of a program that has failed and said this.
     pub(crate) fn failure(&self, said: &str) -> ViewError {
         let said = said.trim();
         let error = if said.is_empty() { "what it hides is seen" } else { said };
