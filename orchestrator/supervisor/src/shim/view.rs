@@ -29,7 +29,8 @@ use crate::wire::Job;
 /// `userxattr`: a user may write these attributes, and so the superuser can read the layers of others and they his.
 /// `redirect_dir=nofollow` and `metacopy=off` follow from it: a layer is complete in itself, and none leads elsewhere.
 /// `index=off`: a layer may come to lie on other layers than those it was made on. `nfs_export=off` needs no index.
-/// `xino=auto`: all files are on one device, as in the folder beneath. Not `volatile`, which mounts once.
+/// `xino=auto`: all files are on one device, as in the folder beneath, where the kernel can do that. Not `volatile`, which
+/// mounts once.
 const OPTIONS: &str =
     "userxattr,redirect_dir=nofollow,metacopy=off,index=off,nfs_export=off,xino=auto";
 
