@@ -8,6 +8,8 @@
 mod fingerprint;
 mod list;
 mod openat;
+#[cfg(target_os = "linux")]
+mod overlay;
 mod path_text;
 mod paths;
 mod read;
@@ -21,6 +23,8 @@ pub use openat::{
     list_flags, open_file, open_file_at, open_folder, open_folder_nofollow, open_no_symlinks,
     open_or_create_subfolder, open_subfolder, path_flags, read_flags, read_link_at,
 };
+#[cfg(target_os = "linux")]
+pub use overlay::{create_whiteout, remove_layer, set_opaque};
 pub use path_text::{escape, unescape};
 pub use paths::{
     StoppingLink, follow_links, leads_into, normalize_lexically, path_bytes, real_path,

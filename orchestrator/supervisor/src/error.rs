@@ -1,14 +1,14 @@
 //! Why a process could not be started.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
+use crate::file_fault::FileFault;
 use crate::root::RootError;
-use crate::root::StepSubject;
 use crate::shim::NOT_CONFINED;
 use crate::spec::Spec;
+use crate::step::StepSubject;
+use crate::view::ViewError;
 
 /// Why a process could not be started. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +111,14 @@ pub enum SpawnError {
         /// What is wrong with the root.
         reason: RootError,
     },
+    /// It cannot have a view of its own.
+    #[error("cannot start `{}` in a view of its own: {reason}", program.display())]
+    View {
+        /// The program.
+        program: PathBuf,
+        /// What is wrong with the view.
+        reason: ViewError,
+    },
     /// It cannot be started elsewhere, where it is to run.
     #[error("cannot start `{}`: {reason}", program.display())]
     Wrapper {
@@ -140,17 +148,22 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// What an errno of the program's start means.
+    /// Returns the error that an errno of the program's start on the host means.
     pub(crate) fn from_errno(errno: i32, spec: &Spec) -> Self {
+        match FileFault::examine(&spec.program, errno) {
+            Some(fault) => Self::of_file(fault, errno, spec),
+            None => Self::of_start(errno, spec),
+        }
+    }
+
+    /// Returns the error that an errno of a start means which is not that of a file.
+    pub(crate) fn of_start(errno: i32, spec: &Spec) -> Self {
         let program = spec.program.clone();
         let source = io::Error::from_raw_os_error(errno);
         if let Some(error) = Self::of_anything(&source, spec) {
             return error;
         }
         match errno {
-            libc::ENOENT | libc::EACCES | libc::ENOTDIR | libc::ELOOP => {
-                Self::of_file(program, source)
-            }
             libc::ENOEXEC => Self::NotAProgram { program },
             libc::ETXTBSY => Self::Busy { program },
             NOT_CONFINED => {
@@ -198,45 +211,22 @@ impl SpawnError {
         })
     }
 
-    /// "No such file" and "permission denied" may mean the file, its interpreter, or its loader.
-    fn of_file(program: PathBuf, source: io::Error) -> Self {
-        let meta = match fs::metadata(&program) {
-            Ok(meta) => meta,
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-            {
-                return Self::NotFound { program };
+    /// Returns the error of a file that cannot be executed.
+    pub(crate) fn of_file(fault: FileFault, errno: i32, spec: &Spec) -> Self {
+        let program = spec.program.clone();
+        match fault {
+            FileFault::Missing => Self::NotFound { program },
+            FileFault::Folder => Self::Folder { program },
+            FileFault::NotExecutable => Self::NotExecutable { program },
+            FileFault::BadInterpreter(interpreter) => {
+                Self::BadInterpreter { program, interpreter: interpreter.into() }
             }
-            Err(_) => return Self::Other { program, source },
-        };
-        if meta.is_dir() {
-            return Self::Folder { program };
-        }
-        let executable = is_executable(&program);
-        match interpreter(&program) {
-            Some(interpreter) if executable => Self::BadInterpreter { program, interpreter },
-            None if executable && source.kind() == io::ErrorKind::NotFound => {
-                Self::MissingLoader { program }
+            FileFault::MissingLoader => Self::MissingLoader { program },
+            FileFault::Unknown => {
+                Self::Other { program, source: io::Error::from_raw_os_error(errno) }
             }
-            _ => Self::NotExecutable { program },
         }
     }
-}
-
-/// Whether the kernel would execute this file, or enter this folder.
-pub(crate) fn is_executable(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-/// What a script's first line asks for.
-fn interpreter(program: &Path) -> Option<PathBuf> {
-    // The kernel looks no further than this, either.
-    let mut first = Vec::new();
-    File::open(program).ok()?.take(256).read_to_end(&mut first).ok()?;
-    let line = first.split(|b| *b == b'\n').next()?.strip_prefix(b"#!")?;
-    let blank = |b: &u8| matches!(*b, b' ' | b'\t');
-    let word = line.split(blank).find(|word| !word.is_empty())?;
-    Some(PathBuf::from(std::ffi::OsString::from_vec(word.to_vec())))
 }
 
 fn length(spec: &Spec) -> usize {

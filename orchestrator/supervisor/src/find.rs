@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::leads_into;
 
-use crate::error::is_executable;
+use crate::file_fault::is_executable;
 
 /// Why a program was not found, and where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -25,8 +25,9 @@
 //! it slows the tree down.
 //!
 //! A [`Sandbox`] confines the tree, but not its shim. With a [`Root`] the tree has a file system and processes
-//! of its own; its shim stays outside. A [`Wrapper`] starts processes elsewhere, such as in a container: its client is
-//! the tree, and the wrapper ends what it started.
+//! of its own, with a [`View`] the host's files with other contents at some places; its shim stays outside. A
+//! [`Wrapper`] starts processes elsewhere, such as in a container: its client is the tree, and the wrapper ends what it
+//! started.
 //!
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
@@ -39,6 +40,7 @@ mod control;
 mod end_iteration;
 mod error;
 mod exit;
+mod file_fault;
 mod find;
 mod fork_server;
 mod input;
@@ -55,10 +57,12 @@ mod root;
 mod sandbox;
 pub mod shim;
 mod spec;
+mod step;
 mod streams;
 mod supervisor;
 mod survivor;
 mod turn;
+mod view;
 mod wire;
 mod wrapper;
 
@@ -83,4 +87,5 @@ pub use streams::{Chunk, Stream};
 pub use supervisor::Supervisor;
 pub use survivor::Survivor;
 pub use turn::TurnBudget;
+pub use view::{Overlay, View, ViewError};
 pub use wrapper::{Wrapper, WrapperFuture};

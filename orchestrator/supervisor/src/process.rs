@@ -231,7 +231,9 @@ impl Process {
             Some(
                 Report::Started { .. }
                 | Report::SpawnFailed { .. }
-                | Report::RootFailed { .. }
+                | Report::ProgramFailed { .. }
+                | Report::SetUpFailed { .. }
+                | Report::SandboxFailed { .. }
                 | Report::Broken { .. },
             ) => {}
             None => {

@@ -36,7 +36,8 @@ use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
 use crate::streams::Streams;
-use crate::wire::{Job, Report};
+use crate::view::{Probe, View, ViewError, ViewPlan};
+use crate::wire::{FileSystem, Job, Report};
 use crate::wrapper::{Lease, Wrapper};
 
 /// How long a shim may take until its leader runs. It is a matter of milliseconds, unless the program
@@ -61,6 +62,7 @@ pub struct Supervisor {
     root: Option<MakeRoot>,
     /// The program `bwrap`, if that makes the roots.
     bubblewrap: Option<PathBuf>,
+    view: Option<Arc<View>>,
     wrapper: Option<Arc<dyn Wrapper>>,
 }
 
@@ -120,6 +122,7 @@ impl Supervisor {
             sandbox: None,
             root: None,
             bubblewrap: None,
+            view: None,
             wrapper: None,
         }
     }
@@ -195,6 +198,15 @@ impl Supervisor {
         self
     }
 
+    /// Gives each tree a view: the host's file system with other contents at some places. [`Spec::cwd`], which must be
+    /// absolute, and [`Spec::program`] are paths in it, and a sandbox holds for what is seen there. Cannot be combined
+    /// with [`with_root`](Self::with_root) and [`with_wrapper`](Self::with_wrapper).
+    #[must_use]
+    pub fn with_view(mut self, view: View) -> Self {
+        self.view = Some(Arc::new(view));
+        self
+    }
+
     /// Has `wrapper` start each process elsewhere. What is supervised is the program that it starts on this machine.
     #[must_use]
     pub fn with_wrapper(mut self, wrapper: Arc<dyn Wrapper>) -> Self {
@@ -229,6 +241,31 @@ impl Supervisor {
         let message = ended.stderr.text();
         let reason = RootError::Resolve(io::Error::other(message.trim().to_owned()));
         Err(SpawnError::Root { program, reason })
+    }
+
+    /// Checks that processes can have a view here with an overlay over `folder`, whose layers lie in `storage`, by starting
+    /// one that uses it. `folder` itself is not changed.
+    ///
+    /// # Errors
+    /// What cannot be done, and what to do: see [`ViewError::is_unsupported`].
+    pub async fn check_view_support(
+        &self,
+        storage: &Path,
+        folder: &Path,
+    ) -> Result<(), SpawnError> {
+        let (storage, folder) = (storage.to_owned(), folder.to_owned());
+        let made = tokio::task::spawn_blocking(move || Probe::new(&storage, &folder));
+        let failed = |reason| SpawnError::View { program: "/bin/sh".into(), reason };
+        let probe = made
+            .await
+            .map_err(|e| SpawnError::Other { program: "/bin/sh".into(), source: e.into() })?
+            .map_err(failed)?;
+        let supervisor = Self { sandbox: None, ..self.clone() }.with_view(probe.view());
+        let ended = supervisor.output(probe.spec(), CaptureLimit::default(), pending()).await?;
+        if ended.exit.ending == Ending::Exited(0) {
+            return Ok(());
+        }
+        Err(failed(probe.failure(&ended.stderr.text())))
     }
 
     /// Starts a process, in a session of its own, and returns when it runs. When the future is
@@ -270,13 +307,16 @@ impl Supervisor {
         lease: Lease,
     ) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
-        let root = self.plan_root(&mut spec).await?;
-        if root.is_none() {
+        let file_system = self.plan_file_system(&mut spec).await?;
+        if file_system.is_none() {
             check_cwd(&spec)?;
         }
-        let job = Job::encode(&spec, root.as_ref())
+        let job = Job::encode(&spec, file_system.as_ref())
             .ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
-        let ruleset = self.ruleset(&spec).await?;
+        let ruleset = match file_system {
+            Some(_) => None,
+            None => self.ruleset(&spec).await?,
+        };
         let since = procfs::now();
         let (pipes, given) = pipes(&stdin).map_err(|e| self.no_shim(&spec, &e))?;
         let (mut control, report) = self
@@ -290,17 +330,14 @@ impl Supervisor {
                 control.set_shim(shim);
                 pid
             }
-            Ok(Some(Report::SpawnFailed { errno })) => {
+            Ok(Some(
+                failure @ (Report::SpawnFailed { .. }
+                | Report::ProgramFailed { .. }
+                | Report::SandboxFailed { .. }
+                | Report::SetUpFailed { .. }),
+            )) => {
                 self.shim_return().recycle(&mut control);
-                if root.is_some() {
-                    return Err(SpawnError::inside_root(errno, &spec));
-                }
-                check_cwd(&spec)?;
-                return Err(SpawnError::from_errno(errno, &spec));
-            }
-            Ok(Some(Report::RootFailed { step, subject, errno })) => {
-                self.shim_return().recycle(&mut control);
-                return Err(no_root(&spec, RootError::set_up(step, subject, errno)));
+                return Err(start_error(failure, file_system.as_ref(), &spec));
             }
             Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
             Ok(_) => {
@@ -333,9 +370,28 @@ impl Supervisor {
         ShimReturn { idle: Arc::clone(&self.idle), guard: self.guard.get().cloned() }
     }
 
-    /// The root of the process, if the shim makes one. Translates the paths of `spec` to those in it.
-    async fn plan_root(&self, spec: &mut Spec) -> Result<Option<RootPlan>, SpawnError> {
-        let Some(make) = self.root.clone() else { return Ok(None) };
+    /// Plans the file system of the process, if the shim makes one. Translates the paths of `spec` to those in a root.
+    async fn plan_file_system(&self, spec: &mut Spec) -> Result<Option<FileSystem>, SpawnError> {
+        match (&self.root, &self.view) {
+            (None, None) => Ok(None),
+            (Some(make), None) => {
+                Ok(self.plan_root(make.clone(), spec).await?.map(FileSystem::Root))
+            }
+            (None, Some(view)) => {
+                Ok(Some(FileSystem::View(self.plan_view(Arc::clone(view), spec).await?)))
+            }
+            (Some(_), Some(_)) => {
+                Err(no_view(spec, ViewError::Combined { with: "a root of its own" }))
+            }
+        }
+    }
+
+    /// Plans the root of the process; returns nothing if `bwrap` makes it.
+    async fn plan_root(
+        &self,
+        make: MakeRoot,
+        spec: &mut Spec,
+    ) -> Result<Option<RootPlan>, SpawnError> {
         if self.sandbox.is_some() {
             return Err(no_root(spec, RootError::WithSandbox));
         }
@@ -354,6 +410,24 @@ impl Supervisor {
         Ok(plan)
     }
 
+    async fn plan_view(&self, view: Arc<View>, spec: &Spec) -> Result<ViewPlan, SpawnError> {
+        if self.wrapper.is_some() {
+            return Err(no_view(spec, ViewError::Combined { with: "a wrapper" }));
+        }
+        if !spec.cwd.is_absolute() {
+            return Err(no_view(spec, ViewError::BadPath { path: spec.cwd.clone() }));
+        }
+        let (make, spec) = (self.sandbox.clone(), spec.clone());
+        let program = spec.program.clone();
+        let planned = tokio::task::spawn_blocking(move || {
+            let sandbox = make.map(|MakeSandbox(make)| make()).transpose();
+            let sandbox = sandbox.map_err(|error| no_sandbox(&spec, error.to_string()))?;
+            ViewPlan::new(&view, sandbox).map_err(|reason| no_view(&spec, reason))
+        });
+        let failed = |source| SpawnError::Other { program, source: io::Error::other(source) };
+        planned.await.map_err(failed).flatten()
+    }
+
     /// What confines the process, if anything does.
     async fn ruleset(&self, spec: &Spec) -> Result<Option<OwnedFd>, SpawnError> {
         let Some(MakeSandbox(make)) = self.sandbox.clone() else { return Ok(None) };
@@ -361,10 +435,8 @@ impl Supervisor {
         let made = tokio::task::spawn_blocking(move || {
             sandbox::for_process(make()?, &program, tmp.as_deref()).ruleset()
         });
-        made.await.map_err(io::Error::other).flatten().map(Some).map_err(|e| SpawnError::Sandbox {
-            program: spec.program.clone(),
-            reason: e.to_string(),
-        })
+        let made = made.await.map_err(io::Error::other).flatten();
+        made.map(Some).map_err(|error| no_sandbox(spec, error.to_string()))
     }
 
     /// Sends the job to an idle shim or a new one. Returns its first report: `None` if it is gone, an error
@@ -462,6 +534,38 @@ fn pipes(stdin: &Stdin) -> io::Result<(Pipes, [OwnedFd; 3])> {
 
 fn no_root(spec: &Spec, reason: RootError) -> SpawnError {
     SpawnError::Root { program: spec.program.clone(), reason }
+}
+
+fn no_view(spec: &Spec, reason: ViewError) -> SpawnError {
+    SpawnError::View { program: spec.program.clone(), reason }
+}
+
+fn no_sandbox(spec: &Spec, reason: String) -> SpawnError {
+    SpawnError::Sandbox { program: spec.program.clone(), reason }
+}
+
+/// Returns the error that a shim reports which has started nothing.
+fn start_error(report: Report, file_system: Option<&FileSystem>, spec: &Spec) -> SpawnError {
+    match (report, file_system) {
+        (Report::ProgramFailed { fault, errno }, _) => SpawnError::of_file(fault, errno, spec),
+        (Report::SandboxFailed { reason }, _) => no_sandbox(spec, reason),
+        (Report::SetUpFailed { step, subject, errno }, Some(FileSystem::View(_))) => {
+            no_view(spec, ViewError::set_up(step, subject, errno))
+        }
+        (Report::SetUpFailed { step, subject, errno }, _) => {
+            no_root(spec, RootError::set_up(step, subject, errno))
+        }
+        (Report::SpawnFailed { errno }, Some(FileSystem::Root(_))) => {
+            SpawnError::inside_root(errno, spec)
+        }
+        (Report::SpawnFailed { errno }, Some(FileSystem::View(_))) => {
+            SpawnError::of_start(errno, spec)
+        }
+        (Report::SpawnFailed { errno }, None) => {
+            check_cwd(spec).err().unwrap_or_else(|| SpawnError::from_errno(errno, spec))
+        }
+        _ => SpawnError::of_start(libc::EPROTO, spec),
+    }
 }
 
 fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {

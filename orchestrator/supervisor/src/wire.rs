@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::root::{RootPlan, StepSubject};
+use crate::file_fault::FileFault;
+use crate::root::RootPlan;
 use crate::spec::{Grace, Spec, Stop};
+use crate::step::StepSubject;
 use crate::survivor::Survivor;
+use crate::view::ViewPlan;
 
 /// A bit of the fork request, which carries the shim's control socket: a guard follows.
 pub(crate) const GUARD: u8 = 1;
@@ -36,14 +39,42 @@ pub(crate) struct Job {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// The root in which all of this happens; the host's if there is none.
-    pub(crate) root: Option<RootPlan>,
+    /// What the tree sees instead of the host's file system.
+    pub(crate) file_system: Option<FileSystem>,
+}
+
+/// What a process tree sees instead of the host's file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FileSystem {
+    /// A root of its own.
+    Root(RootPlan),
+    /// The host's, with other contents at some places.
+    View(ViewPlan),
+}
+
+impl FileSystem {
+    fn encode(&self) -> Vec<OsString> {
+        let (kind, rest) = match self {
+            Self::Root(plan) => ("root", plan.encode()),
+            Self::View(plan) => ("view", plan.encode()),
+        };
+        std::iter::once(kind.into()).chain(rest).collect()
+    }
+
+    fn decode(words: &[OsString]) -> Option<Self> {
+        let (kind, rest) = words.split_first()?;
+        match kind.to_str()? {
+            "root" => RootPlan::decode(rest).map(Self::Root),
+            "view" => ViewPlan::decode(rest).map(Self::View),
+            _ => None,
+        }
+    }
 }
 
 impl Job {
     /// What is sent for this process: words that each end with a NUL. `None` if a word holds one, which
     /// no program could be given, or if a variable's name is none.
-    pub(crate) fn encode(spec: &Spec, root: Option<&RootPlan>) -> Option<Vec<u8>> {
+    pub(crate) fn encode(spec: &Spec, file_system: Option<&FileSystem>) -> Option<Vec<u8>> {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).to_string();
         let Grace { interrupt, terminate, leftovers } = spec.grace;
         let mut body = Vec::new();
@@ -56,9 +87,9 @@ impl Job {
         for arg in &spec.args {
             word(&mut body, arg)?;
         }
-        let root = root.map(RootPlan::encode).unwrap_or_default();
-        word(&mut body, OsStr::new(&root.len().to_string()))?;
-        for part in &root {
+        let file_system = file_system.map(FileSystem::encode).unwrap_or_default();
+        word(&mut body, OsStr::new(&file_system.len().to_string()))?;
+        for part in &file_system {
             word(&mut body, part)?;
         }
         for (name, value) in &spec.env {
@@ -83,13 +114,17 @@ impl Job {
             let count = word()?.to_str()?.parse::<usize>().ok()?;
             (0..count).map(|_| word()).collect::<Option<Vec<_>>>()
         };
-        let (args, root) = (list()?, list()?);
-        let root = if root.is_empty() { None } else { Some(RootPlan::decode(&root)?) };
+        let (args, words_of_files) = (list()?, list()?);
+        let file_system = if words_of_files.is_empty() {
+            None
+        } else {
+            Some(FileSystem::decode(&words_of_files)?)
+        };
         let mut env = Vec::new();
         while let Some(name) = word() {
             env.push((name, word()?));
         }
-        Some(Self { grace, cwd, program, args, env, root })
+        Some(Self { grace, cwd, program, args, env, file_system })
     }
 }
 
@@ -133,8 +168,12 @@ pub(crate) enum Report {
     Started { pid: i32, shim: i32 },
     /// The leader could not be started.
     SpawnFailed { errno: i32 },
-    /// Its root could not be made.
-    RootFailed { step: String, subject: StepSubject, errno: i32 },
+    /// The leader's program could not be executed, for a reason that only shows where the leader is.
+    ProgramFailed { fault: FileFault, errno: i32 },
+    /// Its file system could not be made.
+    SetUpFailed { step: String, subject: StepSubject, errno: i32 },
+    /// It could not be confined.
+    SandboxFailed { reason: String },
     /// The shim itself cannot work here; nothing else follows.
     Broken { reason: String },
     /// The leader ended. `stopped`: the orchestrator had asked for it; `killed`: the shim had sent
@@ -148,6 +187,8 @@ pub(crate) enum Report {
 mod tests {
     use super::*;
     use crate::root::Root;
+    use crate::sandbox::Sandbox;
+    use crate::view::View;
 
     fn spec() -> Spec {
         Spec {
@@ -174,15 +215,19 @@ mod tests {
         assert_eq!(job.env, env);
         assert_eq!(job.grace.interrupt, spec.grace.interrupt);
         assert_eq!(job.grace.leftovers, Duration::from_millis(u64::MAX));
-        assert_eq!(job.root, None);
+        assert_eq!(job.file_system, None);
     }
 
     #[test]
-    fn a_root_survives_its_way_beside_arguments_and_variables() {
-        let (spec, root) = (spec(), RootPlan::new(&Root::default()).unwrap());
-        let job = Job::decode(&Job::encode(&spec, Some(&root)).unwrap()).unwrap();
-        assert_eq!(job.root, Some(root));
-        assert_eq!((job.args, job.env.len()), (spec.args, spec.env.len()));
+    fn a_file_system_survives_its_way_beside_arguments_and_variables() {
+        let root = RootPlan::new(&Root::default()).unwrap();
+        let view = ViewPlan::new(&View::default(), Some(Sandbox::default())).unwrap();
+        for file_system in [FileSystem::Root(root), FileSystem::View(view)] {
+            let spec = spec();
+            let job = Job::decode(&Job::encode(&spec, Some(&file_system)).unwrap()).unwrap();
+            assert_eq!(job.file_system, Some(file_system));
+            assert_eq!((job.args, job.env.len()), (spec.args, spec.env.len()));
+        }
     }
 
     #[test]

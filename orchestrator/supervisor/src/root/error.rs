@@ -1,20 +1,9 @@
 //! Why a process tree cannot have a root of its own.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-/// What a step of making a root depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StepSubject {
-    /// What the kernel and its settings permit.
-    Kernel,
-    /// A file or a folder.
-    Path,
-}
+use crate::step::{StepSubject, advice_when_forbidden};
 
 /// Why a process tree cannot have a root of its own.
 #[derive(Debug, thiserror::Error)]
@@ -118,64 +107,16 @@ const fn advice_on_path(errno: i32) -> &'static str {
 
 /// Returns what to do when the kernel does not do its part.
 fn advice_on_kernel(errno: i32) -> String {
-    match errno {
-        libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS => forbidden(|name| {
-            let value = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
-            value.trim().parse().ok()
-        }),
-        _ => "namespaces of users, mounts and processes are needed: Linux 5.12 or later, not in a `chroot`, and \
-              no container that filters system calls"
-            .to_owned(),
-    }
-}
-
-/// Returns what to do when the kernel forbids namespaces, by the settings that do it.
-fn forbidden(setting: impl Fn(&str) -> Option<u64>) -> String {
-    const CAUSES: [(&str, u64, &str); 3] = [
-        ("kernel.unprivileged_userns_clone", 0, "1"),
-        ("user.max_user_namespaces", 0, "10000"),
-        ("kernel.apparmor_restrict_unprivileged_userns", 1, "0"),
-    ];
-    let found = CAUSES.iter().find(|(name, bad, _)| setting(name) == Some(*bad));
-    match found {
-        Some((name, bad, good)) => {
-            format!("the kernel forbids it by {name} = {bad}; try `sysctl -w {name}={good}`")
-        }
-        None => {
-            "the kernel forbids it; see that kernel.unprivileged_userns_clone is 1 (where it exists), \
-             user.max_user_namespaces large enough, kernel.apparmor_restrict_unprivileged_userns 0 (where \
-             it exists), that no container around it hides parts of /proc or filters system calls, and that a \
-             caller who is root has CAP_SETFCAP"
-                .to_owned()
-        }
-    }
+    advice_when_forbidden(errno).unwrap_or_else(|| {
+        "namespaces of users, mounts and processes are needed: Linux 5.12 or later, not in a `chroot`, and \
+         no container that filters system calls"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_setting_that_forbids_it_is_named_with_the_command_that_changes_it() {
-        let cases = [
-            ("kernel.unprivileged_userns_clone", 0, "kernel.unprivileged_userns_clone=1"),
-            ("user.max_user_namespaces", 0, "user.max_user_namespaces=10000"),
-            (
-                "kernel.apparmor_restrict_unprivileged_userns",
-                1,
-                "kernel.apparmor_restrict_unprivileged_userns=0",
-            ),
-        ];
-        for (name, bad, command) in cases {
-            let advice = forbidden(|asked| Some(if asked == name { bad } else { 1 - bad }));
-            let other = forbidden(|asked| (asked == name).then_some(1 - bad));
-            assert!(advice.contains(&format!("sysctl -w {command}")) || bad == 1, "{advice}");
-            assert!(!other.contains("sysctl -w"), "{other}");
-            assert!(forbidden(|asked| (asked == name).then_some(bad)).contains(command));
-        }
-        let nothing = forbidden(|_| None);
-        assert!(cases.iter().all(|(name, ..)| nothing.contains(name)), "{nothing}");
-    }
 
     #[test]
     fn every_errno_has_an_advice_and_keeps_its_number() {

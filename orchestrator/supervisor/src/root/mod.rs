@@ -21,8 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::RootError;
-pub(crate) use error::StepSubject;
-pub(crate) use plan::{PlannedMount, RootPlan};
+pub(crate) use plan::{PlannedMount, RootPlan, plain_path};
 
 use crate::spec::Spec;
 

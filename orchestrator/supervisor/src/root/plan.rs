@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::{MountAccess, Network, Root, RootError, RootUser};
 
@@ -170,19 +170,26 @@ fn check_source(source: &Path, target: &Path) -> Result<(), RootError> {
 
 /// Returns a target without repeated and trailing slashes.
 fn normal(target: &Path) -> Result<PathBuf, RootError> {
-    let bad = || RootError::BadTarget { target: target.to_owned() };
-    let bytes = target.as_os_str().as_bytes();
-    // `components` would hide the dots.
-    let dots = bytes.split(|byte| *byte == b'/').any(|name| matches!(name, b"." | b".."));
-    let names = target.components().filter(|part| matches!(part, Component::Normal(_))).count();
-    if !target.is_absolute() || dots || names == 0 || bytes.contains(&0) {
-        return Err(bad());
-    }
-    if ["/proc", "/dev"].iter().any(|made| target.starts_with(made)) {
+    let plain =
+        plain_path(target).ok_or_else(|| RootError::BadTarget { target: target.to_owned() })?;
+    if ["/proc", "/dev"].iter().any(|made| plain.starts_with(made)) {
         return Err(RootError::ReservedTarget { target: target.to_owned() });
     }
-    let parts: Vec<&OsStr> = target.iter().skip(1).collect();
-    Ok(PathBuf::from(OsString::from_vec([b"/", parts.join(OsStr::new("/")).as_bytes()].concat())))
+    Ok(plain)
+}
+
+/// Returns an absolute path below `/` without repeated and trailing slashes; `None` if it is something else, or
+/// has a `.` or `..` in it.
+pub(crate) fn plain_path(path: &Path) -> Option<PathBuf> {
+    let bytes = path.as_os_str().as_bytes();
+    // `components` would hide the dots.
+    let dots = bytes.split(|byte| *byte == b'/').any(|name| matches!(name, b"." | b".."));
+    let names: Vec<&OsStr> = path.iter().skip(1).collect();
+    if !path.is_absolute() || dots || names.is_empty() || bytes.contains(&0) {
+        return None;
+    }
+    let plain = [b"/", names.join(OsStr::new("/")).as_bytes()].concat();
+    Some(PathBuf::from(OsString::from_vec(plain)))
 }
 
 #[cfg(test)]

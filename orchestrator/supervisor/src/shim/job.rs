@@ -11,7 +11,7 @@ use super::busy::retry_busy;
 use super::control_socket::{ControlSocket, SpawnRequest};
 use super::sys::Parent;
 use super::tree::ProcessTree;
-use super::{BROKEN, DONE, SHIM_NAME, root, set_process_name, sys};
+use super::{BROKEN, DONE, SHIM_NAME, launcher, set_process_name, sys};
 use crate::shim::namespace_init::NamespaceInit;
 use crate::shim::start_failure::StartFailure;
 use crate::wire::{Job, Report};
@@ -75,12 +75,8 @@ fn run_job(request: SpawnRequest, context: &ShimContext, socket: &mut ControlSoc
             let tree = ProcessTree::new(context.own, leader, init, job.grace, socket);
             tree.supervise(&context.signals)
         }
-        Err(StartFailure::Errno(errno)) => {
-            socket.send(&Report::SpawnFailed { errno });
-            true
-        }
-        Err(StartFailure::Step { step, subject, errno }) => {
-            socket.send(&Report::RootFailed { step, subject, errno });
+        Err(failure) => {
+            socket.send(&failure.into_report());
             true
         }
     };
@@ -96,9 +92,8 @@ fn start(
     rustix::stdio::dup2_stdin(stdin)
         .and_then(|()| rustix::stdio::dup2_stdout(stdout))
         .and_then(|()| rustix::stdio::dup2_stderr(stderr))?;
-    if let Some(plan) = &job.root {
-        let (leader, init) = root::start(job, plan, own)?;
-        return Ok((leader, Some(init)));
+    if let Some(file_system) = &job.file_system {
+        return launcher::start(job, file_system, own);
     }
     std::env::set_current_dir(&job.cwd)?;
     let leader = retry_busy(|| sys::start(job, Parent::Caller(own), sandbox))?;

@@ -11,12 +11,16 @@ mod control_socket;
 mod escalation;
 mod fork_server;
 mod job;
+mod launcher;
+mod mount_calls;
 mod mounts;
 mod namespace_init;
+mod privileges;
 mod root;
 mod start_failure;
 mod sys;
 mod tree;
+mod view;
 
 pub(crate) use escalation::GIVE_UP;
 pub(crate) use sys::{NOT_CONFINED, landlock_level};

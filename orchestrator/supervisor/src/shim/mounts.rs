@@ -8,18 +8,21 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::{fs, io};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
-    fsopen, mount_change, move_mount, open_tree, unmount,
+    MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
+    unmount,
 };
 use rustix::process::{fchdir, pivot_root};
 
+use super::mount_calls::{
+    Done, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, attach, clone_tree, new_file_system, new_proc,
+    open_path,
+};
 use super::sys;
-use crate::root::StepSubject;
 use crate::root::{MountAccess, PlannedMount, RootPlan};
 use crate::shim::start_failure::{StartFailure, Step as _};
+use crate::step::StepSubject;
 
 /// The devices of the host that every program may expect.
 const DEVICES: [&str; 6] =
@@ -32,13 +35,6 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-const NO_SUID: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
-const NO_DEV: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
-const NO_EXEC: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOEXEC;
-const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
-
-type Done = Result<(), StartFailure>;
-
 /// Makes the root, and makes it this process's and its launcher's.
 pub(super) fn make_root(plan: &RootPlan) -> Done {
     // First of all: nothing that follows may reach the host.
@@ -48,7 +44,7 @@ pub(super) fn make_root(plan: &RootPlan) -> Done {
     let trees = plan.mounts.iter().map(open_mount).collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(open_device).collect::<Result<Vec<_>, _>>()?;
     // The kernel permits a new one only where the host's can be seen.
-    let proc = new_file_system("proc", &[], NO_SUID | NO_DEV | NO_EXEC)?;
+    let proc = new_proc()?;
     enter_new_root()?;
     for (mount, tree) in plan.mounts.iter().zip(&trees) {
         let within_bind = is_within_bind(mount.target(), &plan.mounts);
@@ -91,34 +87,6 @@ fn open_mount(mount: &PlannedMount) -> Result<Option<OwnedFd>, StartFailure> {
 
 fn open_device(device: &&str) -> Result<OwnedFd, StartFailure> {
     clone_tree(Path::new(device)).step(StepSubject::Path, || format!("mount `{device}`"))
-}
-
-/// Clones a file or a folder with everything that is mounted beneath it.
-fn clone_tree(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags)
-}
-
-fn new_file_system(
-    kind: &str,
-    options: &[(&str, &str)],
-    attributes: MountAttrFlags,
-) -> Result<OwnedFd, StartFailure> {
-    let make = || {
-        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-        for (key, value) in options {
-            if value.is_empty() {
-                fsconfig_set_flag(&context, *key)?;
-            } else {
-                fsconfig_set_string(&context, *key, *value)?;
-            }
-        }
-        fsconfig_create(&context)?;
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    };
-    make().step(StepSubject::Kernel, || format!("make a new file system `{kind}`"))
 }
 
 /// Makes an empty tmpfs the root, and lets go of the host's.
@@ -175,19 +143,6 @@ fn create_mount_point(target: &Path, tree: &OwnedFd) -> io::Result<()> {
 
 fn create_parents(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), fs::create_dir_all)
-}
-
-/// Attaches a mount at a path that exists, and that no symlink leads to.
-fn attach(tree: &OwnedFd, target: &Path) -> Done {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    open_path(target)
-        .and_then(|point| move_mount(tree, "", point, "", flags))
-        .step(StepSubject::Path, || format!("mount at `{}`", target.display()))
-}
-
-fn open_path(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// Keeps the settings of the kernel from being written by a caller who is the host's superuser: that user

@@ -5,15 +5,33 @@ use std::io;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::root::StepSubject;
+use crate::file_fault::FileFault;
+use crate::step::StepSubject;
+use crate::wire::Report;
 
 /// Why a leader was not started.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum StartFailure {
     /// The program could not be executed, or no process be made for it.
     Errno(i32),
+    /// The program could not be executed, for a reason that only shows where the leader is.
+    Program { fault: FileFault, errno: i32 },
+    /// It could not be confined.
+    Sandbox(String),
     /// A step before that failed.
     Step { step: String, subject: StepSubject, errno: i32 },
+}
+
+impl StartFailure {
+    /// Converts it to what the orchestrator is sent.
+    pub(super) fn into_report(self) -> Report {
+        match self {
+            Self::Errno(errno) => Report::SpawnFailed { errno },
+            Self::Program { fault, errno } => Report::ProgramFailed { fault, errno },
+            Self::Sandbox(reason) => Report::SandboxFailed { reason },
+            Self::Step { step, subject, errno } => Report::SetUpFailed { step, subject, errno },
+        }
+    }
 }
 
 impl From<io::Error> for StartFailure {

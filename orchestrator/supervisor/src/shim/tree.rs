@@ -28,7 +28,7 @@ const MAX_SURVIVORS: usize = 1024;
 pub(super) struct ProcessTree<'a> {
     own: Pid,
     leader: Pid,
-    /// Pid 1 of the tree's own root, until it is reaped.
+    /// Pid 1 of the tree's own root or view, until it is reaped.
     init: Option<Pid>,
     /// Closed when init shall exit after the last process inside.
     init_lifeline: Option<OwnedFd>,
@@ -185,7 +185,7 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Kills pid 1 of the tree's own root, and so, by the kernel, everything inside.
+    /// Kills pid 1 of the tree's own root or view, and so, by the kernel, everything inside.
     fn kill_init(&self) {
         if let Some(init) = self.init {
             let _ = kill_process(init, Signal::KILL);
