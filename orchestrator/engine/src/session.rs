@@ -321,6 +321,8 @@ impl Session {
                 self.encode_baseline_snapshot(snapshot);
                 self.observer.pin_paths(&mut self.journal.store, snapshot)?;
             }
+            // With what else the run begins with: before an agent works, nobody has to wait for it.
+            self.prompts.keep_prompts(&mut self.journal.store)?;
             // Nothing changes the workspace until the first observation, which would find the same.
             self.observer.observation = Some(WorkspaceObservation::Done(observed.clone()));
             (observed.tree, observed.evidence)
