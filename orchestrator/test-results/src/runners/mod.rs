@@ -1,0 +1,33 @@
+//! The readers of all runners, one a file, each with the words that it reads.
+
+mod cargo_test;
+mod headings;
+mod jest;
+mod mocha;
+mod nextest;
+mod node;
+mod pytest;
+mod reader;
+mod tap;
+mod unittest;
+mod vitest;
+
+use reader::RunnerReader;
+
+/// One reader for each runner.
+pub(crate) type Readers = Vec<Box<dyn RunnerReader>>;
+
+/// Makes a reader for each runner that is known.
+pub(crate) fn all_readers() -> Readers {
+    vec![
+        Box::<pytest::Pytest>::default(),
+        Box::<unittest::Unittest>::default(),
+        Box::<nextest::Nextest>::default(),
+        Box::<cargo_test::CargoTest>::default(),
+        Box::<tap::Tap>::default(),
+        Box::<node::NodeSpec>::default(),
+        Box::<jest::Jest>::default(),
+        Box::<vitest::Vitest>::default(),
+        Box::<mocha::Mocha>::default(),
+    ]
+}
