@@ -79,7 +79,7 @@ impl RunnerReader for Tap {
         for (name, outcome) in ended.groups {
             ended.names.count(name, outcome);
         }
-        is_document.then(|| RunnerReport { counts, names: ended.names })
+        is_document.then_some(RunnerReport { counts, names: ended.names })
     }
 }
 
