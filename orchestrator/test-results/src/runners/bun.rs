@@ -4,6 +4,9 @@
 use super::reader::{RunnerReader, RunnerReport, split_count, split_number};
 use crate::results::{RunNames, TestCounts, TestOutcome};
 
+/// A longer line names no file.
+const MAX_FILE_BYTES: usize = 256;
+
 #[derive(Default)]
 pub(crate) struct Bun {
     names: RunNames,
@@ -28,7 +31,7 @@ impl RunnerReader for Bun {
                 _ => {}
             }
             self.counts.add(more);
-        } else if let Some(file) = line.strip_suffix(':').filter(|file| !file.contains(' ')) {
+        } else if let Some(file) = line.strip_suffix(':').filter(|file| is_file(file)) {
             file.clone_into(&mut self.file);
         } else {
             self.read_name(line);
@@ -56,6 +59,11 @@ impl Bun {
         };
         self.names.add(format!("{} > {name}", self.file), outcome);
     }
+}
+
+/// Returns whether this may be the file whose tests follow.
+fn is_file(text: &str) -> bool {
+    text.len() <= MAX_FILE_BYTES && !text.contains(' ')
 }
 
 fn ran(text: &str) -> Option<u64> {

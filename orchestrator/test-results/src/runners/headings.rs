@@ -8,6 +8,9 @@ use regex::Regex;
 const MAX_DEPTH: usize = 32;
 const MAX_HEADING_BYTES: usize = 256;
 
+/// Characters at the end of a name that may be a time; lines can be long, and are searched often.
+const MAX_TIME_CHARS: usize = 24;
+
 /// Separates the groups of a name.
 const SEPARATOR: &str = " > ";
 
@@ -54,8 +57,9 @@ pub(crate) fn split_indent(line: &str) -> (usize, &str) {
 pub(crate) fn strip_time(name: &str) -> &str {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r" (\(\d+(\.\d+)? ?[mµ]?s\)|\d+(\.\d+)?m?s)$").ok());
-    let found = TIME.as_ref().and_then(|time| time.find(name));
-    found.and_then(|time| name.get(..time.start())).unwrap_or(name)
+    let tail = name.char_indices().rev().nth(MAX_TIME_CHARS).map_or(0, |(at, _)| at);
+    let time = name.get(tail..).and_then(|end| TIME.as_ref()?.find(end));
+    time.and_then(|time| name.get(..tail + time.start())).unwrap_or(name)
 }
 
 #[cfg(test)]

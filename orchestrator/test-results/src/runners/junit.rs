@@ -30,8 +30,9 @@ pub(crate) struct JUnit {
     /// The test whose element is open.
     case: Option<(String, TestOutcome)>,
     is_in_output: bool,
-    /// A tag that goes on in the next piece.
+    /// A tag that goes on in the next piece, and the quote that is open in it.
     tag: String,
+    quote: Option<char>,
 }
 
 impl RunnerReader for JUnit {
@@ -57,10 +58,11 @@ impl RunnerReader for JUnit {
                 }
                 rest = tag;
             }
-            let Some(end) = end_of_tag(&self.tag, rest) else {
+            let Some(end) = end_of_tag(&mut self.quote, rest) else {
                 self.tag.push_str(rest);
                 if self.tag.len() > MAX_TAG {
                     self.tag.clear();
+                    self.quote = None;
                 }
                 break;
             };
@@ -138,17 +140,13 @@ fn find_tag(text: &str) -> Option<&str> {
         .find(|tag| tag.starts_with("<?xml") || TAGS.iter().any(|known| tag.starts_with(known)))
 }
 
-/// Returns where a tag ends that began in an earlier piece, outside of quotes.
-fn end_of_tag(begun: &str, rest: &str) -> Option<usize> {
-    let mut quote = None;
-    for c in begun.chars() {
-        quote = next_quote(quote, c);
-    }
+/// Returns where a tag ends, outside of quotes; one may be open from an earlier piece.
+fn end_of_tag(quote: &mut Option<char>, rest: &str) -> Option<usize> {
     for (at, c) in rest.char_indices() {
         if c == '>' && quote.is_none() {
             return Some(at + 1);
         }
-        quote = next_quote(quote, c);
+        *quote = next_quote(*quote, c);
     }
     None
 }

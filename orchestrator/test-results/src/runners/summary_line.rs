@@ -13,6 +13,9 @@ use super::headings::strip_time;
 use super::reader::{RunnerReader, RunnerReport};
 use crate::results::{RunNames, TestCounts, TestOutcome};
 
+/// A longer heading is none.
+const MAX_HEADING_BYTES: usize = 256;
+
 /// How one runner's output is read.
 struct Row {
     summaries: &'static [Summary],
@@ -196,7 +199,10 @@ impl RunnerReader for SummaryLine {
             let (name, outcome) = named_test(&found, &self.heading)?;
             self.names.add(name, outcome);
         } else if let Some(found) = self.row.heading.as_ref().and_then(|one| one.captures(line)) {
-            self.heading = found.name("heading")?.as_str().to_owned();
+            let heading = found.name("heading")?.as_str();
+            if heading.len() <= MAX_HEADING_BYTES {
+                heading.clone_into(&mut self.heading);
+            }
         }
         None
     }

@@ -15,12 +15,12 @@ pub(super) fn read(text: &str) -> Option<Settings> {
             let id = children.find(|child| child.tag_name().name() == "artifactId");
             let id = id.and_then(|id| id.text()).unwrap_or_default().trim();
             if id.contains("surefire") || id.contains("failsafe") {
-                add(&mut settings, id, describe(node));
+                add(&mut settings, id, &describe(node));
             }
         } else if matches!(name, "testSourceDirectory" | "testResource" | "module")
             || (parent == "properties" && is_steering_property(name))
         {
-            add(&mut settings, name, describe(node));
+            add(&mut settings, name, &describe(node));
         }
     }
     Some(settings)
@@ -33,8 +33,8 @@ fn is_steering_property(name: &str) -> bool {
         || (!is_version && starts.iter().any(|start| name.starts_with(start)))
 }
 
-fn add(settings: &mut Settings, key: &str, value: String) {
-    settings.entry(key.to_owned()).or_default().push_str(&value);
+fn add(settings: &mut Settings, key: &str, value: &str) {
+    settings.entry(key.to_owned()).or_default().push_str(value);
 }
 
 /// Returns the elements and texts of a node, without its own version.
