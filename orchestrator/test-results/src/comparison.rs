@@ -88,13 +88,14 @@ impl ResultDifference {
     pub fn describe(&self) -> String {
         match self {
             Self::Fewer { base, now, names_gone } if names_gone.is_empty() => {
-                let number = count(base - now.min(base), "test");
-                format!(
-                    "{number} no longer {}: {base} ran at the start, {now} now",
-                    run(base - now.min(base))
-                )
+                let gone = base.saturating_sub(*now);
+                let number = count(gone, "test");
+                format!("{number} no longer {}: {base} ran at the start, {now} now", run(gone))
             }
-            Self::Fewer { names_gone, .. } => describe_gone(names_gone),
+            // Tests of several packages may have one name.
+            Self::Fewer { base, now, names_gone } => {
+                describe_gone(names_gone, len(names_gone).max(base.saturating_sub(*now)))
+            }
             Self::Unreadable { base } => {
                 format!(
                     "the number of tests can no longer be read from the output: {base} ran at the start"
@@ -103,32 +104,34 @@ impl ResultDifference {
             Self::AcceptedThoughFailed { failed } => {
                 format!("the check accepts although {} failed", count(*failed, "test"))
             }
-            Self::OtherNames { gone, added } if added.is_empty() => describe_gone(gone),
+            Self::OtherNames { gone, added } if added.is_empty() => describe_gone(gone, len(gone)),
             Self::OtherNames { gone, added } => {
-                format!("{}; new: {}", describe_gone(gone), list_names(added))
+                format!(
+                    "{}; new: {}",
+                    describe_gone(gone, len(gone)),
+                    list_names(added, len(added))
+                )
             }
         }
     }
 }
 
-fn describe_gone(names: &[String]) -> String {
-    let number = len(names);
-    format!("{} no longer {}: {}", count(number, "test"), run(number), list_names(names))
+fn describe_gone(names: &[String], number: u64) -> String {
+    format!("{} no longer {}: {}", count(number, "test"), run(number), list_names(names, number))
 }
 
 fn run(number: u64) -> &'static str {
     if number == 1 { "runs" } else { "run" }
 }
 
-/// Lists the first names; what they contain is text of the agent's.
-fn list_names(names: &[String]) -> String {
+/// Lists the first names of so many tests; what they contain is text of the agent's.
+fn list_names(names: &[String], number: u64) -> String {
     let shown = names.iter().take(MAX_SHOWN);
     let shown: Vec<String> =
         shown.map(|name| truncate(&escape_line(name), MAX_NAME_CHARS)).collect();
-    let shown = shown.join(", ");
-    match names.len().saturating_sub(MAX_SHOWN) {
-        0 => shown,
-        more => format!("{shown}, … and {more} more"),
+    match number.saturating_sub(len(&shown)) {
+        0 => shown.join(", "),
+        more => format!("{}, … and {more} more", shown.join(", ")),
     }
 }
 

@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_test_results::{
-    OutputStream, TestResults, TestResultsReader, read_test_results,
+    OutputStream, ResultDifference, TestResults, TestResultsReader, compare_test_results,
+    read_test_results,
 };
 
 fn folder() -> PathBuf {
@@ -83,4 +84,63 @@ fn runs_of_several_runners_are_added_up() {
     let sum = read_test_results(&both).unwrap();
     assert_eq!((sum.counts.ran(), sum.counts.skipped), (ran, skipped));
     assert!(sum.has_all_names());
+}
+
+/// Ways in which a check runs less without failing, each between two outputs of the same tests.
+#[test]
+fn a_filter_is_noticed() {
+    let all = fixtures();
+    for (base, now, expected) in [
+        (
+            "cargo-test/ok",
+            "cargo-test/filtered",
+            "5 tests no longer run: one/src/lib.rs, other_whole, … and 3 more",
+        ),
+        (
+            "cargo-test/ok",
+            "cargo-test/none",
+            "6 tests no longer run: one/src/lib.rs, other_whole, … and 4 more",
+        ),
+        ("pytest/verbose", "pytest/filtered", "8 tests no longer run: 10 ran at the start, 2 now"),
+        (
+            "pytest/verbose",
+            "pytest/very-quiet",
+            "the number of tests can no longer be read from the output: 10 ran at the start",
+        ),
+        (
+            "node/tap",
+            "node/none",
+            "10 tests no longer run: fails, group > also inside, … and 8 more",
+        ),
+        (
+            "jest/verbose",
+            "jest/none",
+            "7 tests no longer run: t/a.test.js > fails, t/a.test.js > group > deep > deeper, … and 5 more",
+        ),
+        (
+            "vitest/verbose",
+            "vitest/none",
+            "7 tests no longer run: t/a.test.js > fails, t/a.test.js > group > deep > deeper, … and 5 more",
+        ),
+        (
+            "mocha/spec",
+            "mocha/none",
+            "6 tests no longer run: good, group > deep > deeper, … and 4 more",
+        ),
+        (
+            "unittest/ok-verbose",
+            "unittest/none-3.11",
+            "2 tests no longer run: test_ok.B.test_one, test_ok.B.test_three",
+        ),
+        (
+            "go/verbose",
+            "go/none-plain",
+            "9 tests no longer run: example.org/m.TestFails, example.org/m.TestNoNewline, … and 7 more",
+        ),
+    ] {
+        let [base_read, now_read] = [base, now].map(|name| read_test_results(&all[name]));
+        let differences = compare_test_results(base_read.as_ref(), now_read.as_ref(), false);
+        let sentences: Vec<String> = differences.iter().map(ResultDifference::describe).collect();
+        assert_eq!(sentences, [expected], "{base} and {now}");
+    }
 }

@@ -71,7 +71,7 @@ fn plain_name(name: &str) -> String {
     let name = name.strip_suffix(" - compile fail").unwrap_or(name);
     let name = name.strip_suffix(" - compile").unwrap_or(name);
     match name.rsplit_once(" (line ") {
-        Some((name, _)) => name.to_owned(),
+        Some((name, _)) => name.strip_suffix(" -").unwrap_or(name).to_owned(),
         None => name.to_owned(),
     }
 }

@@ -11,13 +11,16 @@ use serde_json::Value;
 use super::reader::{RunnerReader, RunnerReport};
 use crate::results::{RunNames, TestCounts, TestOutcome};
 
-/// Tests that may have begun and not ended; of more the end is not read.
+/// Tests of a package that may have begun and not ended, of more the end is not read; names that are kept of those
+/// that have.
 const MAX_RUNNING: usize = 20_000;
 
 #[derive(Default)]
 pub(crate) struct GoTest {
     /// Tests of the current package that have begun.
     running: BTreeSet<String>,
+    counts: TestCounts,
+    /// Names of those that have ended.
     ended: Vec<(String, TestOutcome)>,
 }
 
@@ -32,28 +35,34 @@ impl RunnerReader for GoTest {
                 self.running.insert(name.trim().to_owned());
             }
         } else if let Some(package) = package(line) {
-            let ended = std::mem::take(self).ended;
-            if !ended.is_empty() || line.ends_with("[no tests to run]") {
-                return Some(report(package, ended));
+            let ended = std::mem::take(self);
+            if ended.counts.total() > 0 || line.ends_with("[no tests to run]") {
+                return Some(report(package, ended.counts, ended.ended));
             }
         } else if let Some((name, outcome)) = result(line)
             && self.running.remove(name)
         {
-            self.ended.push((name.to_owned(), outcome));
+            self.counts.add(outcome.into());
+            if self.ended.len() < MAX_RUNNING {
+                self.ended.push((name.to_owned(), outcome));
+            }
         }
         None
     }
 
     fn finish(&mut self) -> Option<RunnerReport> {
-        let ended = std::mem::take(self).ended;
-        (!ended.is_empty()).then(|| report("", ended))
+        let ended = std::mem::take(self);
+        (ended.counts.total() > 0).then(|| report("", ended.counts, ended.ended))
     }
 }
 
-fn report(package: &str, ended: Vec<(String, TestOutcome)>) -> RunnerReport {
-    let (mut counts, mut names) = (TestCounts::default(), RunNames::default());
+fn report(
+    package: &str,
+    counts: TestCounts,
+    ended: impl IntoIterator<Item = (String, TestOutcome)>,
+) -> RunnerReport {
+    let mut names = RunNames::default();
     for (name, outcome) in ended {
-        counts.add(outcome.into());
         names.count(whole_name(package, &name), outcome);
     }
     RunnerReport { counts, names }
@@ -95,9 +104,9 @@ fn read_event(line: &str) -> Option<RunnerReport> {
         "fail" => TestOutcome::Failed,
         "skip" => TestOutcome::Skipped,
         "output" if field("Output")?.ends_with("[no tests to run]\n") => {
-            return Some(report(package, Vec::new()));
+            return Some(report(package, TestCounts::default(), []));
         }
         _ => return None,
     };
-    Some(report(package, vec![(field("Test")?.to_owned(), outcome)]))
+    Some(report(package, outcome.into(), [(field("Test")?.to_owned(), outcome)]))
 }
