@@ -1,14 +1,14 @@
 //! mocha, and Cypress, which uses it: `5 passing (7ms)` after an empty line, below it `2 pending` and `1 failing`; the
-//! reporter `spec` has a tree of names. `json` has no such lines.
+//! reporter `spec` has a tree of names. Names are without the groups that they are in, because an indented line that a test
+//! prints looks like one. `json` has no such lines.
 
-use super::headings::{Headings, split_indent, strip_time};
+use super::headings::{split_indent, strip_time};
 use super::reader::{RunnerReader, RunnerReport, split_count, split_number};
 use crate::results::{RunNames, TestCounts, TestOutcome};
 
 #[derive(Default)]
 pub(crate) struct Mocha {
     names: RunNames,
-    headings: Headings,
     /// The summary, while its lines come.
     counts: Option<TestCounts>,
     after_empty: bool,
@@ -53,8 +53,7 @@ impl RunnerReader for Mocha {
 
 impl Mocha {
     fn read_name(&mut self, indent: usize, text: &str) {
-        let depth = indent / 2;
-        if depth == 0 {
+        if indent < 2 {
             return;
         }
         let (mark, name) = text.split_once(' ').unwrap_or_default();
@@ -63,13 +62,13 @@ impl Mocha {
             "✔" | "✓" | "√" => TestOutcome::Passed,
             "-" => TestOutcome::Skipped,
             _ if is_number() => TestOutcome::Failed,
-            _ => return self.headings.open(depth - 1, text),
+            _ => return,
         };
         if self.is_repeating && outcome != TestOutcome::Passed {
             return;
         }
         self.is_repeating = false;
-        self.names.count(self.headings.name(depth - 1, strip_time(name)), outcome);
+        self.names.count(strip_time(name), outcome);
     }
 }
 
