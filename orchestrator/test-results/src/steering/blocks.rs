@@ -10,8 +10,7 @@ pub(super) struct Heads {
 }
 
 /// Reads each block by its head, with all blocks of one head together.
-#[allow(clippy::unnecessary_wraps, reason = "files of other kinds may be unreadable")]
-pub(super) fn read(text: &str, heads: Heads) -> Option<Settings> {
+pub(super) fn read(text: &str, heads: Heads) -> Settings {
     let (open, close) = heads.brackets;
     let mut settings = Settings::new();
     let mut current: Option<(&str, usize)> = None;
@@ -25,7 +24,7 @@ pub(super) fn read(text: &str, heads: Heads) -> Option<Settings> {
         let depth = depth.saturating_sub(line.matches(close).count());
         current = (depth > 0).then_some((head, depth));
     }
-    Some(settings)
+    settings
 }
 
 /// Returns whether a line begins with a head as a word, in any case.

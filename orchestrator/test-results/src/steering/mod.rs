@@ -63,7 +63,7 @@ fn read_settings(kind: FileKind, text: &str) -> Option<Settings> {
         FileKind::Toml(keys) => structured::read_toml(text, keys),
         FileKind::Json(keys) => structured::read_json(text, keys),
         FileKind::Ini(is_steering) => ini::read(text, is_steering),
-        FileKind::Blocks(heads) => blocks::read(text, heads),
+        FileKind::Blocks(heads) => Some(blocks::read(text, heads)),
         FileKind::Maven => maven::read(text),
     }
 }
