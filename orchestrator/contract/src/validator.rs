@@ -110,6 +110,19 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
+/// A folder in whose place processes see the merged contents of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayeredFolder {
+    /// The folder: absolute, without links.
+    pub target: PathBuf,
+    /// Whose contents are seen, top first; the target itself may be one.
+    pub layers: Vec<PathBuf>,
+    /// The folder that receives what is written.
+    pub upper: PathBuf,
+    /// A folder beside it that whoever merges them needs.
+    pub work: PathBuf,
+}
+
 /// What a validator may use to come to its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct ValidationContext<'a> {

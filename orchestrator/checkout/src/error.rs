@@ -1,0 +1,50 @@
+//! Why there is no checkout.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+/// Why there is no checkout.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckoutError {
+    /// The system refused.
+    #[error("the checkout for the checks could not be made: could not {doing} {}: {source}", .path.display())]
+    Io {
+        /// What was to be done, as in "could not …".
+        doing: &'static str,
+        /// With which path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What was recorded when the run began is not what is there.
+    #[error(
+        "{}: what the run recorded of its workspace was changed from outside; begin a new run with `run --restart`",
+        .path.display()
+    )]
+    Damaged {
+        /// The record.
+        path: PathBuf,
+    },
+    /// A folder changed faster than it could be read.
+    #[error("{}: changed while the checkout for the checks was made; let nothing write there meanwhile", .path.display())]
+    Unstable {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl CheckoutError {
+    pub(crate) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { doing, path, source: error.into() }
+    }
+
+    pub(crate) fn errno(doing: &'static str, path: &Path) -> impl FnOnce(Errno) -> Self {
+        Self::io(doing, path)
+    }
+}

@@ -1,0 +1,29 @@
+//! The work as a clean checkout would have it, in layers over the workspace, so that a check runs in no tree that the agent
+//! owns. Must not know runs, agents, or how the layers are mounted.
+//!
+//! When a run begins, an [`Inventory`] records what is in the workspace. For a validation, [`Checkout::prepare`] compares
+//! the workspace with it and makes the layers of an overlay:
+//!
+//! | layer, top first | holds |
+//! |---|---|
+//! | `upper` | what the checks of this validation write |
+//! | `work` | what counts as work and is not as it was at the start, with new time stamps; whiteouts of what is gone |
+//! | `base` | what the checks wrote before any agent worked, frozen by [`Checkout::keep_base`] |
+//! | `repository` | git's own files as they were at the start, but its objects |
+//! | `hidden` | whiteouts of what does not count as work and is new, or not as it was |
+//! | the workspace | everything else |
+//!
+//! `hidden` lies below `base`: an agent's build folder must not hide the trusted one of the same name.
+//!
+//! Whether a file is as it was is told by its inode, size, mode and times; the time of the last change of an inode cannot be
+//! set. Contents that are the same in a file that was written anew count as changed: they get a new time stamp, and no more.
+
+mod checkout;
+mod error;
+mod inventory;
+mod layers;
+mod repository;
+
+pub use checkout::{Checkout, PreparedCheckout};
+pub use error::CheckoutError;
+pub use inventory::Inventory;
