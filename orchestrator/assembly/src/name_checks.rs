@@ -124,6 +124,10 @@ mod tests {
             ValidatorDescription { kind: String::new(), demands: String::new() }
         }
 
+        fn runs_check(&self) -> bool {
+            true
+        }
+
         async fn validate(&self, _: ValidationContext<'_>, _: &dyn CancelSignal) -> Verdict {
             Verdict::Rejected { reasons: Vec::new() }
         }
