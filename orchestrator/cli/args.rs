@@ -197,7 +197,40 @@ impl Command {
             Self::Why(why) => &mut why.run,
             Self::Log(log) if !log.follow => &mut log.run,
             Self::Diff(diff) => &mut diff.run,
-            _ => return,
+            Self::Report(report) => &mut report.run,
+            Self::Export(export) => &mut export.run,
+            Self::Receipt(receipt) => &mut receipt.run,
+            // These follow or change the current run, or are about none.
+            Self::Log(_)
+            | Self::Rollback(_)
+            | Self::Run(_)
+            | Self::New(_)
+            | Self::Go(_)
+            | Self::Runs(_)
+            | Self::Next(_)
+            | Self::Add(_)
+            | Self::Control(_)
+            | Self::Reset(_)
+            | Self::Init(_)
+            | Self::Trust(_)
+            | Self::Doctor(_)
+            | Self::Verify(_)
+            | Self::Hook(_)
+            | Self::Notify(_)
+            | Self::Config(_)
+            | Self::Prompts(_)
+            | Self::Agents(_)
+            | Self::Plugin(_)
+            | Self::PluginHost(_)
+            | Self::Mcp(_)
+            | Self::Completions(_)
+            | Self::Man(_) => return,
+            #[cfg(feature = "watch")]
+            Self::Watch(_) => return,
+            #[cfg(feature = "web")]
+            Self::Serve(_) => return,
+            #[cfg(feature = "bench")]
+            Self::Bench(_) => return,
         };
         *shown = shown.take().or(run);
     }
