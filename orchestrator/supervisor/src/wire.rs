@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::root::{RootPlan, StepSubject};
+use crate::root::StepSubject;
+use crate::root::plan::RootPlan;
 use crate::spec::{Grace, Spec, Stop};
 use crate::survivor::Survivor;
 

@@ -21,7 +21,7 @@ pub(super) async fn find(context: &Context) -> Outlook {
     let has_backlog = context.loaded.config.backlog.is_some();
     let current = read_current_run(&layout, |_| {}).ok().flatten();
     match current.filter(|found| has_backlog || found.state.completion().is_none()) {
-        Some(_) => Box::pin(run::find_stop(context)).await,
+        Some(_) => Box::pin(run::look::find_stop(context)).await,
         None => Ok(None),
     }
 }

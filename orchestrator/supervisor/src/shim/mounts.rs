@@ -17,8 +17,9 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 
 use super::sys;
+use crate::root::MountAccess;
 use crate::root::StepSubject;
-use crate::root::{MountAccess, PlannedMount, RootPlan};
+use crate::root::plan::{PlannedMount, RootPlan};
 use crate::shim::start_failure::{StartFailure, Step as _};
 
 /// The devices of the host that every program may expect.

@@ -30,7 +30,8 @@ use super::tree::signal;
 use super::{BROKEN, DONE, drain_signals, mounts, set_process_name};
 use crate::procfs;
 use crate::root::StepSubject;
-use crate::root::{Network, RootPlan, RootUser};
+use crate::root::plan::RootPlan;
+use crate::root::{Network, RootUser};
 use crate::shim::busy::retry_busy;
 use crate::wire::Job;
 
