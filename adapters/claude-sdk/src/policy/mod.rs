@@ -49,7 +49,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use serde_json::json;
