@@ -110,7 +110,7 @@ mod tests {
             (stored, "as the run began", ""),
         ] {
             let loaded = load(&sources).unwrap();
-            let warnings: Vec<String> = loaded.warnings().iter().map(|w| w.to_string()).collect();
+            let warnings: Vec<String> = loaded.warnings().iter().map(ToString::to_string).collect();
             assert_eq!(loaded.config.limits.max_stagnant, Some(5), "{origin}");
             assert_eq!(loaded.origin("limits.max_stagnant").as_deref(), Some(origin));
             match warning {
