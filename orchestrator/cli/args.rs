@@ -235,3 +235,29 @@ impl Command {
         *shown = shown.take().or(run);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_can_show_an_earlier_run_show_the_one_that_is_meant() {
+        for (line, is_shown) in [
+            ("status", true),
+            ("why", true),
+            ("log", true),
+            ("log --follow", false),
+            ("diff", true),
+            ("report --html page.html", true),
+            ("export folder", true),
+            ("receipt", true),
+            ("rollback", false),
+            ("status --run named", false),
+        ] {
+            let words = std::iter::once("ralph-orchestrator").chain(line.split(' '));
+            let mut command = CommandLine::try_parse_from(words).unwrap().command;
+            command.show_run(Some("meant".to_owned()));
+            assert_eq!(format!("{command:?}").contains("meant"), is_shown, "{line}");
+        }
+    }
+}
