@@ -197,8 +197,67 @@ impl Command {
             Self::Why(why) => &mut why.run,
             Self::Log(log) if !log.follow => &mut log.run,
             Self::Diff(diff) => &mut diff.run,
-            _ => return,
+            Self::Report(report) => &mut report.run,
+            Self::Export(export) => &mut export.run,
+            Self::Receipt(receipt) => &mut receipt.run,
+            // These follow or change the current run, or are about none.
+            Self::Log(_)
+            | Self::Rollback(_)
+            | Self::Run(_)
+            | Self::New(_)
+            | Self::Go(_)
+            | Self::Runs(_)
+            | Self::Next(_)
+            | Self::Add(_)
+            | Self::Control(_)
+            | Self::Reset(_)
+            | Self::Init(_)
+            | Self::Trust(_)
+            | Self::Doctor(_)
+            | Self::Verify(_)
+            | Self::Hook(_)
+            | Self::Notify(_)
+            | Self::Config(_)
+            | Self::Prompts(_)
+            | Self::Agents(_)
+            | Self::Plugin(_)
+            | Self::PluginHost(_)
+            | Self::Mcp(_)
+            | Self::Completions(_)
+            | Self::Man(_) => return,
+            #[cfg(feature = "watch")]
+            Self::Watch(_) => return,
+            #[cfg(feature = "web")]
+            Self::Serve(_) => return,
+            #[cfg(feature = "bench")]
+            Self::Bench(_) => return,
         };
         *shown = shown.take().or(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_can_show_an_earlier_run_show_the_one_that_is_meant() {
+        for (line, is_shown) in [
+            ("status", true),
+            ("why", true),
+            ("log", true),
+            ("log --follow", false),
+            ("diff", true),
+            ("report --html page.html", true),
+            ("export folder", true),
+            ("receipt", true),
+            ("rollback", false),
+            ("status --run named", false),
+        ] {
+            let words = std::iter::once("ralph-orchestrator").chain(line.split(' '));
+            let mut command = CommandLine::try_parse_from(words).unwrap().command;
+            command.show_run(Some("meant".to_owned()));
+            assert_eq!(format!("{command:?}").contains("meant"), is_shown, "{line}");
+        }
     }
 }

@@ -8,7 +8,7 @@ pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, inter
     match reason.kind() {
         StopKind::Done => exit::OK,
         StopKind::Once if ended_well => exit::OK,
-        StopKind::Once | StopKind::Limit => exit::LIMIT,
+        StopKind::Once | StopKind::Limit | StopKind::Stuck => exit::LIMIT,
         StopKind::Human => exit::HUMAN,
         StopKind::Refused => exit::CONFIG,
         StopKind::Unavailable => exit::UNAVAILABLE,

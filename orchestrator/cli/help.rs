@@ -90,14 +90,14 @@ pub(crate) fn command_for(words: &[String]) -> Command {
 
 fn with_overview(command: Command) -> Command {
     let template = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{{options}}{{after-help}}",
+        "{{about}}\n\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}{{after-help}}",
         overview(&command)
     );
     command.help_template(StyledStr::from(template))
 }
 
-/// All visible commands, in their groups, as they fit the terminal. Without empty lines between the groups all of
-/// it is one screen.
+/// All visible commands, in their groups, as they fit the terminal. Without empty lines between the groups, and before
+/// them, all of it is one screen.
 fn overview(command: &Command) -> String {
     // As clap does, which has no part in this.
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -127,7 +127,6 @@ fn overview(command: &Command) -> String {
 fn with_examples(command: Command, path: &str, is_needed: &impl Fn(&str) -> bool) -> Command {
     let mut text = render_examples(command.get_styles(), path);
     match path {
-        "" => text.push_str("\n`ralph-orchestrator COMMAND --help` has more for each command."),
         "run" | "go" => text = format!("{text}\n\n{RUN}"),
         "reset" => text = format!("{text}\n\n{RESET}"),
         _ => {}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::scratch::repository;
 
@@ -16,6 +16,11 @@ type Module = Vec<String>;
 /// The modules of a crate that have a file, each with those that it names.
 type Needs = BTreeMap<Module, BTreeSet<Module>>;
 
+/// What modules have from their children: the name, beneath the module that has it, with the child.
+type ReExports = BTreeMap<Module, Module>;
+
+static RE_EXPORT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"pub(?:\([^)]*\))?\s+use\s+(?:self::)?(\w+::[^;]*);").unwrap());
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+|::|[{},*]").unwrap());
 
 /// The source folders of all crates, each with its files.
@@ -50,12 +55,17 @@ fn module_of(root: &str, file: &str) -> Module {
     module
 }
 
-/// The code of a file without comments and tests.
+static INLINE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?sm)^(?:pub(?:\([^)]*\))? )?mod \w+ \{\n.*?^\}").unwrap());
+
+/// The code of a file without comments and tests. A module that is written in it has it for its parent.
 fn code(file: &str) -> String {
     let text = fs::read_to_string(repository().join(file)).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.map(|line| format!("{line}\n")).collect()
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let own = |module: &Captures<'_>| module[0].replace("super::", "self::");
+    INLINE.replace_all(&text, own).into_owned()
 }
 
 /// The paths that the trees of `use` and all other code name: `crate::a::{b, c}` is two.
@@ -115,8 +125,32 @@ fn expand(words: &[&str], mut path: Vec<String>, paths: &mut Vec<Vec<String>>) -
     at
 }
 
-/// The module that a path leads to from a module: the innermost with a file of its own. None for the crate's root.
-fn resolve(path: &[String], from: &Module, known: &BTreeSet<Module>) -> Option<Module> {
+/// The children that a module names only to have what is theirs.
+fn re_exports(code: &str, module: &Module, known: &BTreeSet<Module>) -> ReExports {
+    let mut all = ReExports::new();
+    for tree in RE_EXPORT.captures_iter(code) {
+        let mut named = Vec::new();
+        let words: Vec<&str> = WORD.find_iter(&tree[1]).map(|found| found.as_str()).collect();
+        expand(&words, Vec::new(), &mut named);
+        for path in named {
+            let child = [module.as_slice(), &path[..1]].concat();
+            if known.contains(&child) {
+                let name = [module.as_slice(), &path[path.len() - 1..]].concat();
+                all.insert(name, child);
+            }
+        }
+    }
+    all
+}
+
+/// The module that a path leads to from a module: the innermost with a file of its own that has what is named. None for the
+/// crate's root.
+fn resolve(
+    path: &[String],
+    from: &Module,
+    known: &BTreeSet<Module>,
+    re_exports: &ReExports,
+) -> Option<Module> {
     let above = path.iter().take_while(|part| *part == "super").count();
     let mut absolute = match path[0].as_str() {
         "crate" => Module::new(),
@@ -124,6 +158,12 @@ fn resolve(path: &[String], from: &Module, known: &BTreeSet<Module>) -> Option<M
     };
     let names = path.iter().skip_while(|part| ["crate", "super", "self"].contains(&part.as_str()));
     absolute.extend(names.cloned());
+    while let Some((place, child)) = re_exports
+        .iter()
+        .find(|(name, child)| absolute.starts_with(name) && !absolute.starts_with(child))
+    {
+        absolute.splice(..place.len() - 1, child.iter().cloned());
+    }
     while !absolute.is_empty() && !known.contains(&absolute) {
         absolute.pop();
     }
@@ -132,11 +172,17 @@ fn resolve(path: &[String], from: &Module, known: &BTreeSet<Module>) -> Option<M
 
 fn needs(root: &str, files: &[String]) -> Needs {
     let known: BTreeSet<Module> = files.iter().map(|file| module_of(root, file)).collect();
+    let codes = files.iter().map(|file| (module_of(root, file), code(file)));
+    let codes: BTreeMap<Module, String> = codes.collect();
+    let of_module = codes.iter().map(|(module, code)| re_exports(code, module, &known));
+    let shared: ReExports = of_module.flatten().collect();
     let of_file = |file: &String| {
         let module = module_of(root, file);
-        let named = paths(&code(file)).into_iter();
-        let named = named.filter_map(|path| resolve(&path, &module, &known)).collect();
-        (module, named)
+        let named = paths(&codes[&module]).into_iter();
+        let named = named.filter_map(|path| resolve(&path, &module, &known, &shared));
+        let own = shared.iter().filter(|(name, _)| name[..name.len() - 1] == module[..]);
+        let needed = named.chain(own.map(|(_, child)| child.clone())).collect();
+        (module, needed)
     };
     files
         .iter()
@@ -173,7 +219,10 @@ fn a_circle_is_found() {
     let known: BTreeSet<Module> = ["a", "b", "c"].map(module).into();
     let of = |code: &str, from: &str| {
         let found = paths(code).into_iter();
-        found.filter_map(|path| resolve(&path, &module(from), &known)).collect::<BTreeSet<_>>()
+        let none = ReExports::new();
+        found
+            .filter_map(|path| resolve(&path, &module(from), &known, &none))
+            .collect::<BTreeSet<_>>()
     };
     assert_eq!(
         of("use crate::{a::{X, Y as Z}, c};\nfn f() {}", "b"),
@@ -188,4 +237,18 @@ fn a_circle_is_found() {
         circles([(module("a"), [module("b")].into()), (module("b"), BTreeSet::new())].into()),
         [""; 0]
     );
+}
+
+#[test]
+fn what_a_module_has_from_its_child_is_the_childs() {
+    let module = |path: &str| path.split("::").map(str::to_owned).collect::<Module>();
+    let known: BTreeSet<Module> = ["a", "a::b", "a::c", "d"].map(module).into();
+    let shared = re_exports("mod b;\npub(crate) use b::{X, Y};\nuse c::Z;", &module("a"), &known);
+    assert_eq!(
+        shared,
+        [("a::X", "a::b"), ("a::Y", "a::b")].map(|(n, c)| (module(n), module(c))).into()
+    );
+    let from = |path: &str| resolve(&module(path), &module("d"), &known, &shared);
+    assert_eq!(from("crate::a::X"), Some(module("a::b")));
+    assert_eq!(from("crate::a::Z"), Some(module("a")));
 }

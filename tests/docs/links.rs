@@ -1,5 +1,6 @@
-//! Links within the repository lead to files and headings that are there.
+//! Links within the repository lead to files and headings that are there, and paths in code are those of files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,16 +22,40 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The page without what is code.
-fn prose(page: &str) -> String {
+/// The page without its blocks of code.
+fn without_blocks(page: &str) -> String {
     let mut is_inside = false;
     let lines = page.lines().filter(|line| {
         let is_fence = line.trim_start().starts_with("```");
         is_inside ^= is_fence;
         !is_inside && !is_fence
     });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    Regex::new("`[^`\n]*`").unwrap().replace_all(&text, "code").into_owned()
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The page without what is code.
+fn prose(page: &str) -> String {
+    Regex::new("`[^`\n]*`").unwrap().replace_all(&without_blocks(page), "code").into_owned()
+}
+
+/// All files of the repository, and all their folders, each with a slash before it.
+fn places() -> BTreeSet<String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-co", "--exclude-standard"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let files = listed.lines().map(Path::new).filter(|file| repository().join(file).exists());
+    let above = files.flat_map(Path::ancestors).filter(|place| *place != Path::new(""));
+    above.map(|place| format!("/{}", place.display())).collect()
+}
+
+/// Whether a file or folder ends so; `src` is left out after the name of a crate.
+fn is_place(path: &str, places: &BTreeSet<String>) -> bool {
+    let in_src = path.split_once('/').map(|(name, rest)| format!("/{name}/src/{rest}"));
+    let ends: Vec<String> = [format!("/{path}")].into_iter().chain(in_src).collect();
+    places.iter().any(|place| ends.iter().any(|end| place.ends_with(end)))
 }
 
 /// The name by which a heading is linked to.
@@ -74,6 +99,46 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(count > 30, "{count}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Paths in code, in the pages about the source: files by their endings, folders by what they begin with.
+#[test]
+fn every_path_in_the_pages_for_developers_is_there() {
+    let places = places();
+    let first = |place: &String| place.split('/').nth(1).unwrap().to_owned();
+    let crates = places.iter().filter_map(|place| place.strip_prefix("/orchestrator/"));
+    let folders: BTreeSet<String> = places
+        .iter()
+        .filter(|place| repository().join(&place[1..]).is_dir())
+        .map(first)
+        .chain(crates.map(|path| path.split('/').next().unwrap().to_owned()))
+        .collect();
+    let path = Regex::new(r"`([\w.-]+(?:/[\w.-]+)*)/?`").unwrap();
+    let is_meant = |path: &str| {
+        let (begin, end) = (path.split('/').next().unwrap(), path.rsplit('/').next().unwrap());
+        let is_of_page = end.ends_with(".md") || end.ends_with(".toml");
+        let is_inside = path.contains('/');
+        let is_folder = folders.contains(begin) && !end.contains('.');
+        let stands_for_any = end.starts_with("NAME.");
+        (end.ends_with(".rs") || is_inside && (is_of_page || is_folder)) && !stands_for_any
+    };
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    let of_developers = |page: &PathBuf| {
+        let page = page.strip_prefix(repository()).unwrap();
+        page.starts_with("docs/dev") || page == Path::new("ARCHITECTURE.md")
+    };
+    for page in pages().into_iter().filter(of_developers) {
+        let text = without_blocks(&fs::read_to_string(&page).unwrap());
+        for found in path.captures_iter(&text).map(|found| found.get(1).unwrap().as_str()) {
+            if is_meant(found) {
+                count += 1;
+                let is_there = is_place(found, &places);
+                wrong.extend((!is_there).then(|| format!("{}: no {found}", page.display())));
+            }
+        }
+    }
+    assert!(count > 300, "{count}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

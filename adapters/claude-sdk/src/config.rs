@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::policy::Rule;
+use crate::policy::rule::Rule;
 
 /// Arguments that belong to this adapter, and what to use instead.
 const RESERVED: [(&str, &str); 9] = [

@@ -7,7 +7,7 @@ use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger, read_proved};
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
+use ralph_orchestrator_machine::{Limit, RunUsage, StopKind, StopReason};
 use ralph_orchestrator_store::{Layout, StoredRun};
 use ralph_orchestrator_story::words::{limit_json, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
@@ -271,7 +271,7 @@ pub fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<S
             limit.key(),
             limit.key()
         ),
-        None if reason == Some(StopReason::NeedsHuman) => format!(
+        None if reason.map(StopReason::kind) == Some(StopKind::Human) => format!(
             "change in {path} what the items wait for (a status `blocked`, or what they depend on), then `{program} run` \
              continues"
         ),
@@ -284,7 +284,7 @@ pub fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<S
 /// Returns how to go on with the other items where the work on one leads nowhere; `None` where the format has no status
 /// for that.
 pub fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason) -> Option<String> {
-    if !matches!(reason, StopReason::Thrashing | StopReason::Stagnation) {
+    if reason.kind() != StopKind::Stuck {
         return None;
     }
     let ledger = read_ledger(layout).ok().flatten()?;

@@ -80,6 +80,7 @@ impl Context {
         let CommandSources { sources, file, judged } =
             find_sources(file, &vars, overrides, tasks::open, version)?;
         let loaded = config::load(&sources)?;
+        warn_about_old_names(&loaded);
         let compiled_in = compiled_in::of_program();
         if let Some(text) = sources.user_text.as_ref().filter(|_| judged.unaccepted.is_empty()) {
             trust.follow_user_file(text);
@@ -288,6 +289,15 @@ fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
          RALPH_TABLE__KEY",
         ralph_orchestrator_text::one_line(&names.join(", "), 400)
     ));
+}
+
+/// Says, once, which keys are called otherwise now.
+fn warn_about_old_names(loaded: &LoadedConfig) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if loaded.warnings().is_empty() || WARNED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    loaded.warnings().iter().for_each(|warning| messages::info(&format!("warning: {warning}")));
 }
 
 /// The message of commands without a run to show.

@@ -3,6 +3,7 @@
 mod controls;
 mod error;
 mod events;
+mod options;
 mod run;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub use controls::ControlHandle;
 pub use error::OrchestratorError;
 pub use events::RunUpdate;
 pub use run::{Run, RunResult, StopHandle};
+
+use options::RunOptions;
 
 /// Lets this process be what supervises the processes of runs, or what hosts a plugin, if it was started for that; then
 /// it does not return. To be called first in `main`, before any thread or runtime starts.
@@ -81,14 +84,6 @@ const TEXT: &str = "(configuration)";
 pub struct Orchestrator {
     context: Context,
     options: RunOptions,
-}
-
-/// How each run of a configuration is started.
-#[derive(Clone, Debug, Default)]
-struct RunOptions {
-    once: bool,
-    restart: bool,
-    agent: Option<String>,
 }
 
 /// Builds an [`Orchestrator`].
@@ -253,7 +248,7 @@ impl OrchestratorBuilder {
         let compiled_in = Arc::new(self.compiled_in);
         let trust = Trust::in_state(&user_folders::state_home(&vars), false);
         if !is_text && let Some(link) = trust.find_link(&file)? {
-            return Err(trust::refuse_link(&link).into());
+            return Err(trust::links::refuse_link(&link).into());
         }
         let judged = (!is_text).then(|| trust.judge_file(&file)).transpose()?.flatten();
         match judged {

@@ -68,7 +68,7 @@ impl Plugins {
             return Err(trust::refusal(&context.judged.unaccepted));
         }
         if let Some(link) = context.judged.links.first() {
-            return Err(trust::refuse_link(link));
+            return Err(trust::links::refuse_link(link));
         }
         let built_in = registry::unsupervised(&plugins);
         let formats = registry::backlogs(&context.compiled_in);
@@ -122,6 +122,10 @@ mod tests {
     impl EvidenceValidator for Nothing {
         fn describe(&self) -> ValidatorDescription {
             ValidatorDescription { kind: String::new(), demands: String::new() }
+        }
+
+        fn runs_check(&self) -> bool {
+            true
         }
 
         async fn validate(&self, _: ValidationContext<'_>, _: &dyn CancelSignal) -> Verdict {

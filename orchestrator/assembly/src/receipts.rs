@@ -187,7 +187,7 @@ pub fn statement(
         rejections: u64::from(state.validation.rejections),
         accepted_before: state.validation.baseline_accepted,
         agent: state.agent.name.clone(),
-        model: state.agent.model.clone(),
+        model: state.agent.reported_model.clone(),
         orchestrator: env!("CARGO_PKG_VERSION").to_owned(),
         cost_usd: state.budget.cost_reported.then(|| state.cost().dollars()),
         tokens: TokenCounts {

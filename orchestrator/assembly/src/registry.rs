@@ -21,18 +21,19 @@ use crate::workspace_setup;
 /// Returns the formats of backlogs that are built in or compiled in, by name, as `[backlog] kind` has them.
 pub fn backlogs(compiled_in: &CompiledIn) -> FactoryMap<dyn Backlog> {
     let mut formats = FactoryMap::default();
-    let mut add = |name: &str, kind: BacklogKind| {
-        formats.add(name, move |table, context| {
+    for kind in BacklogKind::ALL.iter().copied() {
+        formats.add(kind.name(), move |table, context| {
             let (file, order) = backlog_file(table, context)?;
             Ok(open_backlog(kind, file, order))
         });
-    };
-    add("json", BacklogKind::Json);
-    add("plan-md", BacklogKind::PlanMd);
-    #[cfg(feature = "sqlite")]
-    add("sqlite", BacklogKind::Sqlite);
+    }
     compiled_in.register_backlogs(&mut formats);
     formats
+}
+
+/// Returns whether the file of a backlog of this format is all of it, so that it can be committed and restored by itself.
+pub fn is_one_file(format: &str) -> bool {
+    BacklogKind::ALL.iter().all(|kind| kind.name() != format || kind.is_one_file())
 }
 
 /// A registry of everything, for those who start nothing that lasts.

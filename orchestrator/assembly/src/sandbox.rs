@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::schema::agent_defaults;
 use crate::serving;
-use crate::trust::refuse_link;
+use crate::trust::links::refuse_link;
 use crate::user_folders::{cache_home, config_home, user_file};
 
 use home::Home;

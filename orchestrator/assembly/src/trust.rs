@@ -2,7 +2,7 @@
 //! is obeyed only once a person has accepted that.
 
 mod differences;
-mod links;
+pub mod links;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,6 @@ use crate::user_folders::state_home;
 use differences::describe;
 
 pub use differences::{FileVersion, UnacceptedFile};
-pub use links::{describe_link, refuse_link};
 
 /// A larger file is no configuration.
 const LARGEST: usize = 1 << 20;

@@ -17,7 +17,7 @@ use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunEvent, RunObserver, Session, open,
 };
-use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_machine::{StopKind, StopReason};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
@@ -234,10 +234,15 @@ impl AttachedRun<'_> {
             *accepts_already = finished.state.validation.baseline_accepted == Some(true);
             *warnings = self.warnings.take();
         }
-        Ok(match finished.reason {
-            StopReason::Once => begun,
-            StopReason::Interrupted => CheckOutcome::Interrupted,
-            _ => CheckOutcome::Stopped { message: finished.message },
+        Ok(match finished.reason.kind() {
+            StopKind::Once => begun,
+            StopKind::Interrupted => CheckOutcome::Interrupted,
+            StopKind::Done
+            | StopKind::Limit
+            | StopKind::Stuck
+            | StopKind::Human
+            | StopKind::Refused
+            | StopKind::Unavailable => CheckOutcome::Stopped { message: finished.message },
         })
     }
 
@@ -267,12 +272,18 @@ impl AttachedRun<'_> {
         let finished = self.drive(session).await?;
         // The work is proved whether this succeeds or not.
         drop(receipts::write_after(self.context, &layout, &finished));
-        Ok(match finished.reason {
-            StopReason::Completed => CheckOutcome::Proved { run: finished.run },
-            StopReason::Once => CheckOutcome::Rejected { feedback: feedback(&finished, &guidance) },
-            StopReason::NeedsHuman => CheckOutcome::Asks { question: finished.message },
-            StopReason::Interrupted => CheckOutcome::Interrupted,
-            _ => CheckOutcome::Stopped { message: finished.message },
+        Ok(match finished.reason.kind() {
+            StopKind::Done if finished.reason == StopReason::Completed => {
+                CheckOutcome::Proved { run: finished.run }
+            }
+            StopKind::Once => CheckOutcome::Rejected { feedback: feedback(&finished, &guidance) },
+            StopKind::Human => CheckOutcome::Asks { question: finished.message },
+            StopKind::Interrupted => CheckOutcome::Interrupted,
+            StopKind::Done
+            | StopKind::Limit
+            | StopKind::Stuck
+            | StopKind::Refused
+            | StopKind::Unavailable => CheckOutcome::Stopped { message: finished.message },
         })
     }
 

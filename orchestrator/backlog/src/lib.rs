@@ -20,6 +20,7 @@ mod guard;
 mod item;
 mod json;
 mod kind;
+mod open;
 mod order;
 mod plan_md;
 #[cfg(feature = "sqlite")]
@@ -34,5 +35,6 @@ pub use self::file::{BacklogFile, MAX_BYTES};
 pub use self::format_backlog::open_backlog_of;
 pub use self::guard::{AgentCompletions, GuardFinding, GuardReport, GuardRules, TrustedEdit};
 pub use self::item::{BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, TextLocation};
-pub use self::kind::{BacklogKind, open_backlog};
+pub use self::kind::BacklogKind;
+pub use self::open::open_backlog;
 pub use self::order::{ItemOrder, ItemPlacement, NextItem, PendingDependency, PlacementReason};

@@ -30,7 +30,7 @@ impl<F: TextFormat> TextBacklog<F> {
 
     fn not_storable(&self, what: String) -> BacklogError {
         let path = self.file.path().to_owned();
-        BacklogError::NotStorable { path, format: F::NAME.to_owned(), what }
+        BacklogError::NotStorable { path, format: F::KIND.name().to_owned(), what }
     }
 
     fn invalid_new(&self, problem: String) -> BacklogError {
@@ -151,7 +151,7 @@ fn is_same_item(a: &BacklogItem, b: &BacklogItem) -> bool {
 
 impl<F: TextFormat> Backlog for TextBacklog<F> {
     fn format(&self) -> &str {
-        F::NAME
+        F::KIND.name()
     }
 
     fn path(&self) -> &Path {

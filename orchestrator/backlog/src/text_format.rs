@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::error::BacklogDefect;
 use crate::item::{BacklogItem, ItemStatus, NewItem};
+use crate::kind::BacklogKind;
 use crate::order::ItemOrder;
 use crate::text::TextEdit;
 
@@ -34,8 +35,8 @@ pub(crate) trait TextFormat: Send + Sync + 'static {
     /// What edits need to know of a text.
     type Layout;
 
-    /// The format's name in messages.
-    const NAME: &'static str;
+    /// Which format it is.
+    const KIND: BacklogKind;
     /// An example of the content.
     const EXAMPLE: &'static str;
 

@@ -36,7 +36,8 @@ use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
 use crate::commands::rollback;
-use crate::commands::run::{self, Outlook};
+use crate::commands::run;
+use crate::commands::run::look::Outlook;
 use crate::dry_run::setup_text;
 use crate::notices;
 

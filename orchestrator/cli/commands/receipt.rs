@@ -22,7 +22,7 @@ pub(crate) struct ReceiptArgs {
     command: Option<ReceiptCommand>,
     /// Of an earlier run, by the beginning of its id: see `runs`
     #[arg(long, value_name = "ID")]
-    run: Option<String>,
+    pub(crate) run: Option<String>,
     /// Write it to this file instead of the standard output
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,

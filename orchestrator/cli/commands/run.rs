@@ -1,7 +1,7 @@
 //! `run`
 
 mod backlog;
-mod look;
+pub(crate) mod look;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,8 +54,6 @@ use crate::{detach, dry_run};
 /// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
-
-pub(crate) use look::{Outlook, look_ahead};
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct RunArgs {

@@ -10,7 +10,7 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::{RunLocation, layouts, list_all, short_id};
 use ralph_orchestrator_assembly::tasks;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
-use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_machine::{State, StopKind};
 use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_story::words::cost;
@@ -170,7 +170,7 @@ impl RunRow {
     fn result(&self) -> String {
         let stop = self.state.as_ref().and_then(|state| state.stop.as_ref());
         let word = match (self.phase, stop) {
-            ("stopped", Some(stop)) if stop.reason == StopReason::NeedsHuman => "answered",
+            ("stopped", Some(stop)) if stop.reason.kind() == StopKind::Human => "answered",
             ("stopped", Some(stop)) => stop.reason.word(),
             (phase, _) => phase,
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ralph_orchestrator_assembly::control::sender;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::{
-    BudgetRow, IterationOutcome, Latch, Limit, LimitValue, RunUsage, State, StopReason,
+    BudgetRow, IterationOutcome, Latch, Limit, LimitValue, RunUsage, State, StopKind,
     ValidatorVerdict,
 };
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
@@ -55,7 +55,7 @@ pub(super) fn facts(
         None if is_running => active(state, words),
         None => ended(selected, phase),
     };
-    let model = state.agent.model.as_ref().map(|model| format!("/{model}"));
+    let model = state.agent.model().map(|model| format!("/{model}"));
     RunFacts {
         run: selected.found.run.clone(),
         phase: if damage.is_some() { Phase::Damaged } else { phase },
@@ -142,7 +142,7 @@ fn ended(selected: &SelectedRun, phase: Phase) -> (String, Tone) {
 
 /// The question that a person has not answered yet.
 fn question(state: &State) -> Option<String> {
-    let stop = state.stop.as_ref().filter(|stop| stop.reason == StopReason::NeedsHuman)?;
+    let stop = state.stop.as_ref().filter(|stop| stop.reason.kind() == StopKind::Human)?;
     Some(one_line(&stop.message, 2000))
 }
 

@@ -24,15 +24,11 @@ pub(crate) struct BacklogTable {
     pub(crate) path: Option<PathBuf>,
     /// Which item comes first. Without it, the order of the format: "in_progress_then_highest" (items in
     /// progress, then the highest priority), "lowest_then_id", "lowest" (the lowest priority) or "file".
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "strict::optional_enumeration"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional")]
     #[schemars(with = "BacklogOrder")]
     pub(crate) order: Option<BacklogOrder>,
     /// What becomes of an item that the agent itself marks as completed: "revert" restores its status, so
     /// that only validated work is completed; "keep" takes the agent's word for it.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) agent_completions: AgentCompletions,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct ConfigDocument {
     pub(crate) preset: Option<String>,
     /// Whether a file that decides what runs is obeyed after it changed where an agent could write it: only once a
     /// person has accepted the change ("ask"), or always. Belongs into the user's own configuration.
-    #[serde(skip_serializing, deserialize_with = "strict::enumeration")]
+    #[serde(skip_serializing)]
     pub(crate) trust: TrustMode,
     /// What to do, and where.
     #[serde(deserialize_with = "strict::table")]
@@ -106,21 +106,17 @@ pub(crate) struct CompletionTable {
     pub(crate) detector: Vec<DetectorTable>,
     /// What makes the validators run: "claimed" waits for the agent to claim completion, "proved" runs
     /// them after each iteration that changed something, too.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) when: CompletionTrigger,
     /// Whether the agent is told how to claim completion: "auto" says so after the prompt, if neither the
     /// prompt nor the agent's command line shows a form that a detector knows; "never" does not.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) instructions: InstructionsMode,
     /// The agent's word is enough: no required validator is needed.
     pub(crate) trust_agent: bool,
     /// What becomes of a claim that was rejected: "keep" validates it again after each iteration,
     /// "require_new_claim" waits for the agent to claim again.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) after_rejection: AfterRejection,
     /// Whether the required validators that run something are run once before the first iteration: "warn"
     /// says so if all of them accept already, "must_fail" then does not begin, "off" does not run them.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) baseline: BaselineMode,
 }
 

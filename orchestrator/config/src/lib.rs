@@ -38,6 +38,7 @@ mod model;
 mod plan_file;
 mod preset;
 mod provenance;
+mod renamed;
 mod run_paths;
 mod schema;
 mod serde_messages;
@@ -92,6 +93,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
 fn load_layers(sources: &Sources, mut layers: Layers) -> Result<LoadedConfig, ConfigErrors> {
     let dir = sources.folder()?;
     let mut errors = std::mem::take(&mut layers.errors);
+    let warnings = std::mem::take(&mut layers.warnings);
     if layers.unread {
         ConfigErrors::ensure_none(std::mem::take(&mut errors))?;
     }
@@ -124,7 +126,8 @@ fn load_layers(sources: &Sources, mut layers: Layers) -> Result<LoadedConfig, Co
         document.map(|document| checks::resolve(document, sources, &dir, &mut diagnostics));
     ConfigErrors::ensure_none(diagnostics.into_parts().0)?;
     match config {
-        Some(config) => LoadedConfig::new(config, dir, provenance, sources),
+        Some(config) => LoadedConfig::new(config, dir, provenance, sources)
+            .map(|loaded| loaded.warned(warnings)),
         None => Err(ConfigError::new(provenance.file(), "", "cannot be understood").into()),
     }
 }

@@ -38,6 +38,7 @@ pub struct LoadedConfig {
     text: String,
     task: Option<String>,
     user_file: Option<PathBuf>,
+    warnings: Vec<ConfigError>,
 }
 
 impl LoadedConfig {
@@ -69,7 +70,18 @@ impl LoadedConfig {
             text,
             task,
             user_file,
+            warnings: Vec::new(),
         })
+    }
+
+    pub(crate) fn warned(self, warnings: Vec<ConfigError>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// Returns what holds although it should be written otherwise.
+    #[must_use]
+    pub fn warnings(&self) -> &[ConfigError] {
+        &self.warnings
     }
 
     /// Returns the user's own file, whether it is there or not.

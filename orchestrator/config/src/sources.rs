@@ -9,6 +9,7 @@ use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::layers::{Flag, Layers};
 use crate::plan_file::TaskSource;
 use crate::preset::Defaults;
+use crate::renamed::{RENAMED, RenamedKey};
 
 /// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +64,12 @@ impl Sources {
 
     /// Reads all layers that can be read, the lowest first.
     pub(crate) fn layers(&self) -> Layers {
-        let mut layers = Layers::default();
+        self.layers_with(RENAMED)
+    }
+
+    /// The same with other keys that were renamed.
+    pub(crate) fn layers_with(&self, renamed: &'static [RenamedKey]) -> Layers {
+        let mut layers = Layers { renamed, ..Layers::default() };
         layers.add_implied(&self.implied);
         if let Some(user_file) = &self.user_file {
             match &self.user_text {
@@ -72,6 +78,7 @@ impl Sources {
             }
         }
         if self.without_file.is_none() || !self.file.as_os_str().is_empty() {
+            let warnings = layers.warnings.len();
             match &self.text {
                 Some(text) => layers.add_text(&self.file, text),
                 None => layers.add_file(&self.file, false),
@@ -84,6 +91,8 @@ impl Sources {
             }
             if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
                 stored.is_stored = true;
+                // Nobody wrote it who could write it otherwise.
+                layers.warnings.truncate(warnings);
             }
         }
         if let Some(task) = &self.task {

@@ -73,38 +73,71 @@ pub(crate) fn open_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
     table::<D, Map<String, Value>>(deserializer).map(Value::Object)
 }
 
-/// An enum written as one word of a fixed set.
-pub(crate) trait StrictEnum: Copy + 'static {
-    /// The words, in the order of [`VALUES`](StrictEnum::VALUES).
-    const WORDS: &'static [&'static str];
-    /// What they mean.
-    const VALUES: &'static [Self];
+/// Defines an enum that is one word of a fixed set, each variant with its word: read, written and shown as that.
+macro_rules! strict_enum {
+    (
+        $(#[$of_enum:meta])*
+        pub enum $name:ident {
+            $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$of_enum])*
+        pub enum $name {
+            $($(#[$of_variant])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [Self; Self::WORDS.len()] = [$(Self::$variant),+];
+
+            /// Their words, in the same order.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// Returns its word in the configuration.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::strict::word(deserializer, Self::WORDS, &Self::ALL)
+            }
+        }
+    };
 }
+pub(crate) use strict_enum;
 
-struct StrictEnumVisitor<T>(PhantomData<T>);
+/// Reads one of these words, each of which stands for the value at the same place.
+struct Words<T: 'static>(&'static [&'static str], &'static [T]);
 
-impl<T: StrictEnum> Visitor<'_> for StrictEnumVisitor<T> {
+impl<T: Copy> Visitor<'_> for Words<T> {
     type Value = T;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = T::WORDS.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>();
+        let words = self.0.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>();
         f.write_str(&words.join(" or "))
     }
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        let found = T::WORDS.iter().zip(T::VALUES).find(|(word, _)| **word == text);
-        found.map(|(_, value)| *value).ok_or_else(|| E::unknown_variant(text, T::WORDS))
+        let found = self.0.iter().zip(self.1).find(|(word, _)| **word == text);
+        found.map(|(_, value)| *value).ok_or_else(|| E::unknown_variant(text, self.0))
     }
 }
 
-pub(crate) fn enumeration<'de, D: Deserializer<'de>, T: StrictEnum>(
+pub(crate) fn word<'de, D: Deserializer<'de>, T: Copy>(
     deserializer: D,
+    words: &'static [&'static str],
+    values: &'static [T],
 ) -> Result<T, D::Error> {
-    deserializer.deserialize_str(StrictEnumVisitor(PhantomData))
+    deserializer.deserialize_str(Words(words, values))
 }
 
-pub(crate) fn optional_enumeration<'de, D: Deserializer<'de>, T: StrictEnum>(
+pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    enumeration(deserializer).map(Some)
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Serialises fixed keys and somebody else's keys into one table.

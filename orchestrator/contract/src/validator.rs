@@ -263,9 +263,7 @@ pub trait EvidenceValidator: Send + Sync {
 
     /// Whether it runs something, so that its verdict rests on more than what the agent wrote. One that
     /// does not cannot be asked before there is any work.
-    fn runs_check(&self) -> bool {
-        true
-    }
+    fn runs_check(&self) -> bool;
 
     /// How often in a row it has to accept, at least 1. The protected paths are compared after each time.
     fn passes_required(&self) -> u32 {

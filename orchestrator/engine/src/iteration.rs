@@ -28,7 +28,7 @@ use super::iteration_watch::{
     EXIT_GRACE, InspectionOutcome, IterationWatch, PendingInspection, next_inspection,
 };
 use super::pending_records::Remaining;
-use super::redact::StreamRedactor;
+use super::redact::stream::StreamRedactor;
 use super::session::Session;
 use super::sink::Sink;
 use super::stop::stop_requested;

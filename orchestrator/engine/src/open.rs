@@ -88,27 +88,29 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             artefacts = replace_run(&found, &workspace, request.dry_run);
             None
         }
-        Some(found) => match setup.classify_open(&store, found, request.part.as_ref()).await? {
-            ExistingRun::Complete(found) => {
-                return request.take_complete(layout, &workspace, found, Some(&store));
+        Some(found) => {
+            match Box::pin(setup.classify_open(&store, found, request.part.as_ref())).await? {
+                ExistingRun::Complete(found) => {
+                    return request.take_complete(layout, &workspace, found, Some(&store));
+                }
+                ExistingRun::Resumes(found) => {
+                    let frozen = setup.load_frozen_policy(&found.run).await;
+                    Some(ResumedRun { found: *found, frozen })
+                }
+                ExistingRun::ResumesEarlier { run, note } => {
+                    notes.push(note);
+                    let found = store.resume_earlier(&run)?;
+                    let frozen = setup.load_frozen_policy(&run).await;
+                    Some(ResumedRun { found, frozen })
+                }
+                ExistingRun::OtherTask { found, note } => {
+                    request.refuse_replaced(&layout, &workspace, &found)?;
+                    notes.extend(note);
+                    artefacts = replace_run(&found, &workspace, request.dry_run);
+                    None
+                }
             }
-            ExistingRun::Resumes(found) => {
-                let frozen = setup.load_frozen_policy(&found.run).await;
-                Some(ResumedRun { found: *found, frozen })
-            }
-            ExistingRun::ResumesEarlier { run, note } => {
-                notes.push(note);
-                let found = store.resume_earlier(&run)?;
-                let frozen = setup.load_frozen_policy(&run).await;
-                Some(ResumedRun { found, frozen })
-            }
-            ExistingRun::OtherTask { found, note } => {
-                request.refuse_replaced(&layout, &workspace, &found)?;
-                notes.extend(note);
-                artefacts = replace_run(&found, &workspace, request.dry_run);
-                None
-            }
-        },
+        }
     };
     let built =
         BuiltRun { store, policy, agents, setup: workspace_setup, notes, resumed, artefacts };

@@ -131,16 +131,14 @@ pub struct HeldFiles {
 }
 
 impl HeldFiles {
-    /// Reads the prompts, the backlog and the files of `[memory]` as they are.
+    /// Reads the prompts, the files of `[memory]`, and the file of the backlog if it can be restored by itself.
     #[must_use]
-    pub fn hold(config: &Config) -> Self {
+    pub fn hold(config: &Config, backlog: Option<&Path>) -> Self {
         let workspace = real_path(&config.run.workspace);
         let mut prompts = PromptSource::find(config);
         let mut files = prompts.hold();
-        // The files of a database depend on each other.
-        let backlog = config.backlog.as_ref().filter(|backlog| backlog.kind != "sqlite");
         let memory = [&config.memory.progress, &config.memory.errors].into_iter().flatten();
-        let others = backlog.map(|backlog| &backlog.path).into_iter().chain(memory);
+        let others = backlog.into_iter().chain(memory.map(PathBuf::as_path));
         let others = others.map(|path| PromptPlace::locate(&workspace.join(path)));
         files.extend(others.filter_map(|place| HeldPrompt::take(&place)));
         Self { files, workspace }

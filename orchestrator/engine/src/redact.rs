@@ -8,7 +8,7 @@ mod canonical;
 mod filter;
 mod finder;
 mod forms;
-mod stream;
+pub(super) mod stream;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,8 +23,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use finder::{Edges, Finder};
-
-pub(super) use stream::StreamRedactor;
 
 /// What replaces a secret.
 const MASK: &str = "***";

@@ -21,7 +21,7 @@ use super::feedback;
 use super::fingerprint::AgentPrompt;
 use super::kept_prompts::RunPrompts;
 use super::location;
-use super::memory::MemorySlot;
+use super::memory::hooks::MemorySlot;
 use super::observation::{WorkspaceObservation, WorkspaceObserver};
 use super::phase_guard::{GuardedPhase, HeldPrompt, OpenPhase};
 use super::pinned_paths;

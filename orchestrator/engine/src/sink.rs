@@ -23,7 +23,7 @@ use super::cancel::CancelToken;
 use super::clock::Clock;
 use super::guidance::GuidanceQueue;
 use super::inspect::{self, LONGEST_CLAIM};
-use super::redact::StreamRedactor;
+use super::redact::stream::StreamRedactor;
 use super::run_event::RunObserver;
 use super::run_journal::event_of_agent;
 use super::transcript::{self, Transcript};

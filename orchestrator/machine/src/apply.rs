@@ -54,7 +54,7 @@ impl State {
                 self.agent.context = Some(ContextUsage { used: *used, window: *window });
                 self.agent.window = window.or(self.agent.window);
             }
-            Record::Model { model, .. } => self.agent.model = Some(model.clone()),
+            Record::Model { model, .. } => self.agent.reported_model = Some(model.clone()),
             Record::Note { iteration, text } => self.add_note(*iteration, text),
             Record::AgentChanged { from, to, reason } => self.agent_changed(from, to, reason),
             Record::Claimed { iteration, claim } => self.claimed(*iteration, claim),
@@ -157,7 +157,20 @@ impl State {
                 self.progress.reset_stagnation();
                 self.claims.says_all_done = 0;
             }
-            _ => {}
+            None
+            | Some(
+                StopReason::Completed
+                | StopReason::MaxIterations
+                | StopReason::MaxRuntime
+                | StopReason::MaxCost
+                | StopReason::MaxTokens
+                | StopReason::Thrashing
+                | StopReason::InitFailed
+                | StopReason::Initialized
+                | StopReason::Baseline
+                | StopReason::Interrupted
+                | StopReason::Once,
+            ) => {}
         }
         self.process.resumed = true;
         self.setup.is_done = false;
@@ -171,11 +184,13 @@ impl State {
             reservation,
             runtime_ms: began_ms,
             controls,
+            model,
             ..
         } = record
         else {
             return;
         };
+        self.agent.ask_for_model(model.as_deref());
         let (iteration, attempt) = (*iteration, *attempt);
         self.iterations = self.iterations.max(iteration);
         self.deliver_answers(iteration, controls);
@@ -228,7 +243,7 @@ impl State {
             Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
         self.progress.reset_stagnation();
         self.waiting = None;
-        (self.agent.window, self.agent.model) = (None, None);
+        (self.agent.window, self.agent.reported_model) = (None, None);
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {

@@ -35,7 +35,7 @@ pub(super) fn context(next: &mut Transition, context: ContextUsage) {
 
 pub(super) fn model(next: &mut Transition, model: String) {
     let Some(running) = &next.state.running else { return };
-    if next.state.agent.model.as_ref() != Some(&model) {
+    if next.state.agent.reported_model.as_ref() != Some(&model) {
         let iteration = running.iteration;
         next.record(Record::Model { iteration, model });
     }

@@ -49,14 +49,16 @@ pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, SaveOrder,
     SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
 };
-pub use limits::{BudgetRow, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis};
+pub use limits::{
+    BudgetRow, BudgetUse, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis,
+};
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
 pub use record::{LaunchDigests, Record, RunStarted, SaveMode, Trigger};
 pub use resume_blocker::ResumeBlocker;
 pub use state::{
-    AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, ControlState,
+    AgentChange, AgentState, Answer, ClaimState, Completion, ContextUsage, ControlState,
     InitializerState, LastError, Latch, Note, PauseState, ProcessState, ProgressState,
     ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State, ValidationState,
     WorkspaceState,

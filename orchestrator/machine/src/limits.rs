@@ -117,6 +117,8 @@ pub struct BudgetRow {
     pub about: &'static str,
     /// Whether an agent reports what is counted; `None` if the orchestrator counts it.
     pub is_reported: Option<fn(&Capabilities) -> bool>,
+    /// Whether nothing used is what is known, instead of what is not reported.
+    has_report: fn(&BudgetUse) -> bool,
     /// Why an agent is cancelled whose usage reaches it; `None` if it is checked between iterations, or by a clock.
     pub cancel_reason: Option<CancelReason>,
     used: fn(&RunUsage) -> u64,
@@ -206,6 +208,12 @@ impl StopReason {
 }
 
 impl BudgetRow {
+    /// Returns whether nobody has reported how much is used, of which these are the figures.
+    #[must_use]
+    pub fn is_unreported(&self, usage: &RunUsage, budget: &BudgetUse) -> bool {
+        self.used(usage) == 0 && !(self.has_report)(budget)
+    }
+
     /// Returns how much is used of it, as an amount.
     #[must_use]
     pub fn used(&self, usage: &RunUsage) -> u64 {
@@ -230,6 +238,7 @@ const ITERATIONS: LimitRow = LimitRow {
         option: "max-iterations",
         about: "Most iterations of the run",
         is_reported: None,
+        has_report: |_| true,
         cancel_reason: None,
         used: |usage| usage.iterations,
         configure: |limits, max| limits.max_iterations = max,
@@ -249,6 +258,7 @@ const RUNTIME: LimitRow = LimitRow {
         option: "max-runtime",
         about: "Longest time that the run may take, such as 90m",
         is_reported: None,
+        has_report: |_| true,
         cancel_reason: None,
         used: |usage| usage.runtime_ms,
         configure: |limits, max| limits.max_runtime = max.map(Duration::from_millis),
@@ -268,6 +278,7 @@ const COST: LimitRow = LimitRow {
         option: "max-cost",
         about: "Most dollars that the run may cost",
         is_reported: Some(|can| can.cost),
+        has_report: |budget| budget.cost_reported,
         cancel_reason: Some(CancelReason::MaxCost),
         used: |usage| usage.cost_usd.nanos(),
         configure: |limits, max| limits.max_cost_usd = max.map(Usd::from_nanos),
@@ -287,6 +298,7 @@ const TOKENS: LimitRow = LimitRow {
         option: "max-tokens",
         about: "Most tokens of all kinds that the run may use",
         is_reported: Some(|can| can.tokens),
+        has_report: |budget| budget.tokens_used.total() > 0,
         cancel_reason: Some(CancelReason::MaxTokens),
         used: |usage| usage.tokens.total(),
         configure: |limits, max| limits.max_tokens = max,
@@ -349,6 +361,23 @@ fn or_endless(max: Option<u64>) -> u32 {
 #[must_use]
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What was used of the limits on money, tokens and time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BudgetUse {
+    /// Charged for iterations that are over.
+    pub cost_charged: Usd,
+    /// The largest charge of an iteration.
+    pub largest_charge: Usd,
+    /// Some of the cost was computed, not reported.
+    pub cost_estimated: bool,
+    /// The agent has reported its cost, at least once.
+    pub cost_reported: bool,
+    /// Tokens of iterations that are over.
+    pub tokens_used: Tokens,
+    /// Runtime in milliseconds.
+    pub runtime_ms: u64,
 }
 
 /// What runs have used.
@@ -502,6 +531,21 @@ mod tests {
                 .collect();
             assert_eq!((applied.value(limit).map(LimitValue::amount), set), (Some(7), vec![limit]));
         }
+    }
+
+    #[test]
+    fn what_is_not_reported_is_told_of_each_limit_by_itself() {
+        let unreported = |usage: &RunUsage, budget: &BudgetUse| -> Vec<Limit> {
+            let rows = Limit::budgets().filter(|(_, row)| row.is_unreported(usage, budget));
+            rows.map(|(limit, _)| limit).collect()
+        };
+        let (nothing, mut budget) = (RunUsage::default(), BudgetUse::default());
+        assert_eq!(unreported(&nothing, &budget), [Limit::Cost, Limit::Tokens]);
+        let used = RunUsage { tokens: Tokens { input: 1, ..Tokens::default() }, ..nothing };
+        assert_eq!(unreported(&used, &budget), [Limit::Cost]);
+        // What costs nothing costs nothing; how many tokens that were is not said.
+        budget.cost_reported = true;
+        assert_eq!(unreported(&nothing, &budget), [Limit::Tokens]);
     }
 
     #[test]

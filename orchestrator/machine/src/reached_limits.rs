@@ -116,8 +116,7 @@ impl State {
     /// Whether the agent has not said how much of a limit it has used.
     #[must_use]
     pub fn is_unreported(&self, row: &BudgetRow) -> bool {
-        let is_nothing = row.used(&RunUsage::from_state(self)) == 0;
-        row.is_reported.is_some() && is_nothing && !self.budget.cost_reported
+        row.is_unreported(&RunUsage::from_state(self), &self.budget)
     }
 
     /// Whether a limit on what the run may use is reached, so that no iteration may follow.

@@ -12,7 +12,7 @@ use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::control::{ControlOrigin, LimitOverrides};
 use super::evidence::EvidenceHistory;
-use super::limits::{Limit, RunLimits};
+use super::limits::{BudgetUse, Limit, RunLimits};
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
 use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
@@ -237,8 +237,10 @@ pub struct AgentState {
     pub deferrals: u32,
     /// The last session did something of which the run knows: it called a tool, or the work was another one after it.
     pub has_worked: bool,
-    /// The model that was used last, if the agent reports it.
-    pub model: Option<String>,
+    /// The model that the agent reported last; it is none of an agent before it.
+    pub reported_model: Option<String>,
+    /// The model that the last iteration asked for, if one is configured.
+    pub asked_model: Option<String>,
     /// How full the context of the last iteration is, if the agent reports it.
     pub context: Option<ContextUsage>,
     /// How many tokens its context can hold, as reported last.
@@ -247,21 +249,20 @@ pub struct AgentState {
     pub survivors: Vec<Survivor>,
 }
 
-/// What was used of the limits on money, tokens and time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BudgetUse {
-    /// Charged for iterations that are over.
-    pub cost_charged: Usd,
-    /// The largest charge of an iteration.
-    pub largest_charge: Usd,
-    /// Some of the cost was computed, not reported.
-    pub cost_estimated: bool,
-    /// The agent has reported its cost, at least once.
-    pub cost_reported: bool,
-    /// Tokens of iterations that are over.
-    pub tokens_used: Tokens,
-    /// Runtime in milliseconds.
-    pub runtime_ms: u64,
+impl AgentState {
+    /// Returns the model that works, as the agent reports it, or else the one that it is asked to use.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.reported_model.as_deref().or(self.asked_model.as_deref())
+    }
+
+    /// Takes note of the model that an iteration asks for: what was reported when it was another one is out of date.
+    pub(super) fn ask_for_model(&mut self, model: Option<&str>) {
+        if self.asked_model.as_deref() != model {
+            self.reported_model = None;
+            self.asked_model = model.map(str::to_owned);
+        }
+    }
 }
 
 /// What agents claimed, or nearly did.

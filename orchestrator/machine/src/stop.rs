@@ -45,8 +45,10 @@ pub enum StopKind {
     Done,
     /// The iteration that was asked for is over, however it ended.
     Once,
-    /// A limit is reached, or the work leads nowhere.
+    /// A limit is reached.
     Limit,
+    /// The work leads nowhere.
+    Stuck,
     /// A person is needed.
     Human,
     /// The configuration does not allow the run.
@@ -86,8 +88,8 @@ impl StopReason {
             Self::MaxCost => ("max_cost", StopKind::Limit),
             Self::MaxTokens => ("max_tokens", StopKind::Limit),
             Self::Failures => ("failures", StopKind::Limit),
-            Self::Stagnation => ("stagnation", StopKind::Limit),
-            Self::Thrashing => ("thrashing", StopKind::Limit),
+            Self::Stagnation => ("stagnation", StopKind::Stuck),
+            Self::Thrashing => ("thrashing", StopKind::Stuck),
             Self::InitFailed => ("init_failed", StopKind::Limit),
             Self::Initialized => ("initialized", StopKind::Done),
             Self::NeedsHuman => ("needs_human", StopKind::Human),

@@ -241,9 +241,6 @@ impl World {
 
     /// Runs one whole iteration, its observation included.
     fn iterate(&mut self, outcome: IterationOutcome, claims: Vec<Claim>, tree: &str) {
-        if self.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_))) {
-            self.feed(Input::WaitFinished);
-        }
         self.prepare();
         self.end(ended(outcome), claims, observation(tree));
     }
@@ -256,12 +253,19 @@ impl World {
     }
 
     fn prepare(&mut self) {
+        self.prepare_with(LaunchDigests::default());
+    }
+
+    fn prepare_with(&mut self, given: LaunchDigests) {
+        if self.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_))) {
+            self.feed(Input::WaitFinished);
+        }
         let start = self.last.iter().find_map(|effect| match effect {
             Effect::Prepare(start) => Some(start.clone()),
             _ => None,
         });
         let start = start.unwrap_or_else(|| panic!("expected to prepare, got {:?}", self.last));
-        self.feed(Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() });
+        self.feed(Input::Prepared { start, prompt: "p".into(), given });
         assert!(self.last.iter().any(|effect| matches!(effect, Effect::Start(_))));
     }
 }

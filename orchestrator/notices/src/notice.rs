@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use ralph_orchestrator_config::NoticeTopic;
 use ralph_orchestrator_contract::{Usage, Usd};
-use ralph_orchestrator_machine::{IterationOutcome, Record, StopReason, is_unchecked};
+use ralph_orchestrator_machine::{IterationOutcome, Record, StopKind, StopReason, is_unchecked};
 use ralph_orchestrator_text::{is_printable, truncate};
 use serde::Serialize;
 
@@ -240,14 +240,19 @@ impl NoticeSource {
     }
 
     fn stopped(reason: StopReason, message: &str) -> Option<Fact> {
-        Some(match reason {
-            StopReason::Completed | StopReason::Initialized => return None,
-            StopReason::NeedsHuman => Fact {
+        Some(match reason.kind() {
+            StopKind::Done => return None,
+            StopKind::Human => Fact {
                 question: Some(short(message)),
                 next: Some("answer \"…\""),
                 ..Fact::new(NoticeTopic::NeedsHuman, "the run needs a person".to_owned())
             },
-            reason => {
+            StopKind::Once
+            | StopKind::Limit
+            | StopKind::Stuck
+            | StopKind::Refused
+            | StopKind::Unavailable
+            | StopKind::Interrupted => {
                 let fact =
                     Fact::new(NoticeTopic::Stopped, format!("the run stopped: {}", reason.word()));
                 Fact { content: Some(short(message)), next: Some("why"), ..fact }

@@ -1,7 +1,7 @@
 //! The current run of a state directory, as lists show it.
 
 use jiff::Timestamp;
-use ralph_orchestrator_machine::{Record, State, StopReason};
+use ralph_orchestrator_machine::{Record, State, StopKind};
 use ralph_orchestrator_store::{Holder, Lock, RunReader, StateDir, StateError, StoredRun};
 use ralph_orchestrator_text::{local_minute, one_line, shorten_home, timestamp};
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ impl CurrentRun {
                 format!("a person: {}", one_line(&stop?.message, 200))
             }
             "interrupted" => "`run`".to_owned(),
-            "stopped" if stop?.reason == StopReason::NeedsHuman => "`run`".to_owned(),
+            "stopped" if stop?.reason.kind() == StopKind::Human => "`run`".to_owned(),
             "stopped" => format!("a person: {}", one_line(&stop?.message, 200)),
             _ => return None,
         })

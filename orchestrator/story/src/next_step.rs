@@ -5,7 +5,7 @@ use std::time::Duration;
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
     CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunLimits, RunUsage, State,
-    StopReason,
+    StopKind,
 };
 use ralph_orchestrator_text::one_line;
 
@@ -132,7 +132,7 @@ pub fn restart(program: &str) -> String {
 
 /// Whether the run stopped at a question that was answered since.
 pub fn is_answered(state: &State) -> bool {
-    state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)
+    state.stop.as_ref().is_some_and(|stop| stop.reason.kind() == StopKind::Human)
         && matches!(state.resume_blocker(), Some(ResumeBlocker::Nothing))
         && state.open_answers().any(|answer| answer.question.is_some())
 }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
     use ralph_orchestrator_machine::{
-        Control, ControlOrigin, IterationOutcome, LimitChanges, Record, Stop,
+        Control, ControlOrigin, IterationOutcome, LimitChanges, Record, Stop, StopReason,
     };
 
     fn stopped(reason: StopReason) -> State {

@@ -13,7 +13,7 @@ use ralph_orchestrator_store::{
 pub struct RunFacts {
     /// The run's id.
     pub run: String,
-    /// The model that the agent reports.
+    /// The model that the agent reports, or else the one that it is asked to use.
     pub model: Option<String>,
     /// The version that the agent reports.
     pub version: Option<String>,
@@ -98,17 +98,16 @@ impl RunFacts {
             let usage = self.usage.entry(running.iteration).or_default();
             usage.add(&running.usage, known.then_some(cost), true);
         }
+        self.model = found.state.agent.model().map(str::to_owned);
         self.state = Some(found.state);
     }
 
     fn add(&mut self, entry: &JournalEntry) {
         match &entry.record {
-            Record::IterationStarted { iteration, version, model, .. } => {
+            Record::IterationStarted { iteration, version, .. } => {
                 self.iterations = self.iterations.max(*iteration);
                 self.version = version.clone().or_else(|| self.version.take());
-                self.model = self.model.take().or_else(|| model.clone());
             }
-            Record::Model { model, .. } => self.model = Some(model.clone()),
             Record::Claimed { .. } => self.claims += 1,
             Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
                 let is_lost = matches!(outcome, IterationOutcome::Interrupted);

@@ -1,6 +1,6 @@
 //! How a run stands, as a phase, a line and an object.
 
-use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, Limit, State, StopReason};
+use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, Limit, State, StopKind, StopReason};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
 use ralph_orchestrator_text::{one_line, timestamp};
 use serde_json::{Map, Value, json};
@@ -15,14 +15,21 @@ pub fn phase(state: &State, held: bool) -> &'static str {
     if state.completion().is_some() {
         return "completed";
     }
-    match state.stop.as_ref().map(|stop| stop.reason) {
+    match state.stop.as_ref().map(|stop| stop.reason.kind()) {
         _ if held && state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) => "paused",
         _ if held => "running",
-        Some(StopReason::NeedsHuman) if next_step::is_answered(state) => "stopped",
-        Some(StopReason::NeedsHuman) => "needs_human",
+        Some(StopKind::Human) if !next_step::is_answered(state) => "needs_human",
         // Killed without a word, it can be gone on with just as well.
-        Some(StopReason::Interrupted) | None => "interrupted",
-        Some(_) => "stopped",
+        Some(StopKind::Interrupted) | None => "interrupted",
+        Some(
+            StopKind::Human
+            | StopKind::Done
+            | StopKind::Once
+            | StopKind::Limit
+            | StopKind::Stuck
+            | StopKind::Refused
+            | StopKind::Unavailable,
+        ) => "stopped",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::file_fault::FileFault;
 use crate::root::RootError;
-use crate::shim::NOT_CONFINED;
+use crate::shim::sys::NOT_CONFINED;
 use crate::spec::Spec;
 use crate::step::StepSubject;
 use crate::view::ViewError;

@@ -10,23 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::ops::Bound;
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
-    PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
-};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
-
-use crate::shim::landlock_level;
-
-/// The lowest usable level: below 3 (Linux 6.2), read-only files could be truncated.
-const MIN_LEVEL: u32 = 3;
-/// The level that also restricts TCP connections.
-const NETWORK_LEVEL: u32 = 4;
-/// The level that also restricts signals.
-const SIGNAL_LEVEL: u32 = 6;
 /// The number of rules that can be added at every start in acceptable time.
 const MAX_GRANTS: usize = 100_000;
 /// The number of links in a path that the kernel follows.
@@ -49,58 +34,6 @@ pub struct Sandbox {
     pub private: Vec<PathBuf>,
     /// TCP ports, of whatever host, that cannot be connected to where the kernel can restrict it.
     pub ports: BTreeSet<u16>,
-}
-
-/// The kernel's Landlock level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LandlockLevel(u32);
-
-/// Why the kernel cannot confine processes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SandboxUnsupported {
-    /// It has no Landlock, or it is turned off.
-    #[error(
-        "this kernel offers no Landlock ({0}); it needs Linux 6.2 or later, with `landlock` among \
-         the names in /sys/kernel/security/lsm, and no container that forbids it"
-    )]
-    Missing(String),
-    /// Its Landlock is too old.
-    #[error(
-        "this kernel offers Landlock level {0}, but level {MIN_LEVEL} (Linux 6.2 or later) is needed"
-    )]
-    TooOld(u32),
-}
-
-impl LandlockLevel {
-    /// Queries the kernel.
-    ///
-    /// # Errors
-    /// Its level is too low.
-    pub fn from_kernel() -> Result<Self, SandboxUnsupported> {
-        match landlock_level() {
-            Ok(level) if level >= MIN_LEVEL => Ok(Self(level)),
-            Ok(level) => Err(SandboxUnsupported::TooOld(level)),
-            Err(e) => Err(SandboxUnsupported::Missing(e.to_string())),
-        }
-    }
-
-    /// Returns the Landlock ABI number.
-    #[must_use]
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Whether ports can be closed to confined processes.
-    #[must_use]
-    pub const fn confines_connections(self) -> bool {
-        self.0 >= NETWORK_LEVEL
-    }
-
-    /// Whether confined processes can send signals to confined ones only.
-    #[must_use]
-    pub const fn confines_signals(self) -> bool {
-        self.0 >= SIGNAL_LEVEL
-    }
 }
 
 impl Sandbox {
@@ -156,7 +89,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// A folder that leads to what is left out cannot be listed, or there are too many grants.
-    fn grants(&self) -> io::Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>)> {
+    pub(crate) fn grants(&self) -> io::Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>)> {
         let mut readable = Cover::new(&self.hide, &self.private);
         for tree in self.read.iter().chain(&self.write) {
             readable.add(tree)?;
@@ -167,64 +100,6 @@ impl Sandbox {
         }
         Ok((readable.found, writable.found))
     }
-
-    /// Creates the ruleset that restricts a process.
-    pub(crate) fn ruleset(&self) -> io::Result<OwnedFd> {
-        let level = LandlockLevel::from_kernel().map_err(io::Error::other)?;
-        let (readable, writable) = self.grants()?;
-        let ports = level.confines_connections().then_some(&self.ports);
-        let mut ruleset = empty(level, ports).map_err(io::Error::other)?;
-        let all = AccessFs::from_all(ABI::V3) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
-        for (paths, access) in [(readable, AccessFs::from_read(ABI::V3)), (writable, all)] {
-            for path in paths {
-                ruleset = grant(ruleset, &path, access)?;
-            }
-        }
-        let fd: Option<OwnedFd> = ruleset.into();
-        fd.ok_or_else(|| io::Error::other("the kernel gave no ruleset"))
-    }
-}
-
-/// Creates a ruleset that grants no path, and connections to all ports but these.
-fn empty(
-    level: LandlockLevel,
-    ports: Option<&BTreeSet<u16>>,
-) -> Result<RulesetCreated, landlock::RulesetError> {
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V3))?;
-    if level.confines_signals() {
-        ruleset = ruleset.scope(Scope::Signal)?;
-    }
-    let Some(closed) = ports.filter(|ports| !ports.is_empty()) else { return ruleset.create() };
-    let mut created = ruleset.handle_access(AccessNet::ConnectTcp)?.create()?;
-    // The kernel knows no other way to close a port than to open the others.
-    for port in (0..=u16::MAX).filter(|port| !closed.contains(port)) {
-        created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
-    }
-    Ok(created)
-}
-
-fn grant(
-    ruleset: RulesetCreated,
-    path: &Path,
-    access: BitFlags<AccessFs>,
-) -> io::Result<RulesetCreated> {
-    // Links were followed before; one that came into its place or above it since is not.
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let no_links = ResolveFlags::NO_SYMLINKS;
-    let Ok(fd) = rustix::fs::openat2(CWD, path, flags, Mode::empty(), no_links) else {
-        // It is gone, or out of reach anyway.
-        return Ok(ruleset);
-    };
-    let access = match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
-        FileType::Directory => access,
-        FileType::Symlink => return Ok(ruleset),
-        _ => access & AccessFs::from_file(ABI::V3),
-    };
-    ruleset
-        .add_rule(PathBeneath::new(&fd, access))
-        .map_err(|e| io::Error::other(format!("{}: {e}", path.display())))
 }
 
 /// Covers trees except for the holes in them.

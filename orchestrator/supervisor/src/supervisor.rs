@@ -31,12 +31,17 @@ use crate::kill_switch::KillSwitch;
 use crate::orphans::{end_tree, marks};
 use crate::process::{Process, ShimReturn, Tree};
 use crate::procfs;
-use crate::root::{MakeRoot, Root, RootError, RootPlan};
+use crate::root::make::MakeRoot;
+use crate::root::plan::RootPlan;
+use crate::root::{Root, RootError};
+use crate::ruleset::ruleset;
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
 use crate::streams::Streams;
-use crate::view::{Probe, View, ViewError, ViewPlan};
+use crate::view::plan::ViewPlan;
+use crate::view::probe::Probe;
+use crate::view::{View, ViewError};
 use crate::wire::{FileSystem, Job, Report};
 use crate::wrapper::{Lease, Wrapper};
 
@@ -433,7 +438,7 @@ impl Supervisor {
         let Some(MakeSandbox(make)) = self.sandbox.clone() else { return Ok(None) };
         let (program, tmp) = (spec.program.clone(), spec.env.get("TMPDIR").cloned());
         let made = tokio::task::spawn_blocking(move || {
-            sandbox::for_process(make()?, &program, tmp.as_deref()).ruleset()
+            ruleset(&sandbox::for_process(make()?, &program, tmp.as_deref()))
         });
         let made = made.await.map_err(io::Error::other).flatten();
         made.map(Some).map_err(|error| no_sandbox(spec, error.to_string()))

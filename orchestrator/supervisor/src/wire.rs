@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::file_fault::FileFault;
-use crate::root::RootPlan;
+use crate::root::plan::RootPlan;
 use crate::spec::{Grace, Spec, Stop};
 use crate::step::StepSubject;
 use crate::survivor::Survivor;
-use crate::view::ViewPlan;
+use crate::view::plan::ViewPlan;
 
 /// A bit of the fork request, which carries the shim's control socket: a guard follows.
 pub(crate) const GUARD: u8 = 1;

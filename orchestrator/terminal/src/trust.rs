@@ -11,9 +11,9 @@ use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
+use ralph_orchestrator_assembly::trust::links::{describe_link, refuse_link};
 use ralph_orchestrator_assembly::trust::{
-    Judgement, Trust, UnacceptedFile, describe_file, describe_link, refusal, refuse_link,
-    verify_showable,
+    Judgement, Trust, UnacceptedFile, describe_file, refusal, verify_showable,
 };
 use ralph_orchestrator_assembly::user_folders::{state_home, user_file};
 use ralph_orchestrator_config::ConfigErrors;

@@ -38,7 +38,9 @@ impl Drop for RestoredFiles {
 
 impl RestoredFiles {
     fn hold(context: &Context) -> Self {
-        Self(HeldFiles::hold(&context.loaded.config))
+        let config = &context.loaded.config;
+        let backlog = config.backlog.as_ref().filter(|found| registry::is_one_file(&found.kind));
+        Self(HeldFiles::hold(config, backlog.map(|found| found.path.as_path())))
     }
 }
 

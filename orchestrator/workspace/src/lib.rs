@@ -49,7 +49,8 @@ pub use program_digests::ProgramDigests;
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use prompt_watch::{PromptWatch, close_in_background};
 pub use protected::shadowed_folder;
-pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
+pub use protected::walker::ProtectedHasher;
+pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{

@@ -252,6 +252,10 @@ impl EvidenceValidator for CommandValidator {
         ValidatorDescription { kind: "command".to_owned(), demands }
     }
 
+    fn runs_check(&self) -> bool {
+        true
+    }
+
     fn protects(&self) -> Vec<String> {
         self.config.protect.clone()
     }

@@ -1,43 +1,15 @@
 //! Calls of tools that are refused, and the reasons given to the model.
 
-mod rule;
+pub(crate) mod rule;
 mod shell;
-
-use std::path::PathBuf;
+pub(crate) mod tools;
 
 use ralph_adapter_common::WriteGuard;
 use serde_json::Value;
 
 use crate::control::text;
-pub(crate) use rule::Rule;
-
-/// Tools that write the file that an argument names, and the argument.
-const WRITERS: [(&str, &str); 4] = [
-    ("Write", "file_path"),
-    ("Edit", "file_path"),
-    ("MultiEdit", "file_path"),
-    ("NotebookEdit", "notebook_path"),
-];
-pub(crate) const SHELL: &str = "Bash";
-
-/// What the paths in a call of a tool are relative to.
-#[derive(Clone, Debug)]
-pub(crate) struct PathContext {
-    pub(crate) workspace: PathBuf,
-    /// Its current folder.
-    pub(crate) cwd: PathBuf,
-    pub(crate) home: Option<PathBuf>,
-}
-
-impl PathContext {
-    /// Returns the absolute path that a word of the agent's means.
-    fn resolve(&self, word: &str) -> PathBuf {
-        match (word.strip_prefix("~/"), &self.home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => self.cwd.join(word),
-        }
-    }
-}
+use rule::Rule;
+use tools::{PathContext, SHELL, WRITERS};
 
 /// Refuses calls of tools, whatever the permission mode.
 #[derive(Clone, Debug)]
@@ -77,7 +49,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use serde_json::json;

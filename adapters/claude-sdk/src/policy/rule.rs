@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{PathContext, SHELL, WRITERS, shell};
+use super::shell;
+use super::tools::{PathContext, SHELL, WRITERS};
 use crate::control::text;
 
 /// A rule that denies calls of tools.

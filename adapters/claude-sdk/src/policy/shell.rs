@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_shell_text::{Command, is_assignment, read_shell};
 
-use super::PathContext;
+use super::tools::PathContext;
 
 /// Programs that change files; all of their words are taken for paths.
 const CHANGERS: [&str; 15] = [

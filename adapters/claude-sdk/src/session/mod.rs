@@ -20,7 +20,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::control::Incoming;
-use crate::policy::{PathContext, Policy};
+use crate::policy::Policy;
+use crate::policy::tools::PathContext;
 use control_channel::{ControlChannel, Question};
 use requests::PendingPreview;
 use stage::{Stage, Turn};

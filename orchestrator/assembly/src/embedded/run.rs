@@ -14,7 +14,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
 use super::events::{EventReceiver, EventSender, RunUpdate, queue};
-use super::{ControlHandle, OrchestratorError, RunOptions};
+use super::options::RunOptions;
+use super::{ControlHandle, OrchestratorError};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::git::{Confinement, GitRepositories};

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::process::{Confinement, SupervisedGit, environment};
 use crate::context::Context;
 use crate::orphans::RUN_ID;
+use crate::registry;
 use crate::sandbox::SandboxPolicy;
 
 /// The longest first line of a commit message, in characters.
@@ -52,7 +53,8 @@ impl BacklogCommits {
         policy: Option<&SandboxPolicy>,
     ) -> Option<Self> {
         let config = &context.loaded.config;
-        let is_wanted = config.git.commit == CommitMode::Iteration && backlog.format() != "sqlite";
+        let is_wanted =
+            config.git.commit == CommitMode::Iteration && registry::is_one_file(backlog.format());
         is_wanted.then(|| Self {
             backlog: Arc::clone(backlog),
             layout: layout.clone(),

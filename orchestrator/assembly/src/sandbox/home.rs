@@ -177,14 +177,31 @@ impl<'a> Home<'a> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_page_has_a_row_for_everything_that_is_open_or_closed_again() {
+    /// What a column of the table with this head names.
+    fn column(head: &str, index: usize) -> BTreeSet<&'static str> {
         let page = include_str!("../../../../docs/user/sandbox.md");
-        let paths = OPEN.iter().map(|(path, _)| path).chain(&CLOSED);
-        let rows: Vec<_> = page.lines().filter(|line| line.starts_with('|')).collect();
-        let has_row = |path: &str| rows.iter().any(|row| row.contains(&format!("`~/{path}`")));
-        let missing: Vec<_> = paths.filter(|path| !has_row(path)).collect();
-        assert!(missing.is_empty(), "docs/user/sandbox.md does not say why: {missing:?}");
+        let table = page.split_once(head).unwrap().1.trim_start();
+        let rows = table.lines().skip(1).take_while(|line| line.starts_with("| "));
+        let cells = rows.filter_map(|row| row.split('|').nth(index));
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+    }
+
+    #[test]
+    fn the_tables_of_the_page_have_what_is_open_and_what_is_closed_again() {
+        let open = OPEN.iter().map(|(path, _)| format!("~/{path}"));
+        let variables = OPEN.iter().filter_map(|(_, variable)| variable.map(str::to_owned));
+        let closed = CLOSED.iter().map(|path| format!("~/{path}"));
+        let all: [(_, _, BTreeSet<String>); 3] = [
+            ("| open | variable | why |", 1, open.collect()),
+            ("| open | variable | why |", 2, variables.collect()),
+            ("| closed | why |", 1, closed.collect()),
+        ];
+        for (head, index, expected) in all {
+            let named: BTreeSet<String> =
+                column(head, index).into_iter().map(str::to_owned).collect();
+            let differing: Vec<_> = named.symmetric_difference(&expected).collect();
+            assert!(differing.is_empty(), "docs/user/sandbox.md, {head}: {differing:?}");
+        }
     }
 
     #[test]

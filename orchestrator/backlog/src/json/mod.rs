@@ -15,6 +15,7 @@ use self::raw::Member;
 pub(crate) use self::read::JsonLayout;
 use crate::error::BacklogDefect;
 use crate::item::{ItemStatus, NewItem};
+use crate::kind::BacklogKind;
 use crate::text::{TextEdit, free_id, slugify};
 use crate::text_format::{AddProblem, Document, TextFormat};
 
@@ -39,7 +40,7 @@ fn decode(text: &str, span: &Range<usize>) -> Value {
 impl TextFormat for JsonFormat {
     type Layout = JsonLayout;
 
-    const NAME: &'static str = "json";
+    const KIND: BacklogKind = BacklogKind::Json;
     const EXAMPLE: &'static str = include_str!("example.json");
 
     fn parse(&self, text: &str) -> Result<JsonDocument, Vec<BacklogDefect>> {

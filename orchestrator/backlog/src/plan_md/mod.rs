@@ -12,6 +12,7 @@ pub(crate) use self::read::PlanLayout;
 use self::read::{NOTE_PREFIX, PlanEntry, collapse_whitespace};
 use crate::error::BacklogDefect;
 use crate::item::{ItemStatus, NewItem};
+use crate::kind::BacklogKind;
 use crate::text::{TextEdit, apply_edits, line_ending};
 use crate::text_format::{AddProblem, Document, TextFormat};
 
@@ -41,7 +42,7 @@ fn content_indent(text: &str, entry: &PlanEntry) -> String {
 impl TextFormat for PlanFormat {
     type Layout = PlanLayout;
 
-    const NAME: &'static str = "plan-md";
+    const KIND: BacklogKind = BacklogKind::PlanMd;
     const EXAMPLE: &'static str = "- [ ] Users log in with a password\n- [ ] Users log out\n";
 
     fn parse(&self, text: &str) -> Result<PlanDocument, Vec<BacklogDefect>> {

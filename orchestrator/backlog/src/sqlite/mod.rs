@@ -24,6 +24,7 @@ use crate::error::{
 use crate::file::{BacklogFile, MAX_BYTES};
 use crate::guard::{GuardReport, GuardRules, TrustedEdit};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
+use crate::kind::BacklogKind;
 use crate::order::ItemOrder;
 
 /// How long another user of the database is waited for.
@@ -69,7 +70,7 @@ impl SqliteBacklog {
 
     fn not_storable(&self, what: String) -> BacklogError {
         let path = self.file.path().to_owned();
-        BacklogError::NotStorable { path, format: "sqlite".to_owned(), what }
+        BacklogError::NotStorable { path, format: self.format().to_owned(), what }
     }
 
     /// Opens the file, of which no part below the workspace is a link.
@@ -269,7 +270,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 
 impl Backlog for SqliteBacklog {
     fn format(&self) -> &'static str {
-        "sqlite"
+        BacklogKind::Sqlite.name()
     }
 
     fn path(&self) -> &Path {

@@ -1,4 +1,4 @@
-use ralph_orchestrator_backlog::{BacklogKind, ItemStatus, NextItem, PlacementReason};
+use ralph_orchestrator_backlog::{ItemStatus, NextItem, PlacementReason};
 
 use crate::fixture::{Workspace, feature, feature_list};
 
@@ -119,9 +119,7 @@ fn orders_ten_thousand_items_with_one_long_chain() {
 }
 
 #[test]
-fn kinds_have_the_names_of_the_configuration() {
-    let kind: BacklogKind = serde_json::from_str("\"plan-md\"").unwrap();
-    assert_eq!(kind, BacklogKind::PlanMd);
+fn statuses_have_the_names_of_the_formats() {
     assert_eq!(ItemStatus::from_word("in_progress"), Some(ItemStatus::InProgress));
     assert_eq!(ItemStatus::from_word("done"), None);
 }

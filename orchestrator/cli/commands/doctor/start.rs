@@ -6,7 +6,8 @@ use ralph_orchestrator_machine::StopKind;
 use ralph_orchestrator_store::{Lock, SeriesLock, StateError, read_current_run};
 
 use super::{Finding, Severity};
-use crate::commands::run::{self, Outlook};
+use crate::commands::run;
+use crate::commands::run::look::Outlook;
 use crate::error::stop_exit_status;
 
 /// Finds out what a start would do, where a run is there already.
@@ -16,7 +17,7 @@ pub(super) async fn find(context: &Context) -> Result<Outlook, CommandError> {
         return Err(StateError::Busy { holder }.into());
     }
     match read_current_run(&layout, |_| {}).ok().flatten() {
-        Some(_) => Box::pin(run::look_ahead(context)).await,
+        Some(_) => Box::pin(run::look::look_ahead(context)).await,
         None => Ok(Outlook::Begins),
     }
 }

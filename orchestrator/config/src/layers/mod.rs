@@ -17,6 +17,7 @@ use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
 use crate::masked::find_secrets;
 use crate::plan_file::PlanFile;
+use crate::renamed::{RenamedKey, put, rename, take};
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
@@ -66,6 +67,25 @@ pub(crate) enum Origin {
     Preset {
         name: String,
     },
+}
+
+impl Origin {
+    fn rename(&mut self, old: &[String], new: &[String]) {
+        match self {
+            Self::File { spans, .. } => {
+                let renamed = std::mem::take(spans).into_iter().map(|(mut path, at)| {
+                    rename(&mut path, old, new);
+                    (path, at)
+                });
+                *spans = renamed.collect();
+            }
+            Self::Variable { key, .. }
+            | Self::Set { key, .. }
+            | Self::Flag { key, .. }
+            | Self::Implied { key } => rename(key, old, new),
+            Self::Preset { .. } => {}
+        }
+    }
 }
 
 /// Where a key and its value are, in bytes of the file.
@@ -217,6 +237,10 @@ pub(crate) struct Layers {
     pub(crate) secrets: Vec<String>,
     /// A file could not be read or parsed.
     pub(crate) unread: bool,
+    /// The keys that were called otherwise.
+    pub(crate) renamed: &'static [RenamedKey],
+    /// Where the old names stand.
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 impl Layers {
@@ -301,13 +325,36 @@ impl Layers {
         }
     }
 
-    fn push(&mut self, mut layer: Layer, wrong: Vec<(KeyPath, String)>) {
+    fn push(&mut self, mut layer: Layer, mut wrong: Vec<(KeyPath, String)>) {
+        for renamed in self.renamed {
+            self.apply(*renamed, &mut layer, &mut wrong);
+        }
         for (path, message) in wrong {
             let location = layer.location(&path, false);
             self.errors.push(ConfigError::new(location, key::dotted(&path), message));
             layer.broken.push(path);
         }
         self.layers.push(layer);
+    }
+
+    /// Gives what stands under the old name of a key to the key.
+    fn apply(&mut self, renamed: RenamedKey, layer: &mut Layer, wrong: &mut [(KeyPath, String)]) {
+        let Some((old, new)) = renamed.paths() else { return };
+        let value = take(&mut layer.values, &old);
+        let is_wrong = wrong.iter().any(|(path, _)| path.starts_with(&old));
+        if value.is_none() && !is_wrong {
+            return;
+        }
+        let message = format!("it is called `{}` now", renamed.new);
+        let mut warning = ConfigError::new(layer.location(&old, true), renamed.old, message);
+        if !value.is_none_or(|value| put(&mut layer.values, &new, value)) {
+            warning.message.push_str(", which is given, too: remove one of them");
+            return self.errors.push(warning);
+        }
+        warning.message.push_str(": the old name will not be read for ever");
+        wrong.iter_mut().for_each(|(path, _)| rename(path, &old, &new));
+        layer.origin.rename(&old, &new);
+        self.warnings.push(warning);
     }
 
     /// Adds the variables that are configuration.

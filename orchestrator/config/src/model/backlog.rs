@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::strict::StrictEnum;
+use crate::strict::strict_enum;
 
 /// A list of items that is worked, each in a run of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,39 +20,29 @@ pub struct BacklogConfig {
     pub agent_completions: AgentCompletions,
 }
 
-/// The order in which items are worked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BacklogOrder {
-    /// Items in progress, then the highest priority.
-    InProgressThenHighest,
-    /// The lowest priority, then the lowest id.
-    LowestThenId,
-    /// The lowest priority.
-    Lowest,
-    /// As the file has them.
-    File,
+strict_enum! {
+    /// The order in which items are worked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum BacklogOrder {
+        /// Items in progress, then the highest priority.
+        InProgressThenHighest = "in_progress_then_highest",
+        /// The lowest priority, then the lowest id.
+        LowestThenId = "lowest_then_id",
+        /// The lowest priority.
+        Lowest = "lowest",
+        /// As the file has them.
+        File = "file",
+    }
 }
 
-impl StrictEnum for BacklogOrder {
-    const WORDS: &'static [&'static str] =
-        &["in_progress_then_highest", "lowest_then_id", "lowest", "file"];
-    const VALUES: &'static [Self] =
-        &[Self::InProgressThenHighest, Self::LowestThenId, Self::Lowest, Self::File];
-}
-
-/// What becomes of an item that the agent itself marks as completed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentCompletions {
-    /// It gets its former status back.
-    #[default]
-    Revert,
-    /// It stays completed.
-    Keep,
-}
-
-impl StrictEnum for AgentCompletions {
-    const WORDS: &'static [&'static str] = &["revert", "keep"];
-    const VALUES: &'static [Self] = &[Self::Revert, Self::Keep];
+strict_enum! {
+    /// What becomes of an item that the agent itself marks as completed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum AgentCompletions {
+        /// It gets its former status back.
+        #[default]
+        Revert = "revert",
+        /// It stays completed.
+        Keep = "keep",
+    }
 }

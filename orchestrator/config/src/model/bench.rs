@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::inline::toml_text;
 use crate::model::units;
-use crate::strict::{self, StrictEnum};
+use crate::strict::{self, strict_enum};
 use crate::validator_table::ValidatorTable;
 
 /// What `bench` compares: agents and variants of the configuration, on tasks.
@@ -43,7 +43,6 @@ pub struct Bench {
     /// What a trial sees of this machine: "namespace" is a file system of its own over the system's, read-only;
     /// "bubblewrap" is the same, made by the program `bwrap`; "docker" and "podman" are containers of the task's image;
     /// "none" is the machine as it is, for tasks without absolute paths.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub isolation: Isolation,
     /// What this machine has of what tasks install, such as "pip:pytest" or "apt:bats".
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -51,7 +50,6 @@ pub struct Bench {
     pub provided: Vec<String>,
     /// Whether RUN lines of a task's Dockerfile are run that the machine does not provide: "off", "no-network", or
     /// "public" with the machine's network. Once for each task as it is; trials get a copy of what they made.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub setup: TaskSetup,
     /// The agent's word ends a trial of a task that brings no validators: no `[[bench.validator]]` is needed.
     pub trust_agent: bool,
@@ -81,7 +79,6 @@ pub struct Bench {
     pub agent_time_factor: f64,
     /// Whose files stay when a trial has ended: those of "all" attempts, of attempts that "failed", which is less than
     /// the full reward, or of "none". Records, journals, transcripts, logs and artifacts stay in any case.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub keep: KeptFiles,
     /// The work is verified after each iteration, too, once the trial is over.
     pub curve: bool,
@@ -143,78 +140,48 @@ impl BenchVariant {
     }
 }
 
-/// Whose files stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeptFiles {
-    /// Of all attempts.
-    #[default]
-    All,
-    /// Of attempts without the full reward.
-    Failed,
-    /// Of no attempt.
-    None,
-}
-
-impl StrictEnum for KeptFiles {
-    const WORDS: &'static [&'static str] = &["all", "failed", "none"];
-    const VALUES: &'static [Self] = &[Self::All, Self::Failed, Self::None];
-}
-
-/// Whether RUN lines are run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TaskSetup {
-    /// No: a task that needs it is refused.
-    #[default]
-    Off,
-    /// Without network.
-    NoNetwork,
-    /// With the machine's network.
-    Public,
-}
-
-impl StrictEnum for TaskSetup {
-    const WORDS: &'static [&'static str] = &["off", "no-network", "public"];
-    const VALUES: &'static [Self] = &[Self::Off, Self::NoNetwork, Self::Public];
-}
-
-/// What a trial sees of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Isolation {
-    /// The machine as it is.
-    None,
-    /// A file system of its own.
-    #[default]
-    Namespace,
-    /// The same, made by `bwrap`.
-    Bubblewrap,
-    /// A container of Docker.
-    Docker,
-    /// A container of Podman.
-    Podman,
-}
-
-impl Isolation {
-    /// All words that the configuration has for one.
-    pub const WORDS: &'static [&'static str] = <Self as StrictEnum>::WORDS;
-
-    /// Returns its word in the configuration.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Namespace => "namespace",
-            Self::Bubblewrap => "bubblewrap",
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
+strict_enum! {
+    /// Whose files stay.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum KeptFiles {
+        /// Of all attempts.
+        #[default]
+        All = "all",
+        /// Of attempts without the full reward.
+        Failed = "failed",
+        /// Of no attempt.
+        None = "none",
     }
 }
 
-impl StrictEnum for Isolation {
-    const WORDS: &'static [&'static str] = &["namespace", "bubblewrap", "docker", "podman", "none"];
-    const VALUES: &'static [Self] =
-        &[Self::Namespace, Self::Bubblewrap, Self::Docker, Self::Podman, Self::None];
+strict_enum! {
+    /// Whether RUN lines are run.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum TaskSetup {
+        /// No: a task that needs it is refused.
+        #[default]
+        Off = "off",
+        /// Without network.
+        NoNetwork = "no-network",
+        /// With the machine's network.
+        Public = "public",
+    }
+}
+
+strict_enum! {
+    /// What a trial sees of the machine.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum Isolation {
+        /// A file system of its own.
+        #[default]
+        Namespace = "namespace",
+        /// The same, made by `bwrap`.
+        Bubblewrap = "bubblewrap",
+        /// A container of Docker.
+        Docker = "docker",
+        /// A container of Podman.
+        Podman = "podman",
+        /// The machine as it is.
+        None = "none",
+    }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::strict::{self, StrictEnum};
+use crate::strict::strict_enum;
 
 /// What is stored in the git repository of the workspace. Nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,7 +12,6 @@ pub struct Git {
     /// "checkpoint": after each iteration the workspace's files, under refs/ralph, without touching
     /// branches, index or files. "iteration": also a commit on the current branch of what the iteration
     /// changed. "handoff": that commit only after an iteration whose context got full.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub commit: CommitMode,
     /// The run works in a git worktree of its own, on a new branch `ralph/…` that begins at HEAD's commit:
     /// your checkout is never touched. What is not committed there is not in the worktree, but for the
@@ -20,22 +19,18 @@ pub struct Git {
     pub worktree: bool,
 }
 
-/// What is stored in git between iterations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CommitMode {
-    /// Nothing.
-    #[default]
-    Off,
-    /// A checkpoint after each iteration.
-    Checkpoint,
-    /// A checkpoint and a commit after each iteration.
-    Iteration,
-    /// A checkpoint after each iteration, and a commit after one whose context got full.
-    Handoff,
-}
-
-impl StrictEnum for CommitMode {
-    const WORDS: &'static [&'static str] = &["off", "checkpoint", "iteration", "handoff"];
-    const VALUES: &'static [Self] = &[Self::Off, Self::Checkpoint, Self::Iteration, Self::Handoff];
+strict_enum! {
+    /// What is stored in git between iterations.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum CommitMode {
+        /// Nothing.
+        #[default]
+        Off = "off",
+        /// A checkpoint after each iteration.
+        Checkpoint = "checkpoint",
+        /// A checkpoint and a commit after each iteration.
+        Iteration = "iteration",
+        /// A checkpoint after each iteration, and a commit after one whose context got full.
+        Handoff = "handoff",
+    }
 }

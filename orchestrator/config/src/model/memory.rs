@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::size;
-use crate::strict::{self, StrictEnum};
+use crate::strict::strict_enum;
 
 /// What is written down about each iteration, and what of it the next agent is given. Nothing by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +15,6 @@ pub struct Memory {
     /// What the agent is given before the prompt about earlier iterations: "none", nothing; "structured",
     /// a summary made of the run's records; "breadcrumbs", nothing, and the progress file is kept where
     /// the agent does not find it; "full", the last entries of the progress file.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub mode: MemoryMode,
     /// The progress file, relative to the workspace: an entry is appended for each iteration, and none is
     /// ever changed. With mode = "breadcrumbs" it is in the state directory instead. Not written with
@@ -25,7 +24,6 @@ pub struct Memory {
     pub progress: Option<PathBuf>,
     /// The form of its entries: "sessions", a rule of 60 `=` and fields; "markdown", headings such as
     /// `## Iteration 3`.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub format: ProgressFormat,
     /// A file, relative to the workspace, to which failures, time-outs and rejected claims are appended,
     /// whatever the mode. It is bookkeeping: no part of the work.
@@ -74,19 +72,20 @@ impl Default for Memory {
     }
 }
 
-/// What the agent is given about earlier iterations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryMode {
-    /// Nothing, and no progress file is written.
-    #[default]
-    None,
-    /// A summary made of the run's records.
-    Structured,
-    /// Nothing; the progress file is kept for people.
-    Breadcrumbs,
-    /// The last entries of the progress file.
-    Full,
+strict_enum! {
+    /// What the agent is given about earlier iterations.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum MemoryMode {
+        /// Nothing, and no progress file is written.
+        #[default]
+        None = "none",
+        /// A summary made of the run's records.
+        Structured = "structured",
+        /// Nothing; the progress file is kept for people.
+        Breadcrumbs = "breadcrumbs",
+        /// The last entries of the progress file.
+        Full = "full",
+    }
 }
 
 impl MemoryMode {
@@ -97,23 +96,14 @@ impl MemoryMode {
     }
 }
 
-impl StrictEnum for MemoryMode {
-    const WORDS: &'static [&'static str] = &["none", "structured", "breadcrumbs", "full"];
-    const VALUES: &'static [Self] = &[Self::None, Self::Structured, Self::Breadcrumbs, Self::Full];
-}
-
-/// The form of a progress file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProgressFormat {
-    /// A rule, the session's fields, a blank line, and text.
-    #[default]
-    Sessions,
-    /// Headings of Markdown.
-    Markdown,
-}
-
-impl StrictEnum for ProgressFormat {
-    const WORDS: &'static [&'static str] = &["sessions", "markdown"];
-    const VALUES: &'static [Self] = &[Self::Sessions, Self::Markdown];
+strict_enum! {
+    /// The form of a progress file.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum ProgressFormat {
+        /// A rule, the session's fields, a blank line, and text.
+        #[default]
+        Sessions = "sessions",
+        /// Headings of Markdown.
+        Markdown = "markdown",
+    }
 }

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::strict::{self, StrictEnum};
+use crate::strict::{self, strict_enum};
 
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup};
@@ -120,10 +120,7 @@ pub struct Run {
     pub prompt_editable: bool,
     /// The prompt of the iterations that do the work: "coding", which is the default, or "yolo". Needs
     /// `[prompts]`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "strict::optional_enumeration"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional")]
     #[schemars(with = "WorkingRole")]
     pub role: Option<WorkingRole>,
     /// The folder in which the agent works.
@@ -251,66 +248,50 @@ pub struct Completion {
     pub baseline: BaselineMode,
 }
 
-/// What makes the validators run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CompletionTrigger {
-    /// A claim.
-    Claimed,
-    /// A claim, or an iteration that changed something.
-    Proved,
+strict_enum! {
+    /// What makes the validators run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum CompletionTrigger {
+        /// A claim.
+        Claimed = "claimed",
+        /// A claim, or an iteration that changed something.
+        Proved = "proved",
+    }
 }
 
-impl StrictEnum for CompletionTrigger {
-    const WORDS: &'static [&'static str] = &["claimed", "proved"];
-    const VALUES: &'static [Self] = &[Self::Claimed, Self::Proved];
+strict_enum! {
+    /// Whether the agent is told how to claim completion.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum InstructionsMode {
+        /// After the prompt, if a claim is needed and the agent is not told by anything else how to make one.
+        Auto = "auto",
+        /// The agent reads nothing but the prompt and what there is to say about earlier iterations.
+        Never = "never",
+    }
 }
 
-/// Whether the agent is told how to claim completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum InstructionsMode {
-    /// After the prompt, if a claim is needed and the agent is not told by anything else how to make one.
-    Auto,
-    /// The agent reads nothing but the prompt and what there is to say about earlier iterations.
-    Never,
+strict_enum! {
+    /// What follows from checks that accept before any work is done.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum BaselineMode {
+        /// The user is warned.
+        Warn = "warn",
+        /// The run does not begin.
+        MustFail = "must_fail",
+        /// They are not run.
+        Off = "off",
+    }
 }
 
-impl StrictEnum for InstructionsMode {
-    const WORDS: &'static [&'static str] = &["auto", "never"];
-    const VALUES: &'static [Self] = &[Self::Auto, Self::Never];
-}
-
-/// What follows from checks that accept before any work is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BaselineMode {
-    /// The user is warned.
-    Warn,
-    /// The run does not begin.
-    MustFail,
-    /// They are not run.
-    Off,
-}
-
-impl StrictEnum for BaselineMode {
-    const WORDS: &'static [&'static str] = &["warn", "must_fail", "off"];
-    const VALUES: &'static [Self] = &[Self::Warn, Self::MustFail, Self::Off];
-}
-
-/// What becomes of a claim that was rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterRejection {
-    /// It stays pending, and is validated again after each iteration.
-    Keep,
-    /// The agent has to claim again.
-    RequireNewClaim,
-}
-
-impl StrictEnum for AfterRejection {
-    const WORDS: &'static [&'static str] = &["keep", "require_new_claim"];
-    const VALUES: &'static [Self] = &[Self::Keep, Self::RequireNewClaim];
+strict_enum! {
+    /// What becomes of a claim that was rejected.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum AfterRejection {
+        /// It stays pending, and is validated again after each iteration.
+        Keep = "keep",
+        /// The agent has to claim again.
+        RequireNewClaim = "require_new_claim",
+    }
 }
 
 /// A detector and its options.
@@ -346,7 +327,6 @@ pub struct ValidatorConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct Env {
     /// "clean": an allow-list, `pass` and `set`. "inherit": everything, and `set`.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub mode: EnvMode,
     /// Names of variables that are handed on in a clean environment.
     pub pass: Vec<String>,
@@ -360,19 +340,15 @@ impl Default for Env {
     }
 }
 
-/// Where the environment of agents and validators comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EnvMode {
-    /// An allow-list, what is passed, and what is set.
-    Clean,
-    /// The orchestrator's own environment, and what is set.
-    Inherit,
-}
-
-impl StrictEnum for EnvMode {
-    const WORDS: &'static [&'static str] = &["clean", "inherit"];
-    const VALUES: &'static [Self] = &[Self::Clean, Self::Inherit];
+strict_enum! {
+    /// Where the environment of agents and validators comes from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum EnvMode {
+        /// An allow-list, what is passed, and what is set.
+        Clean = "clean",
+        /// The orchestrator's own environment, and what is set.
+        Inherit = "inherit",
+    }
 }
 
 /// What agents may do to files. Validators are not confined.
@@ -381,12 +357,10 @@ impl StrictEnum for EnvMode {
 pub struct Sandbox {
     /// "off", or "landlock": agents write only to the workspace and what is listed here, and never
     /// reach the state. Needs Linux 6.2 or later; where the kernel cannot do it nothing is started.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub mode: SandboxMode,
     /// "open": agents can write everything in the workspace, and what is protected there is compared when
     /// the work is validated. "locked": they can write neither what is protected nor `ralph.toml`; then
     /// nothing can be created, removed or renamed in the folders that lead to these, either.
-    #[serde(deserialize_with = "strict::enumeration")]
     pub workspace: SandboxWorkspace,
     /// Further files and folders that agents may read and execute. They have to exist.
     #[schemars(inner(length(min = 1)))]
@@ -407,50 +381,38 @@ impl Default for Sandbox {
     }
 }
 
-/// Whether a file that decides what runs is obeyed after it changed where an agent could write it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TrustMode {
-    /// Once a person has accepted the change.
-    #[default]
-    Ask,
-    /// Always.
-    Always,
+strict_enum! {
+    /// Whether a file that decides what runs is obeyed after it changed where an agent could write it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum TrustMode {
+        /// Once a person has accepted the change.
+        #[default]
+        Ask = "ask",
+        /// Always.
+        Always = "always",
+    }
 }
 
-impl StrictEnum for TrustMode {
-    const WORDS: &'static [&'static str] = &["ask", "always"];
-    const VALUES: &'static [Self] = &[Self::Ask, Self::Always];
+strict_enum! {
+    /// Who keeps agents from files.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum SandboxMode {
+        /// Nobody.
+        Off = "off",
+        /// The kernel, by Landlock.
+        Landlock = "landlock",
+    }
 }
 
-/// Who keeps agents from files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SandboxMode {
-    /// Nobody.
-    Off,
-    /// The kernel, by Landlock.
-    Landlock,
-}
-
-impl StrictEnum for SandboxMode {
-    const WORDS: &'static [&'static str] = &["off", "landlock"];
-    const VALUES: &'static [Self] = &[Self::Off, Self::Landlock];
-}
-
-/// What the sandbox does within the workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SandboxWorkspace {
-    /// Nothing.
-    Open,
-    /// What is protected cannot be written.
-    Locked,
-}
-
-impl StrictEnum for SandboxWorkspace {
-    const WORDS: &'static [&'static str] = &["open", "locked"];
-    const VALUES: &'static [Self] = &[Self::Open, Self::Locked];
+strict_enum! {
+    /// What the sandbox does within the workspace.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum SandboxWorkspace {
+        /// Nothing.
+        Open = "open",
+        /// What is protected cannot be written.
+        Locked = "locked",
+    }
 }
 
 /// Where the run's state is kept.

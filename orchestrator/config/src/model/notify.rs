@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::strict::{self, StrictEnum};
+use crate::strict::{self, strict_enum};
 
 /// A receiver of notices about a run: sent from the journal, at least once, with an id that stays the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,10 +15,7 @@ pub struct Notify {
     /// What the receiver is: "command" runs `command` with the notice as JSON on standard input; "webhook" posts that
     /// JSON by the rules of Standard Webhooks; "ntfy", "slack" and "discord" post what these services expect; "desktop"
     /// shows it with `notify-send`; "autocoder" posts the progress of a backlog as AutoCoder does, whatever `on` says.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "strict::optional_enumeration"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional")]
     #[schemars(with = "NotifyKind")]
     pub kind: Option<NotifyKind>,
     /// What it is called in messages. Its kind if nothing else is given; two receivers need two names.
@@ -96,41 +93,28 @@ impl Default for Notify {
     }
 }
 
-/// What a receiver of notices is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NotifyKind {
-    /// A program.
-    Command,
-    /// An address that takes Standard Webhooks.
-    Webhook,
-    /// A topic of ntfy.
-    Ntfy,
-    /// An incoming webhook of Slack.
-    Slack,
-    /// A webhook of Discord.
-    Discord,
-    /// The desktop of this user.
-    Desktop,
-    /// An address that takes the progress of a backlog in the form of AutoCoder.
-    Autocoder,
+strict_enum! {
+    /// What a receiver of notices is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum NotifyKind {
+        /// A program.
+        Command = "command",
+        /// An address that takes Standard Webhooks.
+        Webhook = "webhook",
+        /// A topic of ntfy.
+        Ntfy = "ntfy",
+        /// An incoming webhook of Slack.
+        Slack = "slack",
+        /// A webhook of Discord.
+        Discord = "discord",
+        /// The desktop of this user.
+        Desktop = "desktop",
+        /// An address that takes the progress of a backlog in the form of AutoCoder.
+        Autocoder = "autocoder",
+    }
 }
 
 impl NotifyKind {
-    /// Returns its word in the configuration.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Webhook => "webhook",
-            Self::Ntfy => "ntfy",
-            Self::Slack => "slack",
-            Self::Discord => "discord",
-            Self::Desktop => "desktop",
-            Self::Autocoder => "autocoder",
-        }
-    }
-
     /// Whether it is posted to an address.
     #[must_use]
     pub const fn is_http(self) -> bool {
@@ -138,70 +122,38 @@ impl NotifyKind {
     }
 }
 
-impl StrictEnum for NotifyKind {
-    const WORDS: &'static [&'static str] =
-        &["command", "webhook", "ntfy", "slack", "discord", "desktop", "autocoder"];
-    const VALUES: &'static [Self] = &[
-        Self::Command,
-        Self::Webhook,
-        Self::Ntfy,
-        Self::Slack,
-        Self::Discord,
-        Self::Desktop,
-        Self::Autocoder,
-    ];
-}
-
-/// What a notice is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NoticeTopic {
-    /// A run began.
-    Started,
-    /// A run goes on.
-    Resumed,
-    /// An iteration ended.
-    Progress,
-    /// A claim of completion was not proved.
-    Rejected,
-    /// The provider refuses requests for a while.
-    RateLimited,
-    /// Another agent took over.
-    AgentChanged,
-    /// A person paused the run.
-    Paused,
-    /// Something the user should know.
-    Warning,
-    /// The run of an item of the backlog is complete.
-    ItemCompleted,
-    /// The run is complete.
-    Completed,
-    /// The run waits for a person.
-    NeedsHuman,
-    /// The run ended otherwise.
-    Stopped,
+strict_enum! {
+    /// What a notice is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+    pub enum NoticeTopic {
+        /// A run began.
+        Started = "started",
+        /// A run goes on.
+        Resumed = "resumed",
+        /// An iteration ended.
+        Progress = "progress",
+        /// A claim of completion was not proved.
+        Rejected = "rejected",
+        /// The provider refuses requests for a while.
+        RateLimited = "rate_limited",
+        /// Another agent took over.
+        AgentChanged = "agent_changed",
+        /// A person paused the run.
+        Paused = "paused",
+        /// Something the user should know.
+        Warning = "warning",
+        /// The run of an item of the backlog is complete.
+        ItemCompleted = "item_completed",
+        /// The run is complete.
+        Completed = "completed",
+        /// The run waits for a person.
+        NeedsHuman = "needs_human",
+        /// The run ended otherwise.
+        Stopped = "stopped",
+    }
 }
 
 impl NoticeTopic {
-    /// Returns its word in the configuration and in notices.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Resumed => "resumed",
-            Self::Progress => "progress",
-            Self::Rejected => "rejected",
-            Self::RateLimited => "rate_limited",
-            Self::AgentChanged => "agent_changed",
-            Self::Paused => "paused",
-            Self::Warning => "warning",
-            Self::ItemCompleted => "item_completed",
-            Self::Completed => "completed",
-            Self::NeedsHuman => "needs_human",
-            Self::Stopped => "stopped",
-        }
-    }
-
     /// Whether many of them can follow each other.
     #[must_use]
     pub const fn may_repeat(self) -> bool {
@@ -213,42 +165,5 @@ impl NoticeTopic {
                 | Self::AgentChanged
                 | Self::Warning
         )
-    }
-}
-
-impl StrictEnum for NoticeTopic {
-    const WORDS: &'static [&'static str] = &[
-        "started",
-        "resumed",
-        "progress",
-        "rejected",
-        "rate_limited",
-        "agent_changed",
-        "paused",
-        "warning",
-        "item_completed",
-        "completed",
-        "needs_human",
-        "stopped",
-    ];
-    const VALUES: &'static [Self] = &[
-        Self::Started,
-        Self::Resumed,
-        Self::Progress,
-        Self::Rejected,
-        Self::RateLimited,
-        Self::AgentChanged,
-        Self::Paused,
-        Self::Warning,
-        Self::ItemCompleted,
-        Self::Completed,
-        Self::NeedsHuman,
-        Self::Stopped,
-    ];
-}
-
-impl<'de> Deserialize<'de> for NoticeTopic {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        strict::enumeration(deserializer)
     }
 }

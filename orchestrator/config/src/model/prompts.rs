@@ -5,51 +5,32 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::strict::{self, StrictEnum};
+use crate::strict::{self, strict_enum};
 
-/// What an iteration is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Prepares the workspace, before any other.
-    Initializer,
-    /// Does the work.
-    Coding,
-    /// Does the work without verification in a browser.
-    Yolo,
-    /// Ends a session whose context gets full.
-    Handoff,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Initializer, Self::Coding, Self::Yolo, Self::Handoff];
-
-    /// Returns its name.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Initializer => "initializer",
-            Self::Coding => "coding",
-            Self::Yolo => "yolo",
-            Self::Handoff => "handoff",
-        }
+strict_enum! {
+    /// What an iteration is for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    pub enum Role {
+        /// Prepares the workspace, before any other.
+        Initializer = "initializer",
+        /// Does the work.
+        Coding = "coding",
+        /// Does the work without verification in a browser.
+        Yolo = "yolo",
+        /// Ends a session whose context gets full.
+        Handoff = "handoff",
     }
 }
 
-/// The role of the iterations that do the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkingRole {
-    /// The prompt `coding`.
-    Coding,
-    /// The prompt `yolo`.
-    Yolo,
-}
-
-impl StrictEnum for WorkingRole {
-    const WORDS: &'static [&'static str] = &["coding", "yolo"];
-    const VALUES: &'static [Self] = &[Self::Coding, Self::Yolo];
+strict_enum! {
+    /// The role of the iterations that do the work.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum WorkingRole {
+        /// The prompt `coding`.
+        Coding = "coding",
+        /// The prompt `yolo`.
+        Yolo = "yolo",
+    }
 }
 
 impl From<WorkingRole> for Role {

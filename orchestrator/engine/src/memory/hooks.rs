@@ -6,11 +6,10 @@ use ralph_orchestrator_memory::{ViewBounds, bounded_view, split_entries, tail_en
 use ralph_orchestrator_store::StateError;
 use ralph_orchestrator_text::plain_line;
 
-use super::super::clock;
 use super::super::feedback;
 use super::super::run_context::RunContext;
 use super::super::run_journal::RunJournal;
-use super::{RunMemory, SessionKey};
+use super::{RunMemory, SessionKey, now_s};
 
 const STRUCTURED: &str = "What earlier iterations did, the last one at the end:\n\n";
 /// The longest subject of a commit that is given, in characters.
@@ -150,8 +149,4 @@ fn without_forms(text: &str, forms: &[String]) -> String {
 
 fn problem(error: &StateError) -> String {
     format!("what the iteration did is not written down: {error}")
-}
-
-pub(super) fn now_s() -> i64 {
-    i64::try_from(clock::unix_ms() / 1000).unwrap_or(i64::MAX)
 }

@@ -4,7 +4,7 @@
 //! An entry is first stored in the state directory, then written where it belongs unless it is there, then
 //! crossed off: a crash at any point writes it exactly once.
 
-mod hooks;
+pub(super) mod hooks;
 mod kept_file;
 mod summaries;
 #[cfg(test)]
@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::redact::Redactor;
 
-pub(super) use hooks::MemorySlot;
 use kept_file::{Found, KeptCopy, KeptFile};
 use summaries::summarize;
 
@@ -189,7 +188,7 @@ impl RunMemory {
     /// Writes the end of a complete run.
     pub(super) fn settle(&mut self, run: &str, state: &State) -> Result<(), StateError> {
         self.finish()?;
-        self.close(run, state, hooks::now_s()).map(drop)
+        self.close(run, state, now_s()).map(drop)
     }
 
     /// Whether the end of a run may not be written yet.
@@ -347,4 +346,8 @@ impl MemorySession {
     fn key(&self) -> SessionKey<'_> {
         SessionKey { run: &self.run, iteration: self.iteration, attempt: self.attempt }
     }
+}
+
+fn now_s() -> i64 {
+    i64::try_from(super::clock::unix_ms() / 1000).unwrap_or(i64::MAX)
 }

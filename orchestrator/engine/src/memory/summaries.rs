@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::{CancelReason, Verdict};
 use ralph_orchestrator_machine::{
-    Changes, FileChange, IterationOutcome, Latch, State, StopReason, ValidatorVerdict,
+    Changes, FileChange, IterationOutcome, Latch, State, StopKind, StopReason, ValidatorVerdict,
 };
 use ralph_orchestrator_memory::{HandoffNotes, Summary};
 use ralph_orchestrator_text::plain_line;
@@ -243,10 +243,9 @@ fn status(state: &State) -> String {
         return format!("complete, {how}");
     }
     let times = state.validation.rejections;
-    let stop = state.stop.as_ref().map(|stop| &stop.reason);
-    let reason = match stop {
-        Some(StopReason::Initialized) => return "the project is prepared".to_owned(),
-        Some(StopReason::NeedsHuman) => ", waiting for a human",
+    let reason = match state.stop.as_ref().map(|stop| (stop.reason, stop.reason.kind())) {
+        Some((StopReason::Initialized, _)) => return "the project is prepared".to_owned(),
+        Some((_, StopKind::Human)) => ", waiting for a human",
         Some(_) => ", the run stopped",
         None => "",
     };

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::stream::StreamRedactor;
 use super::*;
 
 const SECRET: &str = "sk-abcabd";

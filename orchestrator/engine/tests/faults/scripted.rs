@@ -151,6 +151,10 @@ impl EvidenceValidator for Script {
         ValidatorDescription { kind: "scripted".into(), demands: "a file called done".into() }
     }
 
+    fn runs_check(&self) -> bool {
+        true
+    }
+
     fn evidence_dirs(&self) -> Vec<PathBuf> {
         vec![self.workspace.join("evidence")]
     }

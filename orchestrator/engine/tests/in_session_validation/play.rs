@@ -186,6 +186,10 @@ impl EvidenceValidator for Player {
         ValidatorDescription { kind: "played".into(), demands: "a file called done".into() }
     }
 
+    fn runs_check(&self) -> bool {
+        true
+    }
+
     fn evidence_dirs(&self) -> Vec<PathBuf> {
         vec![self.stage.workspace.join("evidence")]
     }

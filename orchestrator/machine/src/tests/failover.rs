@@ -155,3 +155,27 @@ fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
         "one that runs has begun"
     );
 }
+
+#[test]
+fn a_model_is_that_of_the_agent_that_works() {
+    let mut world = first();
+    let begin = |world: &mut World, model: Option<&str>| {
+        let model = model.map(str::to_owned);
+        world.prepare_with(LaunchDigests { model, ..LaunchDigests::default() });
+    };
+    let model = |world: &World| world.state.agent.model().map(str::to_owned);
+    begin(&mut world, Some("opus"));
+    assert_eq!(model(&world).as_deref(), Some("opus"));
+    world.feed(Input::Model("opus-5".into()));
+    assert_eq!(model(&world).as_deref(), Some("opus-5"));
+    world.end(ended(failed(ErrorClass::Billing)), Vec::new(), observation("t0"));
+    assert_eq!(world.state.agent.name, "spare");
+    assert_eq!(world.state.agent.reported_model, None);
+    begin(&mut world, None);
+    assert_eq!(model(&world), None);
+    // What is asked for now says more than what was reported of another.
+    world.feed(Input::Model("small".into()));
+    world.end(ended(IterationOutcome::Succeeded), Vec::new(), observation("t1"));
+    begin(&mut world, Some("large"));
+    assert_eq!(model(&world).as_deref(), Some("large"));
+}

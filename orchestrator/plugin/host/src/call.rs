@@ -71,13 +71,7 @@ impl CallHandle {
     /// Asks the plugin to end the call within `grace`. The caller enforces the grace period.
     pub fn cancel(&self, reason: CancelReason, grace: Duration) {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        // Plugins that were built before there was a hand-off, or a pause, do not know its word.
-        let sent = match reason {
-            CancelReason::Handoff => CancelReason::Timeout,
-            CancelReason::Pause => CancelReason::Signal,
-            reason => reason,
-        };
-        let cancel = self.shared.state().protocol.cancel(self.call, sent, grace_ms);
+        let cancel = self.shared.state().protocol.cancel(self.call, reason, grace_ms);
         self.send(cancel.map(HostFrame::Cancel));
     }
 

@@ -118,7 +118,7 @@ impl ProtocolState {
 
     /// Creates the frame that cancels a call, if the call is open.
     pub(crate) fn cancel(&self, call: u64, reason: CancelReason, grace_ms: u64) -> Option<Cancel> {
-        self.calls.contains_key(&call).then_some(Cancel { call, reason, grace_ms })
+        self.calls.contains_key(&call).then_some(Cancel::new(call, reason, grace_ms))
     }
 
     /// Creates the frame that answers a preview request, if the request is open.

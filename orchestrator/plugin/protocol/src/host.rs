@@ -111,6 +111,25 @@ pub struct Cancel {
     pub grace_ms: u64,
 }
 
+impl Cancel {
+    /// Cancels a call for a reason that all plugins know: those that were built before there was a hand-off, or a
+    /// pause, do not know its word.
+    #[must_use]
+    pub const fn new(call: u64, reason: CancelReason, grace_ms: u64) -> Self {
+        let reason = match reason {
+            CancelReason::Handoff => CancelReason::Timeout,
+            CancelReason::Pause => CancelReason::Signal,
+            CancelReason::Timeout
+            | CancelReason::Idle
+            | CancelReason::MaxRuntime
+            | CancelReason::MaxCost
+            | CancelReason::MaxTokens
+            | CancelReason::Signal => reason,
+        };
+        Self { call, reason, grace_ms }
+    }
+}
+
 /// Answers `preview`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviewResult {

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{MountAccess, Network, PlannedMount, RootPlan, RootUser};
+use super::plan::{PlannedMount, RootPlan};
+use super::{MountAccess, Network, RootUser};
 use crate::spec::Spec;
 
 /// What `bwrap` is always given: namespaces of its own, no capability, and an end with the one that started it. Its

@@ -12,18 +12,13 @@
 
 mod bubblewrap;
 mod error;
-mod plan;
+pub(crate) mod make;
+pub(crate) mod plan;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub use error::RootError;
-pub(crate) use plan::{PlannedMount, RootPlan, plain_path};
-
-use crate::spec::Spec;
 
 /// The folders that [`Root::default`] shows read-only at their own paths.
 const SYSTEM: [&str; 9] =
@@ -134,42 +129,6 @@ impl Root {
             Some((mount, rest)) => mount.target.join(rest),
             None => path.to_owned(),
         }
-    }
-}
-
-/// Creates the root of a process that is about to start.
-#[derive(Clone)]
-pub(crate) struct MakeRoot(pub(crate) Arc<dyn Fn() -> io::Result<Root> + Send + Sync>);
-
-impl fmt::Debug for MakeRoot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MakeRoot")
-    }
-}
-
-impl MakeRoot {
-    /// Creates the root, and translates the paths of `spec` to those in it.
-    pub(crate) fn plan(&self, spec: &mut Spec) -> Result<RootPlan, RootError> {
-        let root = self.0().map_err(RootError::Resolve)?;
-        let plan = RootPlan::new(&root)?;
-        spec.program = root.path_inside(&spec.program);
-        spec.cwd = root.path_inside(&spec.cwd);
-        if !spec.cwd.is_absolute() {
-            return Err(RootError::RelativeFolder { cwd: spec.cwd.clone() });
-        }
-        if let Some(folder) = spec.env.get_mut("TMPDIR")
-            && let Some(inside) = root.path_inside(Path::new(folder)).to_str()
-        {
-            inside.clone_into(folder);
-        }
-        Ok(plan)
-    }
-
-    /// Creates the root by `bwrap`: what is to be started becomes an argument of it.
-    pub(crate) fn wrap(&self, bwrap: &Path, spec: &mut Spec) -> Result<(), RootError> {
-        let plan = self.plan(spec)?;
-        bubblewrap::wrap(bwrap, &plan, spec);
-        Ok(())
     }
 }
 

@@ -18,12 +18,11 @@ mod namespace_init;
 mod privileges;
 mod root;
 mod start_failure;
-mod sys;
+pub(crate) mod sys;
 mod tree;
 mod view;
 
 pub(crate) use escalation::GIVE_UP;
-pub(crate) use sys::{NOT_CONFINED, landlock_level};
 pub(crate) use tree::signal;
 
 use std::ffi::{OsStr, OsString};

@@ -20,7 +20,8 @@ use super::mount_calls::{
     open_path,
 };
 use super::sys;
-use crate::root::{MountAccess, PlannedMount, RootPlan};
+use crate::root::MountAccess;
+use crate::root::plan::{PlannedMount, RootPlan};
 use crate::shim::start_failure::{StartFailure, Step as _};
 use crate::step::StepSubject;
 

@@ -7,7 +7,8 @@ use super::mounts::make_root;
 use super::privileges::{Ids, map_ids};
 use super::start_failure::Step as _;
 use super::sys;
-use crate::root::{Network, RootPlan, RootUser};
+use crate::root::plan::RootPlan;
+use crate::root::{Network, RootUser};
 use crate::step::StepSubject;
 
 /// Moves this process, and for pids its children, to new namespaces.

@@ -19,9 +19,11 @@ use super::privileges::{Ids, can_mount, drop_borrowed, drop_mounting, map_ids};
 use super::start_failure::{StartFailure, Step as _};
 use super::sys;
 use crate::root::{Mount, MountAccess};
+use crate::ruleset::ruleset;
 use crate::sandbox::{self, Sandbox};
 use crate::step::StepSubject;
-use crate::view::{Overlay, ViewPlan};
+use crate::view::Overlay;
+use crate::view::plan::ViewPlan;
 use crate::wire::Job;
 
 /// What every overlay is told, since the defaults depend on the kernel's configuration.
@@ -203,7 +205,6 @@ pub(super) fn make_proc() -> Result<bool, StartFailure> {
 /// Makes the ruleset that confines the leader, from the files that it will see.
 pub(super) fn make_ruleset(sandbox: &Sandbox, job: &Job) -> Result<OwnedFd, StartFailure> {
     let tmp = job.env.iter().find(|(name, _)| name == "TMPDIR").and_then(|(_, tmp)| tmp.to_str());
-    sandbox::for_process(sandbox.clone(), Path::new(&job.program), tmp)
-        .ruleset()
+    ruleset(&sandbox::for_process(sandbox.clone(), Path::new(&job.program), tmp))
         .map_err(|error| StartFailure::Sandbox(error.to_string()))
 }

@@ -3,8 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::plan::MAX_LAYERS;
 use crate::step::{StepSubject, advice_when_forbidden};
+
+/// The number of layers whose names fit into the page of options that the kernel is given.
+pub(super) const MAX_LAYERS: usize = 100;
 
 /// Why a process tree cannot have a view of its own.
 #[derive(Debug, thiserror::Error)]

@@ -13,14 +13,12 @@
 //! that `/proc`, as in a container that hides parts of its own, it has those of the host, and ends as any other tree.
 
 mod error;
-mod plan;
-mod probe;
+pub(crate) mod plan;
+pub(crate) mod probe;
 
 use std::path::PathBuf;
 
 pub use error::ViewError;
-pub(crate) use plan::ViewPlan;
-pub(crate) use probe::Probe;
 
 use crate::root::Mount;
 

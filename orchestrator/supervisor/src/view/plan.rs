@@ -5,12 +5,11 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io, slice};
 
-use super::{Overlay, View, ViewError};
-use crate::root::{Mount, MountAccess, plain_path};
+use super::error::{MAX_LAYERS, ViewError};
+use super::{Overlay, View};
+use crate::root::plan::plain_path;
+use crate::root::{Mount, MountAccess};
 use crate::sandbox::Sandbox;
-
-/// The number of layers whose names fit into the page of options that the kernel is given.
-pub(super) const MAX_LAYERS: usize = 100;
 
 /// Everything that is needed to make a view.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 use std::fs;
+use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::FileFingerprint;
 
+use super::walker::ProtectedHasher;
 use super::*;
 
 #[test]

@@ -25,6 +25,60 @@ const MODULE: &str = "module";
 /// How deep folders may be nested.
 const MAX_DEPTH: usize = 1024;
 
+impl Baseline {
+    /// Looks at all paths in the workspace that match a glob, or lie in a folder that does. PathGlobs are
+    /// relative to the workspace; `*` stays within a name, `**` spans folders. Links are not
+    /// followed: a link is protected by its target's name.
+    ///
+    /// # Errors
+    /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
+    pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+        Self::take_until(workspace, globs, Arc::default())
+    }
+
+    /// Returns the same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`], and when cancelled.
+    pub fn take_until(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
+        match Self::observe(workspace, globs, flag)? {
+            Self { is_cut: true, .. } => Err(ProtectedError::TooMany { limit: MAX_PATHS }),
+            whole => Ok(whole),
+        }
+    }
+
+    /// Returns the same, to be compared with a baseline: more paths than can be protected are some too many
+    /// for [`changes`](Self::changes), since there were fewer when that was taken.
+    ///
+    /// # Errors
+    /// If a glob is wrong or the workspace cannot be read, and when cancelled by `flag`.
+    pub fn observe(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
+        ProtectedHasher::default().observe(workspace, globs, flag)
+    }
+
+    /// Remembers those of these globs that match nothing in the workspace.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`].
+    pub fn reserve(&mut self, workspace: &Path, globs: &[String]) -> Result<(), ProtectedError> {
+        let there = Self::observe(workspace, globs, Arc::default())?;
+        for glob in globs {
+            if !there.has_match(glob)? {
+                self.reserved.insert(glob.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Looks at protected paths, again and again, reading only what may have changed: see
 /// [`TreeHasher`](crate::TreeHasher).
 #[derive(Debug)]

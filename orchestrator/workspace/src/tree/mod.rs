@@ -1,5 +1,6 @@
 //! The digest of the workspace's content.
 
+mod digest;
 mod filter;
 mod inventory;
 mod pinned_paths;
@@ -12,13 +13,11 @@ mod walk;
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rustix::fd::AsFd as _;
-use serde::{Deserialize, Serialize};
 
 use super::file_hasher::FileHasher;
 use super::git::{Repository, Tracked};
@@ -29,6 +28,7 @@ use super::relative::relative_to_workspace;
 use filter::TreeFilter;
 use inventory::Inventory;
 
+pub use digest::{TreeDigest, TreeError};
 pub use inventory::{FileChangeKind, PathChange, TreeChanges};
 pub use pinned_paths::PinnedPaths;
 use prefetch::{Prefetch, beside};
@@ -41,44 +41,6 @@ use walk::{Cancelled, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
 const MAX_DEPTH: usize = 1024;
-
-/// The digest of a whole workspace: BLAKE3 in hexadecimal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct TreeDigest(String);
-
-impl TreeDigest {
-    /// Returns the 64 hexadecimal digits.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for TreeDigest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl From<TreeDigest> for String {
-    fn from(digest: TreeDigest) -> Self {
-        digest.0
-    }
-}
-
-impl TryFrom<String> for TreeDigest {
-    type Error = TreeError;
-
-    fn try_from(text: String) -> Result<Self, TreeError> {
-        let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() == 64 && text.bytes().all(digits) {
-            Ok(Self(text))
-        } else {
-            Err(TreeError::NotADigest { text })
-        }
-    }
-}
 
 /// What a workspace looked like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,28 +62,6 @@ pub struct TreeState {
     pub stable: bool,
     /// What else is to be said, for people; bounded.
     pub notes: Vec<String>,
-}
-
-/// Why there is no digest.
-#[derive(Debug, thiserror::Error)]
-pub enum TreeError {
-    /// The workspace cannot be looked at.
-    #[error("workspace {path}: {source}; it has to be a folder that can be read")]
-    Workspace {
-        /// The workspace as given.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// It was asked to stop, see [`TreeHasher::cancelled_by`].
-    #[error("looking at the workspace was cancelled")]
-    Cancelled,
-    /// The text is no digest.
-    #[error("{text:?} is no tree digest: expected 64 hexadecimal digits in lower case")]
-    NotADigest {
-        /// The text.
-        text: String,
-    },
 }
 
 /// What is known of a repository's index since it was last read.

@@ -86,6 +86,10 @@ impl EvidenceValidator for Echo {
         ValidatorDescription { kind: "echo".to_owned(), demands: self.0.clone() }
     }
 
+    fn runs_check(&self) -> bool {
+        true
+    }
+
     async fn validate(
         &self,
         context: ValidationContext<'_>,

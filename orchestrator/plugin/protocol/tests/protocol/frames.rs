@@ -117,7 +117,7 @@ pub(crate) fn host_frames() -> Vec<HostFrame> {
                 path: "/bin".into(),
             },
         }),
-        HostFrame::Cancel(Cancel { call: 1, reason: CancelReason::Idle, grace_ms: 5000 }),
+        HostFrame::Cancel(Cancel::new(1, CancelReason::Idle, 5000)),
         HostFrame::PreviewResult(PreviewResult {
             call: 1,
             request: 2,

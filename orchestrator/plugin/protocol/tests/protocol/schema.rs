@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use jsonschema::Validator;
-use ralph_orchestrator_plugin_protocol::{Decoded, Frame, HostFrame, PluginFrame, decode, encode};
+use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_plugin_protocol::{
+    Cancel, Decoded, Frame, HostFrame, PluginFrame, decode, encode,
+};
 use serde_json::{Map, Value, json};
 
 use crate::frames::{host_frames, plugin_frames};
@@ -86,6 +89,18 @@ fn what_the_schema_demands_is_demanded_and_no_more() {
     }
     check("HostFrame", &host_frames());
     check("PluginFrame", &plugin_frames());
+}
+
+#[test]
+fn the_words_for_a_cancelled_call_are_those_that_are_sent() {
+    let unknown = serde_json::from_str::<CancelReason>("\"?\"").unwrap_err().to_string();
+    let reasons = unknown.split('`').skip(3).step_by(2);
+    let reasons = reasons.map(|word| serde_json::from_value(json!(word)).unwrap());
+    let sent: BTreeSet<String> = reasons
+        .map(|reason| json!(Cancel::new(1, reason, 0).reason).as_str().unwrap().to_owned())
+        .collect();
+    let described = schema()["definitions"]["CancelReason"]["enum"].clone();
+    assert_eq!(sent, serde_json::from_value(described).unwrap());
 }
 
 #[test]

@@ -117,6 +117,10 @@ impl EvidenceValidator for BadValidator {
         ValidatorDescription { kind: "bad".to_owned(), demands: "nothing".to_owned() }
     }
 
+    fn runs_check(&self) -> bool {
+        true
+    }
+
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<(), String> {
         env.get("CHECK").map_or(Ok(()), |why| Err(why.clone()))
     }
