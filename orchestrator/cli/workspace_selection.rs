@@ -11,7 +11,7 @@ use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variable
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Lock, Owner, StateDir, WorktreeRecord, identity_of, list_runs, read_current_run, state_dirs_of,
+    Lock, StateDir, WorktreeRecord, identity_of, list_runs, read_current_run, state_dirs_of,
 };
 use ralph_orchestrator_terminal::output;
 
@@ -27,12 +27,8 @@ fn states() -> PathBuf {
 pub(crate) fn find(selector: &str) -> Result<(ConfigFile, Option<String>), CommandError> {
     let path = Path::new(selector);
     let absolute = path.canonicalize().or_else(|_| std::path::absolute(path))?;
-    let of_path = state_dirs_of(&states(), &absolute);
-    if !of_path.is_empty() {
-        return Ok((to_config_file(&choose(of_path))?, None));
-    }
-    if let Some(file) = find_moved(&absolute) {
-        return Ok((file, None));
+    if let Some(state) = of_folder(&absolute) {
+        return Ok((to_config_file_in(&state, &absolute)?, None));
     }
     if let Some(found) = find_by_worktree(&absolute)? {
         return Ok(found);
@@ -118,17 +114,32 @@ fn moved_worktree(record: &WorktreeRecord, checkout: &Path, top: &Path) -> Comma
     }
 }
 
-/// Returns the configuration of the run whose workspace was moved to this folder, if one was.
-fn find_moved(folder: &Path) -> Option<ConfigFile> {
-    let now = Owner::new(folder, None).with_folder(identity_of(folder)?);
-    let state = all_states().into_iter().find(|state| now.is_moved_from(&state.owner))?;
-    let before = state.owner.workspace()?;
+/// Returns the state of the run of a folder. What is known of another folder that had this path is that of this one only if
+/// nothing is known of itself.
+fn of_folder(folder: &Path) -> Option<StateDir> {
+    let known = state_dirs_of(&states(), folder);
+    let now = identity_of(folder);
+    let is_its = |state: &StateDir| {
+        state.owner.folder().zip(now).is_some_and(|(known, now)| known.is_same(now))
+    };
+    let (own, others): (Vec<_>, Vec<_>) = known.into_iter().partition(is_its);
+    let states = if own.is_empty() { others } else { own };
+    (!states.is_empty()).then(|| choose(states))
+}
+
+/// Returns the configuration of a run whose workspace is this folder now, wherever it was when the run began.
+fn to_config_file_in(state: &StateDir, folder: &Path) -> Result<ConfigFile, CommandError> {
+    let before = state.owner.workspace().filter(|before| before != folder);
     let configuration = state.owner.configuration();
-    let inside = configuration.as_deref().and_then(|file| file.strip_prefix(before).ok());
-    Some(match inside {
-        Some(inside) => ConfigFile::named(folder.join(inside)),
-        None => ConfigFile::without_file_in(folder.to_owned()),
-    })
+    let inside = before
+        .and_then(|before| Some(configuration.as_deref()?.strip_prefix(before).ok()?.to_owned()));
+    match inside {
+        Some(inside) => {
+            let file = ConfigFile::named(folder.join(inside));
+            Ok(file.with_task(state.owner.task().map(str::to_owned)))
+        }
+        None => to_config_file(state),
+    }
 }
 
 /// Returns the state directories of which this is the run.

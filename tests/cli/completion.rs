@@ -311,6 +311,27 @@ fn what_was_completed_before_stays_complete_beside_an_unfinished_run() {
     assert_eq!((env.agent.calls(), &env.status()["run"]), (4, &unfinished));
 }
 
+/// Neither a run of its own prompt nor one that was to do the task once more gives way to what was completed before.
+#[test]
+fn what_was_completed_before_stands_for_no_run_that_was_begun_since() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    let first = env.read("PROMPT.md");
+    env.agent.call(1).script("touch done\n").out(PROMISE);
+    env.agent.default_call().script("rm -f done\n").out("hm\n");
+    env.run().expect(0);
+    env.ralph(&["run", "-p", "Quite another thing."]).expect(1);
+    env.ralph(&["limits", "--max-iterations", "2"]).expect(0);
+    env.run().expect(1).says("resumed");
+    assert_eq!(env.agent.calls(), 3);
+    env.ralph(&["run", "--restart"]).expect(1);
+    env.write("PROMPT.md", "Something else.\n");
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("resumed");
+    env.write("PROMPT.md", &first);
+    env.ralph(&["run", "--max-iterations", "3"]).expect(1).says("resumed");
+    assert_eq!(env.agent.calls(), 6);
+}
+
 #[test]
 fn what_was_claimed_of_another_task_is_not_validated() {
     let env = TestEnvironment::new();

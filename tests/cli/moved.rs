@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::environment::TestEnvironment;
 use crate::screen::Screen;
-use crate::trust::{DONE, after_work, asking};
+use crate::trust::{DONE, after_work, asking, edit};
 
 #[test]
 fn a_workspace_that_is_moved_or_renamed_keeps_its_run() {
@@ -290,6 +290,87 @@ fn folders_that_exchange_their_names_keep_their_runs() {
         assert!(status == Some(1) && said.contains(&format!("run {run} resumed")), "{said}");
         assert_eq!(run_of(&folder), *run);
     }
+}
+
+/// `-w` means the folder that has the path now, also before a command was given there.
+#[test]
+fn a_folder_that_is_named_is_judged_and_worked_in_itself() {
+    let env = after_work("");
+    let (moved, root) = (env.root().join("moved"), env.root());
+    fs::rename(env.workspace(), &moved).unwrap();
+    copy_folder(&moved, &env.workspace());
+    fs::write(env.path("done"), "").unwrap();
+    let at = |args: &[&str]| {
+        let output = env.command(args).current_dir(&root).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    assert_eq!(at(&["-w", "moved", "verify"]).0, Some(1), "nothing is done there");
+    let (status, said) = at(&["-w", "moved", "run", "--max-iterations", "2"]);
+    assert!(status == Some(1) && said.contains("resumed"), "{said}");
+    assert_eq!((env.agent.calls(), env.agent.cwd(2)), (2, moved));
+}
+
+#[test]
+fn folders_that_have_exchanged_their_names_are_meant_by_their_names() {
+    let env = after_work("");
+    let (one, other, between) =
+        (env.workspace(), env.root().join("other"), env.root().join("between"));
+    copy_folder(&one, &other);
+    let at = |folder: &Path, args: &[&str]| {
+        let output = env.command(args).current_dir(folder).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(at(&other, &["trust"]).0, Some(0));
+    assert_eq!(at(&other, &["run"]).0, Some(1));
+    for (from, to) in [(&one, &between), (&other, &one), (&between, &other)] {
+        fs::rename(from, to).unwrap();
+    }
+    let root = env.root();
+    let (status, said) = at(&root, &["-w", "other", "run", "--max-iterations", "2"]);
+    assert!(status == Some(1) && said.contains("resumed"), "{said}");
+    assert_eq!((env.agent.calls(), env.agent.cwd(3)), (3, other.clone()));
+    assert_eq!(at(&root, &["-w", "w", "reset", "--yes"]).0, Some(0));
+    let run = |folder: &Path| {
+        let shown = at(folder, &["status", "--json"]).1;
+        serde_json::from_str::<Value>(&shown).unwrap()["run"].clone()
+    };
+    assert!(run(&one).is_null() && !run(&other).is_null());
+}
+
+#[test]
+fn of_folders_that_had_a_path_one_after_the_other_the_last_one_counts() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.call(1).script("touch done\n").out(DONE);
+    env.agent.default_call().out("hm\n");
+    env.run().expect(0);
+    let kept = env.root().join("kept");
+    let anew = || {
+        fs::remove_dir_all(env.workspace()).unwrap();
+        copy_folder(&kept, &env.workspace());
+        fs::remove_file(env.path("done")).unwrap();
+    };
+    copy_folder(&env.workspace(), &kept);
+    anew();
+    env.ralph(&["run", "--restart"]).expect(1);
+    let last = env.status()["run"].clone();
+    anew();
+    env.run().expect(65).says("in which this run began");
+    assert_eq!(env.status()["run"], last);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_file_that_is_accepted_says_nothing_of_the_folder() {
+    let env = after_work("");
+    replace_by_copy(&env);
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    env.ralph(&["trust"]).expect(0).says("accepted ").says("not accepted yet: workspace");
+    env.run().expect(65);
+    env.ralph(&["trust"]).expect(0).says("as the workspace of run");
+    env.run().expect(1).says("resumed");
 }
 
 #[test]

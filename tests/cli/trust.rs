@@ -27,7 +27,7 @@ pub(crate) fn after_work(script: &str) -> TestEnvironment {
     env
 }
 
-fn edit(env: &TestEnvironment, from: &str, to: &str) {
+pub(crate) fn edit(env: &TestEnvironment, from: &str, to: &str) {
     let text = env.read("ralph.toml");
     assert!(text.contains(from), "{text}");
     env.write("ralph.toml", text.replace(from, to));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::git::{accept_repository, enter_existing};
+use ralph_orchestrator_assembly::git::{accept_repository, enter_existing, find_replaced};
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Trust, read};
 use ralph_orchestrator_assembly::user_folders;
@@ -51,7 +51,7 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
     // What is as it was accepted is accepted anew: whoever edits it from now on is a person, until an agent works again.
     judge.accept(known.iter().chain(&accepted))?;
     let (is_replaced, of_git) = match &args.file {
-        None if config.passed_over().is_none() => accept_folders(config)?,
+        None if config.passed_over().is_none() => accept_folders(config, accepted.is_empty())?,
         _ => (false, Vec::new()),
     };
     if !of_git.is_empty() {
@@ -94,10 +94,17 @@ fn accept_links(judge: &Trust, path: &Path) -> Result<bool, CommandError> {
 }
 
 /// Accepts the workspace, where it is another folder than the one in which its run began; and git's configuration and
-/// hooks of it, and of the worktree of its run. Returns whether it is another one, and what was changed.
-fn accept_folders(config: &ConfigFile) -> Result<(bool, Vec<String>), CommandError> {
+/// hooks of it, and of the worktree of its run. The workspace only if its files are accepted already. Returns whether it is another one, and what was changed.
+fn accept_folders(
+    config: &ConfigFile,
+    is_known: bool,
+) -> Result<(bool, Vec<String>), CommandError> {
     let context = Context::load(config, Overrides::default())?;
-    let is_replaced = trust::accept_workspace(&context)?;
+    // Whoever accepts what a file says need not know that the folder is another one.
+    let is_replaced = is_known && trust::accept_workspace(&context)?;
+    if let Some(replaced) = find_replaced(&context)?.filter(|_| !is_known) {
+        output::result(&format!("not accepted yet: {}", replaced.error()));
+    }
     let mut changes = accept_repository(&context)?;
     let inside = enter_existing(context)?;
     changes.extend(accept_repository(&inside)?);

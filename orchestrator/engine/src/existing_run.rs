@@ -159,9 +159,17 @@ impl RunSetup<'_> {
         // What an iteration that was cut off left may be the agent's.
         let kept = kept.filter(|_| found.state.running.is_none())?;
         let frozen = self.load_frozen_policy(&found.run).await?;
-        let pins = &found.state.identities;
-        let prompt = PromptSource::recorded(&self.loaded.config, pins, PromptPlace::locate);
-        kept.changed_task(&prompt, &frozen.policy, given).await?;
+        // Of a run with a prompt of its own, whatever a file says now.
+        let prompt = PromptSource::recorded(
+            &frozen.loaded.config,
+            &found.state.identities,
+            PromptPlace::locate,
+        );
+        let now = kept.changed_task(&prompt, &frozen.policy, given).await?;
+        // It was begun to do this task once more.
+        if now == *given {
+            return None;
+        }
         self.find_completed_before(&found.run).await
     }
 
@@ -242,18 +250,36 @@ impl RunSetup<'_> {
         self.read_sound(&run)
     }
 
-    /// Returns the newest earlier run that has completed what the prompt file asks for now, as after a change of branches
-    /// and back.
+    /// Returns the newest earlier run of what the prompt file asks for now, if it has completed that, as after a change of
+    /// branches and back.
     async fn find_completed_before(self, current: &str) -> Option<StoredRun> {
         for run in list_runs(self.layout).ok()?.into_iter().filter(|run| run != current) {
             let Some(found) = self.read_sound(&run) else { continue };
-            let completion = found.state.completion();
-            let has_task = completion.is_some_and(|completion| !completion.task.is_empty());
-            if has_task && !found.state.process.attached && self.is_same_task(&found).await {
-                return Some(found);
+            if found.state.process.attached {
+                continue;
+            }
+            match found.state.completion() {
+                Some(completion) if completion.task.is_empty() => {}
+                Some(_) if self.is_same_task(&found).await => return Some(found),
+                Some(_) => {}
+                // It was begun to do this task once more.
+                None if self.has_begun_with(&found).await => return None,
+                None => {}
             }
         }
         None
+    }
+
+    /// Whether an unfinished run began with what its prompt asks for now.
+    async fn has_begun_with(self, found: &StoredRun) -> bool {
+        let given = found.state.started.as_ref().map(|started| started.task.as_str());
+        let Some(frozen) = self.load_frozen_policy(&found.run).await else { return false };
+        let pins = &found.state.identities;
+        let prompt = PromptSource::recorded(&frozen.loaded.config, pins, PromptPlace::locate);
+        match prompt.read_text() {
+            Some(text) => given == Some(frozen.policy.task_digest(&text).await.as_str()),
+            None => false,
+        }
     }
 
     /// Returns the configuration that was stored when the run began, in the workspace as it is called now.

@@ -87,7 +87,9 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
         let all = places(&states, &workspace, owner);
         let is_free =
             |dir: &&PathBuf| find_moved_away(&Layout::new((*dir).clone()), &workspace).is_none();
-        all.iter().find(is_free).or(all.first()).cloned().unwrap_or_default()
+        // Where several folders had this path, the last of them.
+        let known = all.iter().take_while(|dir| dir.exists()).filter(is_free).last();
+        known.or_else(|| all.iter().find(is_free)).or(all.first()).cloned().unwrap_or_default()
     };
     let owners = possible_owners(loaded);
     let read = |dir: &Path| Owner::read(&Layout::new(dir.to_owned())).ok().flatten();

@@ -1,6 +1,7 @@
 //! What a start would do with the run that is there, for commands that only look: opened as `run --dry-run` opens it.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use ralph_orchestrator_assembly::context::Context;
@@ -71,7 +72,11 @@ pub(crate) async fn look_ahead(context: &Context) -> Result<Outlook, CommandErro
 
 /// Waits until no process that was started to look holds the workspace any more.
 async fn wait_for_workspace(context: &Context) -> Result<(), CommandError> {
-    let folder = Arc::new(File::open(&context.loaded.config.run.workspace)?);
+    let folder = match File::open(&context.loaded.config.run.workspace) {
+        // That of a run that is complete may have been removed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => Arc::new(opened?),
+    };
     let states = states_dir(&context.state_home());
     let lock =
         || async { Ok(lock_workspace(&Disk::default(), Arc::clone(&folder), &states).map(drop)?) };
