@@ -68,6 +68,7 @@ fn verdict(folder: &Path, extension: &str) -> Verdict {
         text: String::new(),
     };
     let context = ValidationContext {
+        checkout: &[],
         run: "run",
         iteration: 1,
         claim: &claim,

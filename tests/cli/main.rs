@@ -16,6 +16,7 @@ mod backlog;
 mod bench;
 mod broken_configuration;
 mod budget;
+mod checkout;
 mod checks;
 mod claude;
 mod claude_sdk;

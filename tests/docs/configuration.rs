@@ -98,6 +98,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[completion]`", "Completion", &["completion"]));
     all.push(section("`[[completion.detector]]`", "Detector", &["completion", "detector"]));
     all.extend(kinds("`[[completion.detector]]`", "detector", "name", &["completion", "detector"]));
+    all.push(section("`[validation]`", "Validation", &["validation"]));
     all.push(section("`[[validator]]`", "Validator", &["validator"]));
     all.extend(kinds("`[[validator]]`", "validator", "kind", &["validator"]));
     all.push(section("`[limits]`", "Limits", &["limits"]));

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ralph_orchestrator_backlog::BacklogError;
+use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceLocation};
 use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_engine::{EngineError, RolePromptError};
@@ -307,7 +308,10 @@ impl From<EngineError> for CommandError {
             | EngineError::RolePrompt(_)
             | EngineError::Workspace(_)
             | EngineError::Repository(_) => Self::new(ErrorKind::Config, error),
-            EngineError::Tree(_) | EngineError::Internal(_) => {
+            EngineError::Checkout(CheckoutError::Damaged { .. }) => {
+                Self::new(ErrorKind::Damaged, error)
+            }
+            EngineError::Tree(_) | EngineError::Checkout(_) | EngineError::Internal(_) => {
                 Self::new(ErrorKind::Internal, error)
             }
         }

@@ -9,6 +9,7 @@ mod backlog_keys;
 pub mod backlog_view;
 pub mod backlogs;
 pub mod block_on;
+pub mod check_place;
 pub mod compiled_in;
 mod config_errors;
 pub mod config_sources;

@@ -91,6 +91,7 @@ impl WorkspaceSetup for SetupCommand {
             text: "nothing is claimed: this prepares the workspace".to_owned(),
         };
         let context = ValidationContext {
+            checkout: &[],
             run: context.run,
             iteration: context.iteration,
             claim: &claim,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ralph_orchestrator_contract::LayeredFolder;
-use ralph_orchestrator_safe_fs::remove_layer;
+use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
 
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
@@ -171,16 +171,36 @@ impl Checkout {
         Ok(prepared)
     }
 
-    /// Keeps what the checks of this validation wrote for all later ones. Only checks that ran before any agent worked can
-    /// be trusted to have written what they see again.
+    /// Keeps what the checks of this validation wrote for all later ones, but for what they did to files that count: those
+    /// are as the work has them each time. Only checks that ran before any agent worked can be trusted to have written what
+    /// they see again.
     ///
     /// # Errors
-    /// It cannot be moved to its place.
-    pub fn keep_base(&self, prepared: &PreparedCheckout) -> Result<(), CheckoutError> {
+    /// It cannot be read, or moved to its place.
+    pub fn keep_base(
+        &self,
+        prepared: &PreparedCheckout,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
         let base = self.storage.join(BASE);
         remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
-        fs::rename(&overlay.upper, &base).map_err(CheckoutError::io("create", &base))
+        let upper = &overlay.upper;
+        for (path, stamp) in &Inventory::take(upper, &|_| false)?.entries {
+            let found = upper.join(path);
+            let covers = !stamp.is_folder() || is_opaque(&found);
+            if covers && self.has_work_at(path, is_work) {
+                remove_layer(&found).map_err(CheckoutError::errno("remove", &found))?;
+            }
+        }
+        fs::rename(upper, &base).map_err(CheckoutError::io("create", &base))
+    }
+
+    /// Whether something that counts was at or beneath a path when the run began.
+    fn has_work_at(&self, path: &Path, is_work: &dyn Fn(&Path) -> bool) -> bool {
+        let from = self.inventory.entries.range(path.to_owned()..);
+        let mut beneath = from.take_while(|(known, _)| known.starts_with(path));
+        beneath.any(|(known, stamp)| !stamp.is_folder() && is_work(known))
     }
 
     /// Removes everything that was stored.
@@ -460,10 +480,10 @@ mod tests {
         let prepared = checkout.prepare(&is_work).unwrap();
         let upper = prepared.overlays[0].upper.clone();
         fs::create_dir(upper.join("src")).unwrap();
-        for file in ["src/lock", "src/gone", "built"] {
+        for file in ["src/lock", "src/gone", "src/product", "built"] {
             fs::write(upper.join(file), "by the check").unwrap();
         }
-        checkout.keep_base(&prepared).unwrap();
+        checkout.keep_base(&prepared, &is_work).unwrap();
         drop(prepared);
         place.write("src/lock", "work");
         fs::remove_file(place.workspace.join("src/gone")).unwrap();
@@ -472,8 +492,9 @@ mod tests {
         let again = Checkout::open(&place.workspace, &place.storage, shown, &digest).unwrap();
         let prepared = again.prepare(&is_work).unwrap();
         let layers = &prepared.overlays[0].layers;
-        assert_eq!(files(&layers[0]), ["-src/gone", "src/lock"]);
-        assert_eq!(files(&layers[1]), ["built", "src/gone", "src/lock"]);
+        assert_eq!(files(&layers[0]), ["src/lock"]);
+        // What it did to the work is undone.
+        assert_eq!(files(&layers[1]), ["built", "src/product"]);
         assert!(prepared.overlays[0].upper.read_dir().unwrap().next().is_none());
     }
 

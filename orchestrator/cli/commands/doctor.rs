@@ -14,7 +14,7 @@ use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, describe_m
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
-use ralph_orchestrator_assembly::{backlog_view, git};
+use ralph_orchestrator_assembly::{backlog_view, check_place, git};
 use ralph_orchestrator_assembly::{placeholder, sandbox, tasks};
 use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
@@ -224,6 +224,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(warnings.flatten().map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(check_git(context).await);
     findings.extend(check_worktree(context).await);
+    findings.extend(check_check_place(context).await);
     findings.extend(check_limits(context, &first));
     findings.extend(handoff::check(context.loaded.config.handoff, &first));
     let found = check_agent(context, &first, &env).await;
@@ -455,6 +456,12 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
         Err(error) => Err(error),
     };
     Some(Finding::new("worktree", found.map_err(|error| error.detail()), exit::CONFIG))
+}
+
+/// Whether checks can be run in a checkout, if that is asked for.
+async fn check_check_place(context: &Context) -> Option<Finding> {
+    let found = check_place::verify(context).await.transpose()?;
+    Some(Finding::new("checkout", found.map_err(|error| error.detail()), exit::CONFIG))
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.

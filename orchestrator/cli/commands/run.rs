@@ -21,7 +21,7 @@ use ralph_orchestrator_assembly::placeholder::refuse_placeholder;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::processes::SupervisedProcesses;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
-use ralph_orchestrator_assembly::{agent_words, git, receipts};
+use ralph_orchestrator_assembly::{agent_words, check_place, git, receipts};
 use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
@@ -327,6 +327,7 @@ async fn start(
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
+    check_place::verify(&context).await?;
     if let Some(warning) = notices::describe_hook(&context) {
         output::info(&format!("warning: {warning}"));
     }

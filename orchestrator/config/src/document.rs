@@ -13,7 +13,7 @@ use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
     Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig, Prompts, Run, Sandbox,
-    StateConfig, Telemetry, TrustMode,
+    StateConfig, Telemetry, TrustMode, Validation,
 };
 use crate::strict;
 use crate::validator_table::ValidatorTable;
@@ -54,6 +54,9 @@ pub(crate) struct ConfigDocument {
     /// How completion is claimed.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) completion: CompletionTable,
+    /// In which tree the checks run.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) validation: Validation,
     /// Those who decide whether a claim stands.
     pub(crate) validator: Vec<ValidatorTable>,
     /// The bounds of the run. Durations are text such as "2h 30m".
@@ -218,6 +221,7 @@ impl From<&Config> for ConfigDocument {
                 after_rejection: config.completion.after_rejection,
                 baseline: config.completion.baseline,
             },
+            validation: config.validation,
             validator: config
                 .validators
                 .iter()

@@ -465,6 +465,7 @@ pub(crate) async fn verdict(
         text: text.to_owned(),
     };
     let context = ValidationContext {
+        checkout: &[],
         run: "conformance",
         iteration: 1,
         claim: &claim,

@@ -148,6 +148,8 @@ pub struct ValidationContext<'a> {
     pub protected_changes: &'a [Change],
     /// The environment for processes.
     pub env: &'a BTreeMap<String, String>,
+    /// What processes that examine the work are to see in the place of these folders; nothing where they see it as it is.
+    pub checkout: &'a [LayeredFolder],
 }
 
 /// How old a piece of evidence is.

@@ -1,5 +1,6 @@
 //! Why a run could not start or had to be interrupted.
 
+use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_contract::AgentError;
 use ralph_orchestrator_store::StateError;
@@ -30,6 +31,9 @@ pub enum EngineError {
     /// Something else has taken the place of the workspace.
     #[error(transparent)]
     Exchanged(#[from] WorkspaceError),
+    /// There is no checkout for the checks.
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
     /// The prompt cannot be read.
     #[error(transparent)]
     Prompt(#[from] PromptError),

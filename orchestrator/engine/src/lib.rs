@@ -13,6 +13,7 @@ mod allowance;
 mod blocking;
 mod bytecode;
 mod cancel;
+mod clean_checkout;
 mod clock;
 mod completion_phrases;
 mod construction;

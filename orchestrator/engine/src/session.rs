@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ralph_orchestrator_checkout::Checkout;
 use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
     SaveOrder, StartIteration, StartOptions, State, StopReason,
@@ -61,6 +62,8 @@ pub struct Session {
     pub(super) saving: Saving,
     pub(super) memory: MemorySlot,
     pub(super) start: StartNotes,
+    /// In which checks run, if they do not run in the workspace.
+    pub(super) checkout: Option<Arc<Checkout>>,
 }
 
 /// Findings of the start, recorded once the run has begun or is resumed.
@@ -314,6 +317,7 @@ impl Session {
     async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.context.resumed {
             self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
+            self.resume_checkout().await?;
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
@@ -321,6 +325,7 @@ impl Session {
                 self.encode_baseline_snapshot(snapshot);
                 self.observer.pin_paths(&mut self.journal.store, snapshot)?;
             }
+            self.begin_checkout().await?;
             // With what else the run begins with: before an agent works, nobody has to wait for it.
             self.prompts.keep_prompts(&mut self.journal.store)?;
             // Nothing changes the workspace until the first observation, which would find the same.

@@ -202,6 +202,7 @@ impl SessionBuilder {
             saving,
             memory: MemorySlot(memory),
             start: self.start,
+            checkout: None,
             context,
         }
     }

@@ -118,6 +118,7 @@ impl CompletionPolicy {
         let env = &env;
         let written_in = BTreeMap::new();
         let context = ValidationContext {
+            checkout: &[],
             run: "",
             iteration: 0,
             claim: &claim,

@@ -68,6 +68,7 @@ impl Session {
                 self.context.redactor.clone(),
             ),
             pinned: Arc::clone(&self.observer.pinned),
+            checkout: self.checkout.clone(),
             artefacts: self.journal.state.workspace.artefacts.clone(),
             changes: None,
             tree_since: self.journal.state.workspace.tree_since,

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_checkout::{Checkout, PreparedCheckout};
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal as _, Claim, ValidationContext, Verdict,
+    CancelReason, CancelSignal as _, Claim, LayeredFolder, ValidationContext, Verdict,
 };
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
@@ -16,8 +17,10 @@ use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, Worksp
 use tokio::sync::watch;
 
 use super::allowance::OBSERVE_AFTER_STOP;
+use super::blocking::blocking;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
+use super::clean_checkout::explain_hidden;
 use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
@@ -52,6 +55,8 @@ pub(super) struct ValidationTask {
     pub(super) snapshot_file: PathBuf,
     pub(super) secret_files: SecretFiles,
     pub(super) pinned: Arc<PinnedPaths>,
+    /// In which checks run, if they do not run in the workspace.
+    pub(super) checkout: Option<Arc<Checkout>>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
@@ -93,6 +98,7 @@ impl ValidationTask {
     /// Stores no evidence.
     pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.snapshot_before().await? else { return Ok(None) };
+        let mut counted = Arc::clone(&before);
         self.store_snapshot(&before).await?;
         if self.is_preview && !self.observe_preview(before.digest().as_str()).await? {
             return Ok(None);
@@ -105,13 +111,17 @@ impl ValidationTask {
             Protection::begin(&checks, baseline, &self.workspace, self.observation_end()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
         self.changes = Some(self.begin_changes(before));
-        let Some(mut verdicts) = self.run_once(&checks, &mut protection).await? else {
+        let Some(mut verdicts) = self.run_once(&checks, &mut protection, &counted).await? else {
             return Ok(None);
         };
         // While the agent runs, whatever changes may be its own doing.
         if !self.is_settled() && !self.is_preview {
             self.changes.iter_mut().for_each(WorkspaceChanges::begin_again);
-            let again = self.run_once(&checks, &mut protection).await?;
+            if self.checkout.is_some() {
+                let Some(now) = self.snapshot().await? else { return Ok(None) };
+                counted = Arc::new(now);
+            }
+            let again = self.run_once(&checks, &mut protection, &counted).await?;
             let Some(again) = again else { return Ok(None) };
             verdicts = again;
             self.reject_unsettled(&mut verdicts);
@@ -149,7 +159,10 @@ impl ValidationTask {
         &mut self,
         checks: &[&ConfiguredValidator],
         protection: &mut Protection,
+        counted: &Arc<TreeSnapshot>,
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
+        let checkout = self.prepare_checkout(counted).await?;
+        let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
         let mut verdicts = Vec::new();
         for check in checks {
             let started = Instant::now();
@@ -158,7 +171,8 @@ impl ValidationTask {
             let passes = check.validator.passes_required().max(1);
             let mut pass = 1;
             let mut verdict = loop {
-                let Some(verdict) = self.execute(check, protection, until_ms).await? else {
+                let Some(verdict) = self.execute(check, protection, overlays, until_ms).await?
+                else {
                     return Ok(None);
                 };
                 let whom = format!("`{}`", check.info.name);
@@ -175,6 +189,7 @@ impl ValidationTask {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
                 let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
                 verdict = error.unwrap_or(verdict);
+                verdict = checkout.iter().fold(verdict, explain_hidden);
             }
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
@@ -183,7 +198,24 @@ impl ValidationTask {
                 verdict,
             });
         }
+        if let (Some(checkout), Some(prepared), Selection::RequiredChecks) =
+            (&self.checkout, &checkout, self.selection)
+            && self.iteration == 0
+        {
+            checkout.keep_base(prepared, &|path| counted.has(path))?;
+        }
         Ok(Some(verdicts))
+    }
+
+    /// Makes the layers in which the checks run, of what counts now.
+    async fn prepare_checkout(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+    ) -> Result<Option<PreparedCheckout>, EngineError> {
+        let Some(checkout) = self.checkout.clone() else { return Ok(None) };
+        let counted = Arc::clone(counted);
+        let prepared = blocking(move || checkout.prepare(&|path| counted.has(path))).await?;
+        Ok(Some(prepared?))
     }
 
     /// Replaces the verdicts of validators that change work each time they run.
@@ -282,6 +314,7 @@ impl ValidationTask {
         &self,
         check: &ConfiguredValidator,
         protection: &Protection,
+        checkout: &[LayeredFolder],
         until_ms: u64,
     ) -> Result<Option<Verdict>, EngineError> {
         self.held.verify()?;
@@ -297,6 +330,7 @@ impl ValidationTask {
             evidence_listed: self.evidence.is_complete(),
             protected_changes: &changes,
             env: &env,
+            checkout,
         };
         self.known_tree.set(None);
         let end = self.wait_end(until_ms, check.timeout);

@@ -33,6 +33,14 @@ pub fn set_opaque(folder: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fsetxattr(folder, OPAQUE, b"y", XattrFlags::empty())
 }
 
+/// Whether the folder of a layer is opaque.
+#[must_use]
+pub fn is_opaque(folder: &Path) -> bool {
+    let mut value = [0; 1];
+    let read = rustix::fs::lgetxattr(folder, OPAQUE, &mut value);
+    read.is_ok() && value == *b"y"
+}
+
 /// Removes a layer or the work folder of an overlay with everything in it, also what the kernel or who wrote it has made
 /// inaccessible to its owner. The path is no link beneath another one. Nothing needs to be there.
 ///
@@ -95,6 +103,8 @@ mod tests {
         let mut value = [0; 2];
         assert_eq!(rustix::fs::getxattr(temp.path(), OPAQUE, &mut value), Ok(1));
         assert_eq!(value[0], b'y');
+        fs::create_dir(temp.path().join("plain")).unwrap();
+        assert!(is_opaque(temp.path()) && !is_opaque(&temp.path().join("plain")));
     }
 
     #[test]

@@ -22,6 +22,8 @@ impl Layout {
     pub const PATHS: &str = "paths.json";
     /// The name of the file with the prompts as they were before the last iteration.
     pub const PROMPTS: &str = "prompts.json";
+    /// The name of the file that tells what the workspace held when the run began, if checks run in a checkout.
+    pub const CHECKOUT: &str = "checkout.json";
 
     /// Returns the layout below `root`.
     #[must_use]
@@ -142,6 +144,12 @@ impl Layout {
     #[must_use]
     pub fn snapshot(&self, run: &str) -> PathBuf {
         self.run(run).join("validating.json")
+    }
+
+    /// Returns the folder of the checkout in which checks run; missing if they run in the workspace.
+    #[must_use]
+    pub fn checkout(&self, run: &str) -> PathBuf {
+        self.run(run).join("checkout")
     }
 
     /// Returns the folder of what is needed to store the run's work in git; missing if it is not.

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
-    Leftovers, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext, ValidatorDescription,
-    Verdict,
+    LayeredFolder, Leftovers, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext,
+    ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_supervisor::{Ending, Grace, SpawnError, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervisor::{
+    Ending, Grace, Overlay, SpawnError, Spec, Supervisor, View, find_program,
+};
 use ralph_orchestrator_text::escape_line;
 
 use crate::config::Config;
@@ -131,6 +133,19 @@ impl CommandValidator {
                 self.typed, execution.output
             )
         })
+    }
+
+    /// Returns what starts processes that see these folders as they are in the checkout.
+    fn supervisor_for(&self, checkout: &[LayeredFolder]) -> Supervisor {
+        if checkout.is_empty() {
+            return self.supervisor.clone();
+        }
+        let overlay = |folder: &LayeredFolder| {
+            let LayeredFolder { target, layers, upper, work } = folder.clone();
+            Overlay { target, layers, upper, work }
+        };
+        let overlays = checkout.iter().map(overlay).collect();
+        self.supervisor.clone().with_view(View { overlays, mounts: Vec::new() })
     }
 
     /// Returns the path of the program, if it is given by one.
@@ -317,7 +332,7 @@ impl EvidenceValidator for CommandValidator {
             Ok(spec) => spec,
             Err(message) => return Verdict::Error { message },
         };
-        let process = match self.supervisor.spawn(spec).await {
+        let process = match self.supervisor_for(context.checkout).spawn(spec).await {
             Ok(process) => process,
             Err(error) => return self.not_started(&error),
         };

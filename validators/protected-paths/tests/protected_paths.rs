@@ -37,6 +37,7 @@ fn verdict(changes: &[Change]) -> Verdict {
         text: String::new(),
     };
     let context = ValidationContext {
+        checkout: &[],
         run: "run",
         iteration: 1,
         claim: &claim,

@@ -95,6 +95,7 @@ pub(crate) fn resolve(
         completion,
         validators,
         limits: file.limits,
+        validation: file.validation,
         git: file.git,
         handoff: file.handoff,
         memory: file.memory,

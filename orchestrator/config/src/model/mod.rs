@@ -12,6 +12,7 @@ mod prompts;
 pub(crate) mod size;
 mod telemetry;
 pub(crate) mod units;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use telemetry::Telemetry;
 pub use units::{duration_text, parse_duration};
+pub use validation::{CheckPlace, Validation};
 
 /// A complete configuration: every default filled in, every path absolute.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +58,8 @@ pub struct Config {
     pub initializer: Option<Initializer>,
     /// `[completion]`
     pub completion: Completion,
+    /// `[validation]`
+    pub validation: Validation,
     /// `[[validator]]`, in the order of the file.
     pub validators: Vec<ValidatorConfig>,
     /// `[limits]`

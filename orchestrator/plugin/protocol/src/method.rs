@@ -375,6 +375,7 @@ impl Validation {
     #[must_use]
     pub fn as_context(&self) -> ValidationContext<'_> {
         ValidationContext {
+            checkout: &[],
             run: &self.run,
             iteration: self.iteration,
             claim: &self.claim,

@@ -181,6 +181,7 @@ impl Workspace {
     #[must_use]
     pub fn context(&self) -> ValidationContext<'_> {
         ValidationContext {
+            checkout: &[],
             run: "run",
             iteration: 1,
             claim: &self.claim,

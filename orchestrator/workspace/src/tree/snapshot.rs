@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_safe_fs::{escape, unescape};
+use ralph_orchestrator_safe_fs::{escape, path_bytes, unescape};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::TreeDigest;
@@ -104,6 +104,13 @@ impl TreeSnapshot {
     #[must_use]
     pub const fn digest(&self) -> &TreeDigest {
         &self.digest
+    }
+
+    /// Whether the entry with this path, relative to the workspace, counted.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        let path = path_bytes(path);
+        self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(path)).is_ok()
     }
 
     /// Returns how many entries there are.

@@ -44,6 +44,7 @@ impl Place {
         let claim = Claim { kind, detector: "promise".into(), source, text: "x".into() };
         let env = BTreeMap::from([("PATH".to_owned(), self.context().path)]);
         let context = ValidationContext {
+            checkout: &[],
             run: &self.run,
             iteration: 3,
             claim: &claim,

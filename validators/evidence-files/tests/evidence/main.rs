@@ -111,6 +111,7 @@ impl Place {
         };
         let validator = self.validator(config);
         let context = ValidationContext {
+            checkout: &[],
             run: "run",
             iteration: self.tree_since,
             claim: &claim,

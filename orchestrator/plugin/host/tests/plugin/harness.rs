@@ -82,6 +82,7 @@ impl PluginHarness {
             text: text.into(),
         };
         let context = ValidationContext {
+            checkout: &[],
             run: "r-1",
             iteration: 7,
             claim: &claim,

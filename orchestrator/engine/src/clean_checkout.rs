@@ -1,0 +1,107 @@
+//! The checkout in which the checks of a run are run: recorded when it begins, opened again when it is resumed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ralph_orchestrator_checkout::{Checkout, PreparedCheckout};
+use ralph_orchestrator_config::CheckPlace;
+use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_store::{Layout, StateError};
+use ralph_orchestrator_text::escape_line;
+use serde::{Deserialize, Serialize};
+
+use super::blocking::blocking;
+use super::error::EngineError;
+use super::session::Session;
+
+/// What agents are given by the orchestrator, in the workspace.
+const OWN: &str = ".ralph";
+/// How many hidden paths a rejection names.
+const NAMED: usize = 10;
+
+/// What is stored of it, in JSON.
+#[derive(Serialize, Deserialize)]
+struct StoredCheckout {
+    digest: String,
+}
+
+impl Session {
+    /// Records the workspace as a new run finds it, if its checks are to be run in a checkout.
+    pub(super) async fn begin_checkout(&mut self) -> Result<(), EngineError> {
+        if self.context.config.validation.place != CheckPlace::Checkout {
+            return Ok(());
+        }
+        let (workspace, storage) = (self.context.workspace.clone(), self.checkout_storage());
+        let shown = self.shown_in_checkout();
+        let begun = blocking(move || Checkout::begin(&workspace, &storage, shown)).await??;
+        let stored = serde_json::to_string(&StoredCheckout { digest: begun.digest() })
+            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        self.journal.store.write_signed_file(Layout::CHECKOUT, &stored)?;
+        self.checkout = Some(Arc::new(begun));
+        Ok(())
+    }
+
+    /// Opens what was recorded when the run began.
+    pub(super) async fn resume_checkout(&mut self) -> Result<(), EngineError> {
+        if self.context.config.validation.place != CheckPlace::Checkout {
+            return Ok(());
+        }
+        let Some(stored) = self.journal.store.read_signed_file(Layout::CHECKOUT)? else {
+            self.start.notes.push(
+                "the run began with `validation.where = \"workspace\"`, so its checks go on in the workspace; \
+                 `run --restart` begins one whose checks run in a checkout"
+                    .to_owned(),
+            );
+            return Ok(());
+        };
+        let stored: StoredCheckout = serde_json::from_str(&stored).map_err(|error| {
+            StateError::Damaged { path: Layout::CHECKOUT.into(), problem: error.to_string() }
+        })?;
+        let (workspace, storage) = (self.context.workspace.clone(), self.checkout_storage());
+        let shown = self.shown_in_checkout();
+        let opened =
+            blocking(move || Checkout::open(&workspace, &storage, shown, &stored.digest)).await??;
+        self.checkout = Some(Arc::new(opened));
+        Ok(())
+    }
+
+    fn checkout_storage(&self) -> PathBuf {
+        self.journal.store.layout().checkout(&self.context.run)
+    }
+
+    /// Returns what checks see as it is, relative to the workspace: what is no part of the work, and not ignored either.
+    fn shown_in_checkout(&self) -> Vec<PathBuf> {
+        let evidence = self.context.policy.evidence_dirs();
+        let prompts = self.prompts.source.files().map(Path::to_owned);
+        let backlog = self.context.config.backlog.iter().map(|backlog| backlog.path.clone());
+        let all = evidence.into_iter().chain(prompts).chain(backlog);
+        let workspace = &self.context.workspace;
+        let inside = all.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
+        inside.chain([PathBuf::from(OWN)]).collect()
+    }
+}
+
+/// Says, where a check rejects, what it did not see.
+pub(super) fn explain_hidden(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
+    let lists = [
+        (
+            &checkout.hidden,
+            "the check did not see these, which git ignores and which are new or changed since the run began",
+        ),
+        (&checkout.gone, "these, which git ignores, were there when the run began"),
+    ];
+    let Verdict::Rejected { mut reasons } = verdict else { return verdict };
+    for (paths, what) in lists.iter().filter(|(paths, _)| !paths.is_empty()) {
+        let names = paths.iter().take(NAMED).map(|path| escape_line(&path.to_string_lossy()));
+        let names: Vec<String> = names.collect();
+        let more = match paths.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        reasons.push(format!(
+            "{what}: {}{more}. If the check needs them, have it make them itself",
+            names.join(", ")
+        ));
+    }
+    Verdict::Rejected { reasons }
+}

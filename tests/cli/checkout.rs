@@ -1,0 +1,192 @@
+//! Checks that run in the work as a clean checkout would have it: what an agent hides in ignored files does not count, and
+//! what checks write does not reach the user's tree.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::environment::TestEnvironment;
+
+const CLAIM: &str = "<promise>COMPLETE: made it</promise>\n";
+
+fn git(env: &TestEnvironment, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(env.workspace()).args([
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@localhost",
+    ]);
+    let output = command.args(args).env("HOME", env.root()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A repository that ignores `out` and `venv`, whose check is this script; `protect` is what it protects.
+fn repository(place: &str, check: &str, protect: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let agent = env.agent.program().display().to_string();
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\n\
+         program = [\"{agent}\"]\n[limits]\nmax_iterations = 2\n[validation]\nwhere = \"{place}\"\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"check.sh\"]\n\
+         protect = [{protect}]\n"
+    ));
+    env.write(".gitignore", "/out\n/venv\n");
+    env.write("check.sh", check);
+    env.write("src/a", "base\n");
+    fs::create_dir_all(env.path("venv")).unwrap();
+    env.write("venv/tool", "exit 0\n");
+    git(&env, &["init", "-q", "-b", "main"]);
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "base"]);
+    env
+}
+
+/// Every entry but git's own, with what a touch of it would change.
+fn stamps(env: &TestEnvironment) -> Vec<(PathBuf, i64, i64)> {
+    fn visit(folder: &Path, all: &mut Vec<(PathBuf, i64, i64)>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap() == ".git" || path.file_name().unwrap() == ".ralph" {
+                continue;
+            }
+            let found = fs::symlink_metadata(&path).unwrap();
+            all.push((path.clone(), found.ctime(), found.ctime_nsec()));
+            if found.is_dir() {
+                visit(&path, all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    visit(&env.workspace(), &mut all);
+    all.sort();
+    all
+}
+
+/// Each cheats by a file that git ignores: it completes in the agent's tree, and not in a checkout.
+#[test]
+fn what_is_ignored_and_new_does_not_make_a_check_green() {
+    let cheats = [
+        ("[ -e out/forged ]", "mkdir out; touch out/forged"),
+        ("sh venv/tool && grep -q work src/a || [ -e venv/site.pth ]", "touch venv/site.pth"),
+        ("grep -q forged venv/tool", "echo '# forged' >> venv/tool"),
+        ("cd out 2>/dev/null && sh ./test", "mkdir out; echo 'exit 0' > out/test"),
+    ];
+    for (check, cheat) in cheats {
+        for (place, code) in [("workspace", 0), ("checkout", 1)] {
+            let env = repository(place, check, "\"check.sh\"");
+            env.agent.default_call().script(&format!("{cheat}\n")).out(CLAIM);
+            let ended = env.run();
+            assert_eq!(ended.code, Some(code), "{place} {cheat}: {}", ended.stderr);
+            if place == "checkout" {
+                let named = env.ralph(&["log", "1"]).stdout;
+                assert!(named.contains("did not see these, which git ignores"), "{named}");
+            }
+        }
+    }
+}
+
+#[test]
+fn honest_work_is_accepted_at_once_and_the_users_tree_is_not_touched() {
+    // It sees what was there before, builds into a protected folder, rewrites a tracked file, and leaves a daemon.
+    let check = "sh venv/tool && mkdir -p tests && echo built > tests/product && echo x >> src/log && \
+                 mkdir -p out && echo cache > out/cache && rm check.sh && (sleep 600 & ) && grep -q work src/a\n";
+    let env = repository("checkout", check, "\"check.sh\", \"tests/**\"");
+    fs::create_dir(env.path("tests")).unwrap();
+    env.write("tests/test", "");
+    env.write("src/log", "base\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "log"]);
+    let stamp = env.root().join("stamp");
+    let script = "echo work > src/a; echo new > src/b\n";
+    env.agent.default_call().script(script).out(CLAIM);
+    let before = stamps(&env);
+    fs::write(&stamp, "").unwrap();
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+    let changed: Vec<PathBuf> = stamps(&env)
+        .into_iter()
+        .filter(|entry| !before.contains(entry))
+        .map(|(path, ..)| path.strip_prefix(env.workspace()).unwrap().to_owned())
+        .collect();
+    assert_eq!(changed, ["src", "src/a", "src/b"].map(PathBuf::from));
+}
+
+#[test]
+fn what_a_rejected_validation_wrote_is_gone_before_the_next() {
+    // The work plants a file by way of the check that runs it.
+    let check = "sh src/a; [ -e venv/planted ]\n";
+    let env = repository(
+        "checkout",
+        &format!("before=$(ls venv); {check}echo \"$before\" | grep -q planted\n"),
+        "\"check.sh\"",
+    );
+    env.agent.default_call().script("echo touch venv/planted > src/a\n").out(CLAIM);
+    let ended = env.run();
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(env.agent.calls(), 2);
+    assert!(!env.path("venv/planted").exists());
+}
+
+#[test]
+fn what_the_checks_built_before_any_agent_worked_is_there_again() {
+    // Only the first check builds; the others fail without what it has built.
+    let check = "[ -e out/built ] || { mkdir -p out; cat src/a > out/built; }; [ \"$(cat out/built)\" = base ] && \
+                 grep -q work src/a\n";
+    let env = repository("checkout", check, "\"check.sh\"");
+    env.agent.call(1).script("mkdir out; echo forged > out/built\n").out(CLAIM);
+    env.agent.default_call().script("echo work > src/a\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!((env.agent.calls(), env.read("out/built")), (2, "forged\n".to_owned()));
+}
+
+#[test]
+fn git_is_for_checks_as_it_was_when_the_run_began() {
+    let check = "git rev-parse HEAD > /dev/null && git -c user.name=c -c user.email=c@localhost commit -qam by-check && \
+                 [ \"$(git log --format=%s | tail -n +2)\" = base ] && [ ! -e hooked ]\n";
+    let env = repository("checkout", check, "\"check.sh\"");
+    env.agent
+        .default_call()
+        .script(
+            "echo work > src/a; git -c user.name=a -c user.email=a@localhost commit -qam agent; echo more >> src/a; \
+             mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch hooked\\n' > .git/hooks/pre-commit; \
+             chmod +x .git/hooks/pre-commit\n",
+        )
+        .out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(git(&env, &["log", "--format=%s"]), "agent\nbase\n");
+    assert_eq!(git(&env, &["status", "--porcelain"]).trim(), "M src/a");
+}
+
+#[test]
+fn a_resumed_run_knows_what_was_there_and_believes_no_other_record() {
+    let env = repository("checkout", "[ -e out/forged ] || grep -q work src/a\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir out; touch out/forged\n").out("hm\n");
+    env.agent.call(2).script("echo work > src/a\n").out(CLAIM);
+    env.ralph(&["run", "--once"]).expect(0);
+    let record = env
+        .state()
+        .join(format!("runs/{}/checkout/inventory", env.status()["run"].as_str().unwrap()));
+    let text = fs::read_to_string(&record).unwrap();
+    fs::write(&record, text.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())
+        .unwrap();
+    env.run().expect(65).says("was changed from outside");
+    fs::write(&record, text).unwrap();
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn where_there_can_be_no_checkout_nothing_begins() {
+    let mut env = repository("checkout", "true\n", "\"check.sh\"");
+    // The workspace holds its own state then.
+    env.var("XDG_STATE_HOME", "/proc/self/none");
+    for command in ["run", "doctor"] {
+        assert_ne!(env.ralph(&[command]).code, Some(0), "{command}");
+    }
+    env.unset("XDG_STATE_HOME");
+    env.ralph(&["doctor"]).says("ok    checkout");
+    assert_eq!(env.agent.calls(), 0);
+}
