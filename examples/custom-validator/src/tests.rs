@@ -59,6 +59,7 @@ impl Place {
         };
         let (env, changes): (BTreeMap<_, _>, Vec<_>) = Default::default();
         let context = ValidationContext {
+            checkout: &[],
             run: "run",
             iteration: 3,
             claim: &claim,
