@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_checkout::{Checkout, PreparedCheckout};
+use ralph_orchestrator_checkout::Checkout;
 use ralph_orchestrator_config::CheckPlace;
-use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_store::{Layout, StateError};
-use ralph_orchestrator_text::escape_line;
 use serde::{Deserialize, Serialize};
 
 use super::blocking::blocking;
@@ -16,9 +14,6 @@ use super::session::Session;
 
 /// What agents are given by the orchestrator, in the workspace.
 const OWN: &str = ".ralph";
-/// How many hidden paths a rejection names.
-const NAMED: usize = 10;
-
 /// What is stored of it, in JSON.
 #[derive(Serialize, Deserialize)]
 struct StoredCheckout {
@@ -79,29 +74,4 @@ impl Session {
         let inside = all.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
         inside.chain([PathBuf::from(OWN)]).collect()
     }
-}
-
-/// Says, where a check rejects, what it did not see.
-pub(super) fn explain_hidden(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
-    let lists = [
-        (
-            &checkout.hidden,
-            "the check did not see these, which git ignores and which are new or changed since the run began",
-        ),
-        (&checkout.gone, "these, which git ignores, were there when the run began"),
-    ];
-    let Verdict::Rejected { mut reasons } = verdict else { return verdict };
-    for (paths, what) in lists.iter().filter(|(paths, _)| !paths.is_empty()) {
-        let names = paths.iter().take(NAMED).map(|path| escape_line(&path.to_string_lossy()));
-        let names: Vec<String> = names.collect();
-        let more = match paths.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        reasons.push(format!(
-            "{what}: {}{more}. If the check needs them, have it make them itself",
-            names.join(", ")
-        ));
-    }
-    Verdict::Rejected { reasons }
 }

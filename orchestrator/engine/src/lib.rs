@@ -26,6 +26,7 @@ mod existing_run;
 mod feedback;
 mod fingerprint;
 mod guidance;
+mod hidden_files;
 mod idle;
 mod in_session_validation;
 mod initializer;

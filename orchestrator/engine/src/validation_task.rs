@@ -20,11 +20,11 @@ use super::allowance::OBSERVE_AFTER_STOP;
 use super::blocking::blocking;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
-use super::clean_checkout::explain_hidden;
 use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
+use super::hidden_files::explain_hidden;
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection};
