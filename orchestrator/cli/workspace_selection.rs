@@ -27,7 +27,7 @@ fn states() -> PathBuf {
 pub(crate) fn find(selector: &str) -> Result<(ConfigFile, Option<String>), CommandError> {
     let path = Path::new(selector);
     let absolute = path.canonicalize().or_else(|_| std::path::absolute(path))?;
-    if let Some(state) = of_folder(&absolute) {
+    if let Some(state) = find_by_folder(&absolute) {
         return Ok((to_config_file_in(&state, &absolute)?, None));
     }
     if let Some(found) = find_by_worktree(&absolute)? {
@@ -116,7 +116,7 @@ fn moved_worktree(record: &WorktreeRecord, checkout: &Path, top: &Path) -> Comma
 
 /// Returns the state of the run of a folder. What is known of another folder that had this path is that of this one only if
 /// nothing is known of itself.
-fn of_folder(folder: &Path) -> Option<StateDir> {
+fn find_by_folder(folder: &Path) -> Option<StateDir> {
     let known = state_dirs_of(&states(), folder);
     let now = identity_of(folder);
     let is_its = |state: &StateDir| {

@@ -1,9 +1,8 @@
 //! Whether checks can be run where `[validation]` has them run.
 
-use std::fs;
-
-use ralph_orchestrator_config::{CheckPlace, ConfigErrors};
+use ralph_orchestrator_config::CheckPlace;
 use ralph_orchestrator_engine::states_dir;
+use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::context::Context;
@@ -21,14 +20,13 @@ pub async fn verify(context: &Context) -> Result<Option<String>, CommandError> {
     }
     // With the state of the run, out of the agent's reach.
     let storage = states_dir(&context.state_home());
-    fs::create_dir_all(&storage)?;
+    Disk::default().create_dir(&storage)?;
     let workspace = workspace.canonicalize()?;
     match Supervisor::this_binary().check_view_support(&storage, &workspace).await {
         Ok(()) => Ok(Some("the checks run in a checkout of the work".to_owned())),
         Err(error) => {
-            let key = ["validation", "where"].map(str::to_owned);
             let problem = format!("there can be no checkout here: {error}");
-            Err(ConfigErrors::from(loaded.error_at(&key, None, &problem)).into())
+            Err(CommandError::at_key(loaded, &["validation", "where"], &problem))
         }
     }
 }

@@ -158,6 +158,12 @@ impl CommandError {
         escape(&self.error.to_string())
     }
 
+    /// Returns an error about the value of a key, at its place in the configuration.
+    pub fn at_key(loaded: &LoadedConfig, key: &[&str], problem: &str) -> Self {
+        let key: Vec<String> = key.iter().map(|&part| part.to_owned()).collect();
+        ConfigErrors::from(loaded.error_at(&key, None, problem)).into()
+    }
+
     /// Returns the message and its hints as a sentence of a table; one about the configuration with its place.
     pub fn detail(&self) -> String {
         if self.error.downcast_ref::<ConfigErrors>().is_some() {
@@ -193,8 +199,7 @@ pub fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
     if !is_named_wrongly {
         return error.into();
     }
-    let key = ["backlog", "path"].map(str::to_owned);
-    ConfigErrors::from(loaded.error_at(&key, None, &error.to_string())).into()
+    CommandError::at_key(loaded, &["backlog", "path"], &error.to_string())
 }
 
 impl From<ConfigErrors> for CommandError {

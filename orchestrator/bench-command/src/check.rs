@@ -247,10 +247,9 @@ fn check_curve(loaded: &LoadedConfig) -> Result<(), CommandError> {
     if !bench.curve || !IsolationRow::of(bench.isolation).is_container() {
         return Ok(());
     }
-    let key = ["bench".to_owned(), "curve".to_owned()];
     let message = "a container cannot be verified as an iteration left it, since only the work directory is copied; \
                    leave this out, or use the isolation `namespace`";
-    Err(ConfigErrors::from(loaded.error_at(&key, None, message)).into())
+    Err(CommandError::at_key(loaded, &["bench", "curve"], message))
 }
 
 /// Checks that what trials are to see of this machine is there.
@@ -261,9 +260,12 @@ fn check_shared_paths(loaded: &LoadedConfig) -> Result<(), CommandError> {
     let sandbox = &loaded.config.sandbox;
     for (list, paths) in [("read", &sandbox.read), ("write", &sandbox.write)] {
         if let Some(index) = paths.iter().position(|path| !path.exists()) {
-            let key = ["sandbox".to_owned(), list.to_owned(), index.to_string()];
             let message = "there is no such file or folder that a trial could see; create it, or correct the path";
-            return Err(ConfigErrors::from(loaded.error_at(&key, None, message)).into());
+            return Err(CommandError::at_key(
+                loaded,
+                &["sandbox", list, &index.to_string()],
+                message,
+            ));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, find_repository, is_shared, is_withheld};
+use crate::repository::{GIT, is_shared, is_withheld};
 
 /// In the storage: what the checks wrote before any agent worked.
 const BASE: &str = "base";
@@ -30,8 +30,20 @@ pub struct Checkout {
     workspace: PathBuf,
     inventory: Inventory,
     git: Option<GitFiles>,
+    digest: String,
     /// Relative to the workspace: what is seen as it is.
     shown: Vec<PathBuf>,
+}
+
+/// What a checkout is of.
+#[derive(Clone, Debug)]
+pub struct CheckoutSource {
+    /// The workspace: absolute, without links.
+    pub workspace: PathBuf,
+    /// The folder with what its repository shares among its worktrees, if it is in one: absolute, without links.
+    pub git: Option<PathBuf>,
+    /// What checks see as it is, relative to the workspace.
+    pub shown: Vec<PathBuf>,
 }
 
 /// Git's own files.
@@ -72,32 +84,24 @@ struct Changes {
 }
 
 impl Checkout {
-    /// Records what is in the workspace, in the folder `storage`, which is made anew. `shown`, relative to the workspace, is
-    /// seen by checks as it is.
+    /// Records what is in the workspace, in the folder `storage`, which is made anew.
     ///
     /// # Errors
     /// The workspace cannot be read, or the storage not written.
-    pub fn begin(
-        workspace: &Path,
-        storage: &Path,
-        shown: Vec<PathBuf>,
-    ) -> Result<Self, CheckoutError> {
+    pub fn begin(source: CheckoutSource, storage: &Path) -> Result<Self, CheckoutError> {
         remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
-        let git = find_repository(workspace).map(|folder| GitFiles::take(folder, storage));
-        let git = git.transpose()?;
-        let mut checkout = Self {
-            storage: storage.to_owned(),
-            workspace: workspace.to_owned(),
-            inventory: Inventory::default(),
-            git,
-            shown,
-        };
-        checkout.inventory = checkout.look()?;
-        let git = checkout.git.as_ref().map(|git| git.inventory.to_text());
-        checkout.write(INVENTORY, &checkout.inventory.to_text())?;
-        checkout.write(GIT_INVENTORY, &git.unwrap_or_default())?;
-        Ok(checkout)
+        let CheckoutSource { workspace, git, shown } = source;
+        let git = git.map(|folder| GitFiles::take(folder, storage)).transpose()?;
+        let inventory = take_inventory(&workspace, &shown)?;
+        let files = inventory.to_text();
+        let git_files = git.as_ref().map(|git| git.inventory.to_text()).unwrap_or_default();
+        for (name, text) in [(INVENTORY, &files), (GIT_INVENTORY, &git_files)] {
+            let path = storage.join(name);
+            fs::write(&path, text).map_err(CheckoutError::io("write", &path))?;
+        }
+        let (storage, digest) = (storage.to_owned(), digest_of(&files, &git_files));
+        Ok(Self { storage, workspace, inventory, git, digest, shown })
     }
 
     /// Reads what was recorded when the run began. `digest` is the one that it had then.
@@ -105,10 +109,9 @@ impl Checkout {
     /// # Errors
     /// It is not as it was.
     pub fn open(
-        workspace: &Path,
+        source: CheckoutSource,
         storage: &Path,
-        shown: Vec<PathBuf>,
-        digest: &str,
+        digest: String,
     ) -> Result<Self, CheckoutError> {
         let damaged = || CheckoutError::Damaged { path: storage.join(INVENTORY) };
         let read = |name: &str| {
@@ -121,21 +124,20 @@ impl Checkout {
         }
         let inventory = Inventory::from_text(&files).ok_or_else(damaged)?;
         let git_files = Inventory::from_text(&git_files).ok_or_else(damaged)?;
-        let git = find_repository(workspace).filter(|_| !git_files.is_empty());
+        let CheckoutSource { workspace, git, shown } = source;
+        let git = git.filter(|_| !git_files.is_empty());
         let git = git.map(|folder| GitFiles { folder, inventory: git_files });
-        let (storage, workspace) = (storage.to_owned(), workspace.to_owned());
-        Ok(Self { storage, workspace, inventory, git, shown })
+        Ok(Self { storage: storage.to_owned(), workspace, inventory, git, digest, shown })
     }
 
     /// Returns the digest of what was recorded.
     #[must_use]
-    pub fn digest(&self) -> String {
-        let git = self.git.as_ref().map(|git| git.inventory.to_text());
-        digest_of(&self.inventory.to_text(), &git.unwrap_or_default())
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
-    /// Makes the layers for a validation of the workspace as it is. `is_work` tells what counts as work now, by the path
-    /// relative to the workspace.
+    /// Makes the layers for a validation of the workspace as it is. `is_work` tells what counts as work, now or when the run
+    /// began, by the path relative to the workspace.
     ///
     /// # Errors
     /// The workspace cannot be read, or the layers not be written.
@@ -203,25 +205,9 @@ impl Checkout {
         beneath.any(|(known, stamp)| !stamp.is_folder() && is_work(known))
     }
 
-    /// Removes everything that was stored.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    pub fn remove(self) -> Result<(), CheckoutError> {
-        remove_layer(&self.storage).map_err(CheckoutError::errno("remove", &self.storage))
-    }
-
-    /// Returns what is there now. Repositories within the workspace are seen as they are.
-    fn look(&self) -> Result<Inventory, CheckoutError> {
-        Inventory::take(&self.workspace, &|path| {
-            path.file_name().is_some_and(|name| name == GIT)
-                || self.shown.iter().any(|shown| path.starts_with(shown))
-        })
-    }
-
     /// Returns what is not as it was when the run began.
     fn compare(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<Changes, CheckoutError> {
-        let now = self.look()?;
+        let now = take_inventory(&self.workspace, &self.shown)?;
         let before = &self.inventory.entries;
         let mut changes = Changes::default();
         let mut other = Vec::new();
@@ -252,7 +238,7 @@ impl Checkout {
                 changes.removed.push(path.clone());
             }
         }
-        let is_gone = |path: &&PathBuf| !is_work(path);
+        let is_gone = |path: &&PathBuf| !self.has_work_at(path, is_work);
         changes.gone = changes.removed.iter().filter(is_gone).cloned().collect();
         Ok(changes)
     }
@@ -293,11 +279,6 @@ impl Checkout {
         }
         layer.finish()
     }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), CheckoutError> {
-        let path = self.storage.join(name);
-        fs::write(&path, text).map_err(CheckoutError::io("write", &path))
-    }
 }
 
 impl PreparedCheckout {
@@ -313,7 +294,7 @@ impl PreparedCheckout {
 impl GitFiles {
     /// Records git's own files, and copies them.
     fn take(folder: PathBuf, storage: &Path) -> Result<Self, CheckoutError> {
-        let inventory = Self::look(&folder)?;
+        let inventory = Self::take_inventory(&folder)?;
         let root = storage.join(REPOSITORY);
         fs::create_dir(&root).map_err(CheckoutError::io("create", &root))?;
         let mut copies = Layer::create(root.join(GIT), &folder)?;
@@ -326,7 +307,7 @@ impl GitFiles {
         Ok(Self { folder, inventory })
     }
 
-    fn look(folder: &Path) -> Result<Inventory, CheckoutError> {
+    fn take_inventory(folder: &Path) -> Result<Inventory, CheckoutError> {
         Inventory::take(folder, &|path| is_shared(path) || is_withheld(path))
     }
 
@@ -352,6 +333,14 @@ impl GitFiles {
         }
         layer.finish()
     }
+}
+
+/// Records what is in a workspace. Repositories within it are seen as they are.
+fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, CheckoutError> {
+    Inventory::take(workspace, &|path| {
+        path.file_name().is_some_and(|name| name == GIT)
+            || shown.iter().any(|shown| path.starts_with(shown))
+    })
 }
 
 fn digest_of(files: &str, git_files: &str) -> String {
@@ -395,8 +384,15 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
+        fn source(&self) -> CheckoutSource {
+            let git = [".git", "../.git"].map(|name| self.workspace.join(name));
+            let git = git.into_iter().find_map(|git| git.canonicalize().ok());
+            let (workspace, shown) = (self.workspace.clone(), vec!["proof".into()]);
+            CheckoutSource { workspace, git, shown }
+        }
+
         fn begin(&self) -> Checkout {
-            Checkout::begin(&self.workspace, &self.storage, vec!["proof".into()]).unwrap()
+            Checkout::begin(self.source(), &self.storage).unwrap()
         }
     }
 
@@ -419,8 +415,14 @@ mod tests {
 
     #[test]
     fn what_changed_is_work_or_hidden_and_everything_else_is_seen() {
-        let place =
-            Place::new(&["src/kept", "src/changed", "src/gone", "venv/kept", "venv/changed"]);
+        let place = Place::new(&[
+            "src/kept",
+            "src/whole/a",
+            "src/changed",
+            "src/gone",
+            "venv/kept",
+            "venv/changed",
+        ]);
         place.write("venv/gone", "");
         place.write("old/gone", "");
         let checkout = place.begin();
@@ -437,6 +439,7 @@ mod tests {
             fs::remove_file(place.workspace.join(gone)).unwrap();
         }
         fs::remove_dir_all(place.workspace.join("old")).unwrap();
+        fs::remove_dir_all(place.workspace.join("src/whole")).unwrap();
         fs::set_permissions(place.workspace.join("src"), fs::Permissions::from_mode(0o750))
             .unwrap();
         let prepared = checkout.prepare(&is_work).unwrap();
@@ -487,9 +490,8 @@ mod tests {
         drop(prepared);
         place.write("src/lock", "work");
         fs::remove_file(place.workspace.join("src/gone")).unwrap();
-        let digest = checkout.digest();
-        let shown = vec!["proof".into()];
-        let again = Checkout::open(&place.workspace, &place.storage, shown, &digest).unwrap();
+        let digest = checkout.digest().to_owned();
+        let again = Checkout::open(place.source(), &place.storage, digest).unwrap();
         let prepared = again.prepare(&is_work).unwrap();
         let layers = &prepared.overlays[0].layers;
         assert_eq!(files(&layers[0]), ["src/lock"]);
@@ -502,13 +504,11 @@ mod tests {
     fn a_record_that_was_changed_is_not_believed() {
         let place = Place::new(&["src/a"]);
         let checkout = place.begin();
-        let digest = checkout.digest();
-        let open = || Checkout::open(&place.workspace, &place.storage, Vec::new(), &digest);
+        let digest = checkout.digest().to_owned();
+        let open = || Checkout::open(place.source(), &place.storage, digest.clone());
         open().unwrap();
         fs::write(place.storage.join(INVENTORY), "").unwrap();
         assert!(matches!(open(), Err(CheckoutError::Damaged { .. })));
-        checkout.remove().unwrap();
-        assert!(!place.storage.exists());
     }
 
     #[test]

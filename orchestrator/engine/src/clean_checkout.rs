@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_checkout::Checkout;
+use ralph_orchestrator_checkout::{Checkout, CheckoutSource};
 use ralph_orchestrator_config::CheckPlace;
 use ralph_orchestrator_store::{Layout, StateError};
+use ralph_orchestrator_workspace::common_git_folder;
 use serde::{Deserialize, Serialize};
 
 use super::blocking::blocking;
@@ -26,10 +27,9 @@ impl Session {
         if self.context.config.validation.place != CheckPlace::Checkout {
             return Ok(());
         }
-        let (workspace, storage) = (self.context.workspace.clone(), self.checkout_storage());
-        let shown = self.shown_in_checkout();
-        let begun = blocking(move || Checkout::begin(&workspace, &storage, shown)).await??;
-        let stored = serde_json::to_string(&StoredCheckout { digest: begun.digest() })
+        let (source, storage) = (self.checkout_source(), self.checkout_storage());
+        let begun = blocking(move || Checkout::begin(source, &storage)).await??;
+        let stored = serde_json::to_string(&StoredCheckout { digest: begun.digest().to_owned() })
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.journal.store.write_signed_file(Layout::CHECKOUT, &stored)?;
         self.checkout = Some(Arc::new(begun));
@@ -52,10 +52,8 @@ impl Session {
         let stored: StoredCheckout = serde_json::from_str(&stored).map_err(|error| {
             StateError::Damaged { path: Layout::CHECKOUT.into(), problem: error.to_string() }
         })?;
-        let (workspace, storage) = (self.context.workspace.clone(), self.checkout_storage());
-        let shown = self.shown_in_checkout();
-        let opened =
-            blocking(move || Checkout::open(&workspace, &storage, shown, &stored.digest)).await??;
+        let (source, storage) = (self.checkout_source(), self.checkout_storage());
+        let opened = blocking(move || Checkout::open(source, &storage, stored.digest)).await??;
         self.checkout = Some(Arc::new(opened));
         Ok(())
     }
@@ -64,14 +62,18 @@ impl Session {
         self.journal.store.layout().checkout(&self.context.run)
     }
 
-    /// Returns what checks see as it is, relative to the workspace: what is no part of the work, and not ignored either.
-    fn shown_in_checkout(&self) -> Vec<PathBuf> {
+    /// Returns what the checkout is of. What is no part of the work, and not ignored either, checks see as it is.
+    fn checkout_source(&self) -> CheckoutSource {
         let evidence = self.context.policy.evidence_dirs();
         let prompts = self.prompts.source.files().map(Path::to_owned);
         let backlog = self.context.config.backlog.iter().map(|backlog| backlog.path.clone());
         let all = evidence.into_iter().chain(prompts).chain(backlog);
         let workspace = &self.context.workspace;
         let inside = all.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
-        inside.chain([PathBuf::from(OWN)]).collect()
+        CheckoutSource {
+            workspace: workspace.clone(),
+            git: common_git_folder(workspace),
+            shown: inside.chain([PathBuf::from(OWN)]).collect(),
+        }
     }
 }

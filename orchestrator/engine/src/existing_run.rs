@@ -158,13 +158,11 @@ impl RunSetup<'_> {
         let given = &found.state.started.as_ref()?.task;
         // What an iteration that was cut off left may be the agent's.
         let kept = kept.filter(|_| found.state.running.is_none())?;
+        let prompt = own_prompt(&self.load_frozen_config(&found.run)?, found);
+        if !kept.is_other(&prompt) {
+            return None;
+        }
         let frozen = self.load_frozen_policy(&found.run).await?;
-        // Of a run with a prompt of its own, whatever a file says now.
-        let prompt = PromptSource::recorded(
-            &frozen.loaded.config,
-            &found.state.identities,
-            PromptPlace::locate,
-        );
         let now = kept.changed_task(&prompt, &frozen.policy, given).await?;
         // It was begun to do this task once more.
         if now == *given {
@@ -274,9 +272,7 @@ impl RunSetup<'_> {
     async fn has_begun_with(self, found: &StoredRun) -> bool {
         let given = found.state.started.as_ref().map(|started| started.task.as_str());
         let Some(frozen) = self.load_frozen_policy(&found.run).await else { return false };
-        let pins = &found.state.identities;
-        let prompt = PromptSource::recorded(&frozen.loaded.config, pins, PromptPlace::locate);
-        match prompt.read_text() {
+        match own_prompt(&frozen.loaded, found).read_text() {
             Some(text) => given == Some(frozen.policy.task_digest(&text).await.as_str()),
             None => false,
         }
@@ -359,6 +355,11 @@ impl RunSetup<'_> {
         let has_file = self.loaded.configuration().is_some() || self.loaded.task().is_some();
         !has_file || self.loaded.is_given_outside_files(key)
     }
+}
+
+/// Returns the prompt with which a run began, whatever the configuration names now.
+fn own_prompt(frozen: &LoadedConfig, found: &StoredRun) -> PromptSource {
+    PromptSource::recorded(&frozen.config, &found.state.identities, PromptPlace::locate)
 }
 
 /// Refuses the journal of another workspace.

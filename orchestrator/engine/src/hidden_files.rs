@@ -4,8 +4,7 @@ use ralph_orchestrator_checkout::PreparedCheckout;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_text::escape_line;
 
-/// How many hidden paths a rejection names.
-const NAMED: usize = 10;
+use super::protection::join_names;
 
 /// Says, where a check rejects, what it did not see.
 pub(super) fn explain_hidden(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
@@ -18,15 +17,10 @@ pub(super) fn explain_hidden(verdict: Verdict, checkout: &PreparedCheckout) -> V
     ];
     let Verdict::Rejected { mut reasons } = verdict else { return verdict };
     for (paths, what) in lists.iter().filter(|(paths, _)| !paths.is_empty()) {
-        let names = paths.iter().take(NAMED).map(|path| escape_line(&path.to_string_lossy()));
-        let names: Vec<String> = names.collect();
-        let more = match paths.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let names = paths.iter().map(|path| escape_line(&path.to_string_lossy()));
         reasons.push(format!(
-            "{what}: {}{more}. If the check needs them, have it make them itself",
-            names.join(", ")
+            "{what}: {}. If the check needs them, have it make them itself",
+            join_names(names.collect())
         ));
     }
     Verdict::Rejected { reasons }

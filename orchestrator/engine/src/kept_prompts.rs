@@ -57,15 +57,24 @@ impl KeptPrompts {
         policy: &CompletionPolicy,
         given: &str,
     ) -> Option<String> {
-        let task = source.task().filter(|_| !given.is_empty())?;
+        if given.is_empty() || !self.is_other(source) {
+            return None;
+        }
+        let task = source.task()?;
         let now = task.last_text()?;
         let before = match task.place().and_then(|place| self.get(place)) {
-            Some(kept) if kept.text == now => return None,
             Some(kept) => policy.task_digest(&kept.text).await,
             None => given.to_owned(),
         };
         let digest = policy.task_digest(&now).await;
         (digest != before).then_some(digest)
+    }
+
+    /// Whether the task reads otherwise than after the last iteration, or nothing is kept of it.
+    pub(super) fn is_other(&self, source: &PromptSource) -> bool {
+        let Some(task) = source.task() else { return false };
+        let kept = task.place().and_then(|place| self.get(place)).map(|kept| kept.text);
+        kept.is_none() || kept != task.last_text()
     }
 
     fn get(&self, place: &PromptPlace) -> Option<Prompt> {

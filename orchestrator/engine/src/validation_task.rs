@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -213,8 +213,10 @@ impl ValidationTask {
         counted: &Arc<TreeSnapshot>,
     ) -> Result<Option<PreparedCheckout>, EngineError> {
         let Some(checkout) = self.checkout.clone() else { return Ok(None) };
-        let counted = Arc::clone(counted);
-        let prepared = blocking(move || checkout.prepare(&|path| counted.has(path))).await?;
+        let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
+        // What counted when the run began does so to its end, also where it is gone.
+        let is_work = move |path: &Path| counted.has(path) || pinned.contains(path);
+        let prepared = blocking(move || checkout.prepare(&is_work)).await?;
         Ok(Some(prepared?))
     }
 

@@ -151,13 +151,13 @@ impl SpawnError {
     /// Returns the error that an errno of the program's start on the host means.
     pub(crate) fn from_errno(errno: i32, spec: &Spec) -> Self {
         match FileFault::examine(&spec.program, errno) {
-            Some(fault) => Self::of_file(fault, errno, spec),
-            None => Self::of_start(errno, spec),
+            Some(fault) => Self::from_file(fault, errno, spec),
+            None => Self::from_start(errno, spec),
         }
     }
 
     /// Returns the error that an errno of a start means which is not that of a file.
-    pub(crate) fn of_start(errno: i32, spec: &Spec) -> Self {
+    pub(crate) fn from_start(errno: i32, spec: &Spec) -> Self {
         let program = spec.program.clone();
         let source = io::Error::from_raw_os_error(errno);
         if let Some(error) = Self::of_anything(&source, spec) {
@@ -212,7 +212,7 @@ impl SpawnError {
     }
 
     /// Returns the error of a file that cannot be executed.
-    pub(crate) fn of_file(fault: FileFault, errno: i32, spec: &Spec) -> Self {
+    pub(crate) fn from_file(fault: FileFault, errno: i32, spec: &Spec) -> Self {
         let program = spec.program.clone();
         match fault {
             FileFault::Missing => Self::NotFound { program },

@@ -552,7 +552,7 @@ fn no_sandbox(spec: &Spec, reason: String) -> SpawnError {
 /// Returns the error that a shim reports which has started nothing.
 fn start_error(report: Report, file_system: Option<&FileSystem>, spec: &Spec) -> SpawnError {
     match (report, file_system) {
-        (Report::ProgramFailed { fault, errno }, _) => SpawnError::of_file(fault, errno, spec),
+        (Report::ProgramFailed { fault, errno }, _) => SpawnError::from_file(fault, errno, spec),
         (Report::SandboxFailed { reason }, _) => no_sandbox(spec, reason),
         (Report::SetUpFailed { step, subject, errno }, Some(FileSystem::View(_))) => {
             no_view(spec, ViewError::set_up(step, subject, errno))
@@ -564,12 +564,12 @@ fn start_error(report: Report, file_system: Option<&FileSystem>, spec: &Spec) ->
             SpawnError::inside_root(errno, spec)
         }
         (Report::SpawnFailed { errno }, Some(FileSystem::View(_))) => {
-            SpawnError::of_start(errno, spec)
+            SpawnError::from_start(errno, spec)
         }
         (Report::SpawnFailed { errno }, None) => {
             check_cwd(spec).err().unwrap_or_else(|| SpawnError::from_errno(errno, spec))
         }
-        _ => SpawnError::of_start(libc::EPROTO, spec),
+        _ => SpawnError::from_start(libc::EPROTO, spec),
     }
 }
 

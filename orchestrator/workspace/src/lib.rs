@@ -40,7 +40,7 @@ pub use evidence_digests::{
 pub use file_copy::{copy_if_other, is_same_content};
 pub use file_id::FileId;
 pub use folder_watch::FolderWatch;
-pub use git::{find_untracked, has_commit};
+pub use git::{common_git_folder, find_untracked, has_commit};
 pub use globs::GlobError;
 pub use guarded_paths::GuardedPaths;
 pub use own_outputs::own_outputs;

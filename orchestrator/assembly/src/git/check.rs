@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_config::{CommitMode, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_config::CommitMode;
 use ralph_orchestrator_git::Repository;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
@@ -32,13 +32,7 @@ pub async fn check_commits(context: &Context) -> Result<(), CommandError> {
     let (vars, workspace) = (context.vars.clone(), workspace.clone());
     let (places, runtime) = (context.agent_places(), Handle::current());
     let result = blocking(move || find_problem(&workspace, &vars, &places, runtime)).await?;
-    result.map_err(|problem| located(loaded, &problem))
-}
-
-/// Returns the error at the key that asks for git.
-fn located(loaded: &LoadedConfig, problem: &str) -> CommandError {
-    let key = ["git", "commit"].map(str::to_owned);
-    ConfigErrors::from(loaded.error_at(&key, None, problem)).into()
+    result.map_err(|problem| CommandError::at_key(loaded, &["git", "commit"], &problem))
 }
 
 /// Returns why git cannot be used in the workspace, if it cannot. Blocks.

@@ -8,6 +8,7 @@ use ralph_orchestrator_engine::is_run_folder;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Layout, WorktreeRecord, list_worktrees, read_run};
+use ralph_orchestrator_workspace::common_git_folder;
 
 /// The folder of all worktrees, beside that of all states.
 const FOLDER: &str = "ralph-orchestrator-worktrees";
@@ -44,7 +45,7 @@ fn find_moved(
     }
     let name = record.name()?;
     let beside_state = worktrees_dir(state_home).join(&name);
-    let repositories = [record.repository()].into_iter().chain(find_repository(checkout));
+    let repositories = [record.repository()].into_iter().chain(common_git_folder(checkout));
     let by_git = repositories.filter_map(|repository| {
         let git_dir = repository.join("worktrees").join(&name);
         let folder = find_linked_folder(&git_dir)?;
@@ -93,7 +94,7 @@ pub fn find_disconnection(folder: &Path) -> Option<String> {
 /// Returns the command that connects a worktree, which is in this folder now, and the checkout's repository again; `None` if
 /// that is another one, such as a clone in the place of a checkout that was moved.
 pub fn repair_command(record: &WorktreeRecord, checkout: &Path, folder: &Path) -> Option<String> {
-    let git_dir = find_repository(checkout)?.join("worktrees").join(record.name()?);
+    let git_dir = common_git_folder(checkout)?.join("worktrees").join(record.name()?);
     git_dir
         .exists()
         .then(|| format!("git -C {} worktree repair {}", quote_word(checkout), quote_word(folder)))
@@ -103,15 +104,6 @@ pub fn repair_command(record: &WorktreeRecord, checkout: &Path, folder: &Path) -
 fn find_linked_folder(git_dir: &Path) -> Option<PathBuf> {
     let link = git_dir.join(read_text(&git_dir.join("gitdir"))?.trim());
     link.parent()?.canonicalize().ok()
-}
-
-/// Returns the git directory that all worktrees share, of a checkout or a folder in one.
-fn find_repository(checkout: &Path) -> Option<PathBuf> {
-    let top = checkout.ancestors().find(|folder| folder.join(".git").exists())?;
-    match read_git_dir(top) {
-        Some(git_dir) => Some(git_dir.parent()?.parent()?.to_owned()),
-        None => Some(top.join(".git")),
-    }
 }
 
 fn read_text(path: &Path) -> Option<String> {

@@ -102,16 +102,12 @@ impl RunPlace {
         request: PlaceRequest,
     ) -> Result<Self, CommandError> {
         let restart = request.restart;
-        let replaced = || match restart {
-            true => Ok(None),
-            false => find_replaced(&context),
-        };
         match Box::pin(Self::find_in(context.clone(), supervisor, request)).await {
             // What is wrong with a worktree is no wonder in another folder.
-            Err(error) => {
-                Err(replaced()?
-                    .map_or(error, |replaced| EngineError::from(replaced.error()).into()))
-            }
+            Err(error) if !restart => match find_replaced(&context)? {
+                Some(replaced) => Err(EngineError::from(replaced.error()).into()),
+                None => Err(error),
+            },
             found => found,
         }
     }

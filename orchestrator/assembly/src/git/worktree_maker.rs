@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, Role, SandboxMode};
+use ralph_orchestrator_config::{LoadedConfig, Role, SandboxMode};
 use ralph_orchestrator_engine::{new_run_id, states_dir};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
 use ralph_orchestrator_shell_text::quote_word;
@@ -330,8 +330,7 @@ pub(super) fn base_name(start: &WorktreeStart) -> String {
 }
 
 fn located(loaded: &LoadedConfig, problem: &str) -> CommandError {
-    let key = ["git", "worktree"].map(str::to_owned);
-    ConfigErrors::from(loaded.error_at(&key, None, problem)).into()
+    CommandError::at_key(loaded, &["git", "worktree"], problem)
 }
 
 /// Returns the beginning of a commit's id.

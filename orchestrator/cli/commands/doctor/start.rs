@@ -5,7 +5,7 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_machine::StopKind;
 use ralph_orchestrator_store::{Lock, SeriesLock, StateError, read_current_run};
 
-use super::{Finding, Severity};
+use super::Finding;
 use crate::commands::run;
 use crate::commands::run::look::Outlook;
 use crate::error::stop_exit_status;
@@ -31,8 +31,7 @@ pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) 
             finding(Err(detail), stop_exit_status(*reason, false, exit::OK))
         }
         Ok(Outlook::Complete { run }) => {
-            let detail = format!("run {run} is complete: `run` starts no agent");
-            finding(Ok(detail), exit::OK)
+            vec![complete(run)]
         }
         Ok(Outlook::GoesOn { notes }) => {
             notes.iter().map(|note| Finding::warning("run", note.clone())).collect()
@@ -46,10 +45,10 @@ pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) 
 
 /// What `run` says where nothing may be started with the configuration, but the run is complete.
 pub(super) fn completed_despite(run: &str, error: &CommandError) -> Vec<Finding> {
-    let done = format!("run {run} is complete: `run` starts no agent");
     let refused = format!("a new run would be refused: {}", error.summary());
-    vec![
-        Finding { what: "run", severity: Severity::Ok, detail: done },
-        Finding::warning("configuration", refused),
-    ]
+    vec![complete(run), Finding::warning("configuration", refused)]
+}
+
+fn complete(run: &str) -> Finding {
+    Finding::new("run", Ok(format!("run {run} is complete: `run` starts no agent")), exit::OK)
 }

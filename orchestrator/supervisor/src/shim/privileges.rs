@@ -19,7 +19,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    pub(super) fn of_this_process() -> Self {
+    pub(super) fn current() -> Self {
         Self {
             user: rustix::process::geteuid().as_raw(),
             group: rustix::process::getegid().as_raw(),

@@ -13,7 +13,7 @@ use crate::step::StepSubject;
 
 /// Moves this process, and for pids its children, to new namespaces.
 pub(super) fn enter_namespaces(plan: &RootPlan) -> Done {
-    let outside = Ids::of_this_process();
+    let outside = Ids::current();
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID

@@ -59,7 +59,7 @@ impl Privileges {
 /// Moves this process to new namespaces, for pids only its children, and only if `new_pids`. A user namespace changes who
 /// may use the files of others, so there is one only where nothing can be mounted without.
 pub(super) fn enter_namespaces(new_pids: bool) -> Result<Privileges, StartFailure> {
-    let ids = Ids::of_this_process();
+    let ids = Ids::current();
     let privileges = if can_mount()? { Privileges::Mounting } else { Privileges::Borrowed };
     let mut flags = UnshareFlags::NEWNS;
     if new_pids {

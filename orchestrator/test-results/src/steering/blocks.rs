@@ -1,6 +1,6 @@
 //! Settings that are commands or blocks of a program text: CMake, Gradle, Mix.
 
-use super::Settings;
+use super::settings::Settings;
 
 /// Which lines begin a command or block, and the brackets that it ends with.
 #[derive(Clone, Copy)]

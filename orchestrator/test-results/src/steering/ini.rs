@@ -1,6 +1,6 @@
 //! Settings of INI files as Python reads them, by section and key.
 
-use super::Settings;
+use super::settings::Settings;
 
 /// Reads the settings of which `is_steering` says so; none if a line is neither section, key nor continuation.
 pub(super) fn read(text: &str, is_steering: fn(&str, &str) -> bool) -> Option<Settings> {

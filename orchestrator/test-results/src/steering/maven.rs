@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node};
 
-use super::Settings;
+use super::settings::Settings;
 
 pub(super) fn read(text: &str) -> Option<Settings> {
     let document = Document::parse(text).ok()?;

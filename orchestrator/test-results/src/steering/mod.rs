@@ -9,14 +9,13 @@ mod blocks;
 mod file_kind;
 mod ini;
 mod maven;
+mod settings;
 mod structured;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use file_kind::FileKind;
-
-/// Settings that steer checks, by key.
-type Settings = BTreeMap<String, String>;
+use settings::Settings;
 
 /// A changed setting that steers what checks run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Settings;
+use super::settings::Settings;
 
 /// Deeper values belong to the key above them.
 const MAX_DEPTH: usize = 32;

@@ -25,6 +25,13 @@ pub fn has_commit(folder: &Path) -> bool {
     Repository::find(folder).is_some_and(|repository| repository.has_commit())
 }
 
+/// Returns the folder with what the repository of a folder (absolute, without links) shares among its worktrees; `None`
+/// where there is none.
+#[must_use]
+pub fn common_git_folder(folder: &Path) -> Option<PathBuf> {
+    Repository::find(folder)?.common.canonicalize().ok()
+}
+
 /// Where a repository keeps its things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {

@@ -224,3 +224,20 @@ proptest! {
         let _ = Tracked::parse(&rest);
     }
 }
+
+#[test]
+fn a_worktree_leads_to_what_its_repository_shares() {
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().canonicalize().unwrap();
+    let (main, tree) = (root.join("main"), root.join("tree"));
+    std::fs::create_dir(&main).unwrap();
+    git(&main, &["init", "-q"]);
+    git(&main, &["commit", "-q", "--allow-empty", "-m", "x"]);
+    git(&main, &["worktree", "add", "-q", "../tree"]);
+    std::fs::create_dir(tree.join("sub")).unwrap();
+    let common = Some(main.join(".git"));
+    for folder in [&main, &tree, &tree.join("sub")] {
+        assert_eq!(common_git_folder(folder), common, "{}", folder.display());
+    }
+    assert_eq!(common_git_folder(&root), None);
+}
