@@ -1,0 +1,153 @@
+//! Says in words what is known about the parts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ralph_orchestrator_text::{duration, escape_line};
+
+use crate::content::FileRole;
+use crate::explanation::{ExplainedPart, Explanation, PartVerdict, StopCause};
+use crate::patch::{FileEvent, PartRegion};
+
+/// More files are only counted.
+const MAX_FILES: usize = 8;
+
+/// Says in a few sentences which parts of the work the checks notice.
+#[must_use]
+pub fn summarize(explanation: &Explanation) -> String {
+    let list = |role: fn(FileRole) -> bool, is_wanted: fn(&PartVerdict) -> bool| {
+        list_files(explanation, |part| role(part.role) && is_wanted(&part.verdict))
+    };
+    let is_needed = |verdict: &PartVerdict| matches!(verdict, PartVerdict::Needed { .. });
+    let is_unnoticed = |verdict: &PartVerdict| *verdict == PartVerdict::NoCheckNotices;
+    let is_other = |role| role != FileRole::SteersChecks;
+    let is_no_test = |role| !matches!(role, FileRole::SteersChecks | FileRole::OwnTest);
+    let limit = u64::try_from(explanation.time_limit.as_millis()).unwrap_or(u64::MAX);
+    let gone = match explanation.is_unnoticed_together {
+        true => "No check notices if these are gone",
+        false => "No check notices if one of these is gone; all together were not tried",
+    };
+    let endless = format!("The checks do not end within {} without", duration(limit));
+    let mut sentences = vec![
+        ("needed", list(is_other, is_needed)),
+        (gone, list(is_no_test, is_unnoticed)),
+        ("Holds the build", list(is_other, |verdict| *verdict == PartVerdict::HoldsBuild)),
+        (&endless, list(is_other, |verdict| *verdict == PartVerdict::DoesNotEnd)),
+    ];
+    let groups = explanation.alternatives.iter().map(|group| list_alternatives(explanation, group));
+    sentences.extend(groups.map(|group| ("One of these is enough", group)));
+    sentences.extend([
+        (
+            "Only the work's own tests need",
+            list(is_other, |verdict| *verdict == PartVerdict::OnlyOwnTests),
+        ),
+        (
+            "The checks are also green without the work's own tests",
+            list(|role| role == FileRole::OwnTest, is_unnoticed),
+        ),
+        (
+            "Rewritten by the checks, so leaving it out shows nothing",
+            list(is_other, |verdict| *verdict == PartVerdict::RewrittenByChecks),
+        ),
+        (
+            "Unstable, a repeated run without it had another result",
+            list(is_other, |verdict| *verdict == PartVerdict::Unstable),
+        ),
+        ("Steers the checks", list_steering(explanation)),
+    ]);
+    let not_tried = list(is_other, |verdict| *verdict == PartVerdict::NotTried);
+    let why = match &explanation.stopped {
+        Some(StopCause::Error { message }) => {
+            format!("Not tried, because the checks could not run ({})", escape_line(message))
+        }
+        Some(StopCause::Budget) => "Not tried within the budget".to_owned(),
+        None => "Not tried".to_owned(),
+    };
+    sentences.push((&why, not_tried));
+    let sentences = sentences.into_iter().filter(|(_, files)| !files.is_empty());
+    let sentences: Vec<String> =
+        sentences.map(|(words, files)| format!("{words}: {files}.")).collect();
+    sentences.join(" ")
+}
+
+/// Lists the files of some parts, with how many of their hunks these are.
+fn list_files(explanation: &Explanation, is_wanted: impl Fn(&ExplainedPart) -> bool) -> String {
+    let mut files: BTreeMap<&str, (usize, usize, Option<PartRegion>)> = BTreeMap::new();
+    for part in &explanation.parts {
+        let (wanted, all, region) = files.entry(&part.path).or_default();
+        *all = all.saturating_add(1);
+        if is_wanted(part) {
+            *wanted = wanted.saturating_add(1);
+            *region = Some(part.region);
+        }
+    }
+    let files = files.into_iter().filter(|(_, (wanted, ..))| *wanted > 0);
+    let names = files.map(|(path, (wanted, all, region))| {
+        let path = escape_line(path);
+        match (wanted, all, region) {
+            (1, 1, Some(PartRegion::File { event: FileEvent::Deleted })) => {
+                format!("{path} (deleted)")
+            }
+            (1, 1, _) => path,
+            (wanted, all, _) if wanted == all => format!("{path} ({all} hunks)"),
+            (wanted, all, _) => format!("{path} ({wanted} of {all} hunks)"),
+        }
+    });
+    shorten(&names.collect::<Vec<_>>(), ", ")
+}
+
+fn list_alternatives(explanation: &Explanation, group: &[Vec<usize>]) -> String {
+    let names = |alternative: &Vec<usize>| {
+        let parts = alternative.iter().filter_map(|part| explanation.parts.get(*part));
+        shorten(&parts.map(name_part).collect::<Vec<_>>(), " and ")
+    };
+    shorten(&group.iter().map(names).collect::<Vec<_>>(), ", ")
+}
+
+/// Names a part by its file and its first line in the work.
+fn name_part(part: &ExplainedPart) -> String {
+    let path = escape_line(&part.path);
+    match part.region {
+        PartRegion::Hunk { work, .. } => format!("{path}:{}", work.start.saturating_add(1)),
+        PartRegion::Mode => format!("{path} (mode)"),
+        PartRegion::File { .. } => path,
+    }
+}
+
+/// Lists settings that steer the checks, each with its verdict: that they are needed is no praise.
+fn list_steering(explanation: &Explanation) -> String {
+    let parts = explanation.parts.iter().filter(|part| part.role == FileRole::SteersChecks);
+    let names = parts.map(|part| {
+        format!("{} ({})", name_part(part), describe_verdict(&part.verdict, explanation.time_limit))
+    });
+    shorten(&names.collect::<Vec<_>>(), ", ")
+}
+
+/// Says what a verdict means.
+fn describe_verdict(verdict: &PartVerdict, limit: Duration) -> String {
+    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    match verdict {
+        PartVerdict::Needed { tests } => match tests.first() {
+            Some(test) => format!("needed: {} fails without it", escape_line(test)),
+            None => "needed: a check fails without it".to_owned(),
+        },
+        PartVerdict::HoldsBuild => "holds the build".to_owned(),
+        PartVerdict::DoesNotEnd => {
+            format!("the checks do not end within {} without it", duration(limit))
+        }
+        PartVerdict::OneIsEnough { .. } => "it or another part is enough".to_owned(),
+        PartVerdict::OnlyOwnTests => "only the work's own tests need it".to_owned(),
+        PartVerdict::RewrittenByChecks => "rewritten by the checks".to_owned(),
+        PartVerdict::Unstable => "unstable".to_owned(),
+        PartVerdict::NoCheckNotices => "no check notices if it is gone".to_owned(),
+        PartVerdict::NotTried => "not tried".to_owned(),
+    }
+}
+
+fn shorten(names: &[String], separator: &str) -> String {
+    let shown = names.get(..MAX_FILES).unwrap_or(names).join(separator);
+    match names.get(MAX_FILES..).unwrap_or_default() {
+        [] => shown,
+        more => format!("{shown} and {} more", more.len()),
+    }
+}
