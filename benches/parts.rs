@@ -159,6 +159,7 @@ fn started() -> Record {
         attached: false,
         identities: PathIdentities::default(),
         task: String::new(),
+        checkout: false,
     })
 }
 

@@ -27,7 +27,7 @@ fn artefacts(env: &TestEnvironment) -> Vec<String> {
 
 #[test]
 fn a_new_report_is_an_artefact_and_keeps_nothing_from_completing() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
     env.agent.call(1).script("touch done\n").out(CLAIM);
     let ended = env.run().expect(0);
@@ -39,7 +39,7 @@ fn a_new_report_is_an_artefact_and_keeps_nothing_from_completing() {
 
 #[test]
 fn a_report_that_the_baseline_left_may_be_written_by_the_agent_too() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&check("reports", REPORT, ""));
     env.agent.call(1).script("touch done; echo mine > report.xml\n").out(CLAIM);
     env.run().expect(0);
@@ -49,7 +49,7 @@ fn a_report_that_the_baseline_left_may_be_written_by_the_agent_too() {
 
 #[test]
 fn a_report_from_before_the_run_is_named_before_any_money_is_spent() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&check("reports", REPORT, ""));
     env.write("report.xml", "left by an earlier execution");
     env.agent.call(1).script("touch done\n").out(CLAIM);
@@ -60,7 +60,7 @@ fn a_report_from_before_the_run_is_named_before_any_money_is_spent() {
 
 #[test]
 fn a_report_that_an_earlier_run_left_is_no_work_of_the_next_one() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&check("reports", REPORT, ""));
     env.agent.default_call().script("touch done\n").out(CLAIM);
     env.run().expect(0);
@@ -78,7 +78,7 @@ fn a_report_that_an_earlier_run_left_is_no_work_of_the_next_one() {
 
 #[test]
 fn what_was_added_to_git_after_a_run_is_work_of_the_next_one() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&check("locks", "test -e lock || echo 1 > lock", ""));
     env.agent.call(1).script("touch done\n").out(CLAIM);
     env.run().expect(0);
@@ -94,7 +94,7 @@ fn what_was_added_to_git_after_a_run_is_work_of_the_next_one() {
 
 #[test]
 fn a_report_that_the_agent_wrote_first_is_work_that_the_validator_changes() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
     env.agent.default_call().script("touch done; test -e report.xml || echo mine > report.xml\n");
     env.agent.default_call().out(CLAIM);
@@ -107,7 +107,7 @@ fn a_report_that_the_agent_wrote_first_is_work_that_the_validator_changes() {
 
 #[test]
 fn a_new_report_of_failing_tests_is_no_progress() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
     env.agent.default_call().out(CLAIM);
     env.run().expect(1).says("thrashing");
@@ -116,7 +116,7 @@ fn a_new_report_of_failing_tests_is_no_progress() {
 
 #[test]
 fn a_check_that_formats_the_work_validates_it_once_more() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let script = "echo x >> ../executions; echo formatted > source";
     env.config(&format!("{}{OFF}", check("format", script, "")));
     env.agent.call(1).script("touch done; echo raw > source\n").out(CLAIM);
@@ -128,7 +128,7 @@ fn a_check_that_formats_the_work_validates_it_once_more() {
 
 /// A check that changes what was there before each time it runs.
 fn restless(keys: &str) -> TestEnvironment {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let script = "date +%s.%N > out; test -e done";
     env.config(&format!("{}{OFF}", check("restless", script, keys)));
     env.agent.default_call().script("touch done; [ -e out ] || echo x > out\n").out(CLAIM);
@@ -175,7 +175,7 @@ fn an_optional_check_that_changes_files_each_time_completes_nothing() {
 
 #[test]
 fn a_read_only_check_must_not_even_add_a_file() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&format!("{}{OFF}", check("strict", "date +%N > new", "read_only = true\n")));
     env.agent.default_call().script("touch done\n").out(CLAIM);
     env.run().expect(2).says("it changed `new` (added), which `read_only = true` forbids");
@@ -183,7 +183,7 @@ fn a_read_only_check_must_not_even_add_a_file() {
 
 #[test]
 fn a_check_that_deletes_work_is_at_fault() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let script = "rm -f \"$(ls -d part* | head -n 1)\"";
     env.config(&format!("{}{OFF}", check("deletes", script, "")));
     env.agent.default_call().script("touch done part1 part2 part3 part4 part5 part6\n").out(CLAIM);
@@ -192,7 +192,7 @@ fn a_check_that_deletes_work_is_at_fault() {
 
 #[test]
 fn many_new_files_are_named_by_their_folder() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let script = "mkdir -p target/deep __pycache__ src; touch src/a; for i in $(seq 200); do echo $i > target/deep/$i; done; touch __pycache__/x.pyc";
     env.config(&format!("{}{OFF}", check("builds", script, "")));
     env.agent.call(1).script("touch done; mkdir src; touch src/main\n").out(CLAIM);
@@ -204,7 +204,7 @@ fn many_new_files_are_named_by_their_folder() {
 
 /// A run in the middle of a check that has written its report. It waits only the first time.
 fn in_a_check() -> (TestEnvironment, Running) {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let (runs, go) = (env.fifo("runs"), env.fifo("go"));
     let script = format!(
         "date +%s.%N > report.xml; if [ -p {0} ]; then echo > {0}; rm -f {0}; cat {1}; fi",
@@ -232,7 +232,7 @@ fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
 
 #[test]
 fn what_a_person_adds_between_two_starts_is_no_artefact() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&format!("{}{OFF}[limits]\nmax_iterations = 1\n", check("reports", REPORT, "")));
     env.agent.call(1).out(CLAIM);
     env.agent.call(2).script("touch done\n");
@@ -246,7 +246,7 @@ fn what_a_person_adds_between_two_starts_is_no_artefact() {
 
 /// Two required checks: one reads `core.sh`, the other runs the agent's `main.sh`.
 fn style_and_tests(keys: &str) -> TestEnvironment {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let style = check("style", "! grep -q FORBIDDEN core.sh", keys);
     env.config(&format!(
         "{style}{}{OFF}[limits]\nmax_iterations = 4\n",
@@ -304,7 +304,7 @@ fn a_run_remembers_what_counts_over_a_restart() {
 
 #[test]
 fn an_agent_that_runs_the_check_itself_is_believed() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.config(&check("reports", REPORT, ""));
     let work = "touch done; date +%s.%N > report.xml\n";
     env.agent.call(1).script(work).out("all done\n");
@@ -325,7 +325,7 @@ fn what_a_person_adds_after_an_interruption_is_no_artefact() {
 
 #[test]
 fn folders_that_tools_mark_as_caches_are_no_work() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let tag = "Signature: 8a477f597d28d172789f06886806bc55";
     env.config(&format!(
         "{}{OFF}",

@@ -25,11 +25,16 @@ fn git(env: &TestEnvironment, args: &[&str]) -> String {
 
 /// A repository that ignores `out` and `venv`, whose check is this script; `protect` is what it protects.
 fn repository(place: &str, check: &str, protect: &str) -> TestEnvironment {
+    configured(&format!("where = \"{place}\"\n"), check, protect)
+}
+
+/// The same, with these keys of `[validation]`.
+fn configured(validation: &str, check: &str, protect: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
     let agent = env.agent.program().display().to_string();
     env.raw_config(&format!(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\n\
-         program = [\"{agent}\"]\n[limits]\nmax_iterations = 2\n[validation]\nwhere = \"{place}\"\n\
+         program = [\"{agent}\"]\n[limits]\nmax_iterations = 2\n[validation]\n{validation}\
          [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"check.sh\"]\n\
          protect = [{protect}]\n"
     ));
@@ -82,7 +87,7 @@ fn what_is_ignored_and_new_does_not_make_a_check_green() {
             assert_eq!(ended.code, Some(code), "{place} {cheat}: {}", ended.stderr);
             if place == "checkout" {
                 let named = env.ralph(&["log", "1"]).stdout;
-                assert!(named.contains("did not see these, which git ignores"), "{named}");
+                assert!(named.contains("green only with"), "{named}");
             }
         }
     }
@@ -166,14 +171,17 @@ fn a_resumed_run_knows_what_was_there_and_believes_no_other_record() {
     env.agent.call(1).script("mkdir out; touch out/forged\n").out("hm\n");
     env.agent.call(2).script("echo work > src/a\n").out(CLAIM);
     env.ralph(&["run", "--once"]).expect(0);
-    let record = env
-        .state()
-        .join(format!("runs/{}/checkout/inventory", env.status()["run"].as_str().unwrap()));
+    let run = env.state().join(format!("runs/{}", env.status()["run"].as_str().unwrap()));
+    let record = run.join("checkout.json");
     let text = fs::read_to_string(&record).unwrap();
-    fs::write(&record, text.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())
-        .unwrap();
+    fs::write(&record, text.replace("src/a", "src/b")).unwrap();
+    env.run().expect(65).says("was changed from outside");
+    fs::remove_file(&record).unwrap();
     env.run().expect(65).says("was changed from outside");
     fs::write(&record, text).unwrap();
+    // What others put into the layers that checks see again is not seen.
+    fs::create_dir_all(run.join("checkout/base/out")).unwrap();
+    fs::write(run.join("checkout/base/out/forged"), "").unwrap();
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 2);
 }
@@ -189,4 +197,50 @@ fn where_there_can_be_no_checkout_nothing_begins() {
     env.unset("XDG_STATE_HOME");
     env.ralph(&["doctor"]).says("ok    checkout");
     assert_eq!(env.agent.calls(), 0);
+}
+
+#[test]
+fn only_what_makes_a_difference_is_named_and_tried_once() {
+    let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);
+    env.run().expect(1);
+    assert!(!env.ralph(&["log", "1"]).stdout.contains("green only with"));
+    // The baseline, the first claim with and without the file, the second one.
+    assert_eq!(fs::read_to_string(env.root().join("executions")).unwrap().lines().count(), 4);
+}
+
+#[test]
+fn a_setup_makes_what_is_ignored_and_runs_again_where_its_inputs_changed() {
+    let keys = "setup = [\"sh\", \"-c\", \"mkdir -p out && cp lock out/deps && echo >> ../setups\"]\n\
+                setup_inputs = [\"lock\"]\n";
+    let env = configured(keys, "cmp lock out/deps && grep -q work src/a\n", "\"check.sh\"");
+    env.write("lock", "1\n");
+    let setups = || fs::read_to_string(env.root().join("setups")).unwrap().lines().count();
+    env.agent.call(1).out(CLAIM);
+    env.agent.call(2).script("echo 2 > lock; echo work > src/a\n").out(CLAIM);
+    env.ralph(&["run", "--once"]).expect(0);
+    assert_eq!(setups(), 1);
+    env.run().expect(0);
+    assert_eq!((setups(), env.path("out").exists()), (2, false));
+}
+
+#[test]
+fn where_the_setup_fails_there_is_no_verdict() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo no network; exit 3\"]\n";
+    let env = configured(keys, "true\n", "\"check.sh\"");
+    env.agent.default_call().out(CLAIM);
+    assert_ne!(env.run().code, Some(0));
+    let log = env.ralph(&["log", "1"]);
+    log.says("the setup of the checkout, `sh -c ").says("no network");
+}
+
+#[test]
+fn what_a_person_links_is_seen_as_the_agent_made_it() {
+    let env = configured(
+        "link = [\"./out/made\"]\n",
+        "[ -e out/made ] && [ ! -e out/other ]\n",
+        "\"check.sh\"",
+    );
+    env.agent.default_call().script("mkdir out; touch out/made out/other\n").out(CLAIM);
+    env.run().expect(0);
 }

@@ -207,7 +207,7 @@ fn an_optional_validator_is_reported_but_does_not_decide() {
 
 #[test]
 fn a_validator_that_hangs_is_ended_with_all_its_children() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     let pid = env.root().join("pid");
     env.config(&format!(
         "\n[[validator]]\nkind = \"command\"\nname = \"hangs\"\ntimeout = \"1s\"\n\

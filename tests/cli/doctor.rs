@@ -263,6 +263,7 @@ fn prints_a_line_for_each_check() {
     let filters = [
         (r"(?m)^(ok|warn) +disk .*$", "[disk]"),
         (r"(?m)^ok +sandbox .*$", "[sandbox]"),
+        (r"(?m)^(ok|warn) +checkout .*$", "[checkout]"),
         (r"w-[0-9a-f]{12}", "w-[hash]"),
     ];
     insta::with_settings!({ filters => filters }, { insta::assert_snapshot!("doctor", text) });

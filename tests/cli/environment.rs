@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,8 @@ pub(crate) struct TestEnvironment {
     folder: TempDir,
     pub(crate) agent: FakeAgent,
     vars: Vec<(String, String)>,
+    /// What every configuration ends with.
+    end: OnceLock<&'static str>,
 }
 
 /// What a finished command left.
@@ -117,7 +120,7 @@ impl TestEnvironment {
         let agent = FakeAgent::new(root.join("agent"));
         // Most tests write their configuration anew after an agent has worked: see `trusted`.
         let vars = vec![("RALPH_TRUST".to_owned(), "always".to_owned())];
-        let mut this = Self { folder, agent, vars };
+        let mut this = Self { folder, agent, vars, end: OnceLock::new() };
         if PACKED.get() {
             // The one copy for all tests, which is no stray file.
             let copies = packed::library().with_extension("copies");
@@ -126,6 +129,23 @@ impl TestEnvironment {
         this.write("PROMPT.md", "# Task\n\nMake a file called done.\n");
         this.config("");
         this
+    }
+
+    /// The same, whose checks run in the workspace.
+    pub(crate) fn with_checks_in_workspace() -> Self {
+        let this = Self::new();
+        this.check_in_workspace();
+        this
+    }
+
+    /// Has the checks run in the workspace, by this configuration and all later ones.
+    pub(crate) fn check_in_workspace(&self) {
+        let end = "\n[validation]\nwhere = \"workspace\"\n";
+        self.end.set(end).unwrap();
+        if self.path("ralph.toml").exists() {
+            let text = self.read("ralph.toml");
+            self.write("ralph.toml", text + end);
+        }
     }
 
     /// The standard configuration, with more tables after it.
@@ -148,6 +168,7 @@ impl TestEnvironment {
         if OWN_BINARY.get() {
             text = text.replace("adapter = \"command\"", "adapter = \"piped\"");
         }
+        text.push_str(self.end.get().copied().unwrap_or_default());
         self.write("ralph.toml", text);
     }
 
@@ -195,8 +216,9 @@ impl TestEnvironment {
         // Beside the records of sessions that people run.
         let states = || {
             let found = fs::read_dir(&parent).into_iter().flatten();
-            let is_state =
-                |path: &PathBuf| !path.ends_with("sessions") && !path.ends_with(".trust");
+            let is_state = |path: &PathBuf| {
+                !["sessions", ".trust", ".checks"].iter().any(|name| path.ends_with(name))
+            };
             found.map(|entry| entry.unwrap().path()).filter(is_state)
         };
         eventually("a state directory", || states().next().is_some());
@@ -210,7 +232,9 @@ impl TestEnvironment {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         let mut found = fs::read_dir(&parent).into_iter().flatten();
         found.any(|entry| {
-            !["sessions", ".trust"].iter().any(|name| entry.as_ref().unwrap().file_name() == *name)
+            !["sessions", ".trust", ".checks"]
+                .iter()
+                .any(|name| entry.as_ref().unwrap().file_name() == *name)
         })
     }
 

@@ -42,6 +42,7 @@ fn environment_of(phase: &str) -> TestEnvironment {
 fn what_a_phase_changes_of_the_task_and_the_notes_is_taken_back() {
     for phase in ["checks", "setup", "hooks"] {
         let env = environment_of(phase);
+        env.check_in_workspace();
         let prompt = env.read("PROMPT.md");
         let late = "echo 'Do something else.' >> PROMPT.md\n: > progress.txt\n";
         env.agent.call(1).script(&format!("printf '%s' \"{late}\" > late.sh\n"));
@@ -77,6 +78,7 @@ fn the_task_with_which_the_run_began_is_the_same_task() {
 #[test]
 fn what_a_check_sets_to_completed_in_the_backlog_is_taken_back() {
     let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    env.check_in_workspace();
     let text = env.read("ralph.toml");
     env.write("ralph.toml", text.replace("ls made-*", "sh ./made-late; ls made-*"));
     env.agent.default_call().script(
@@ -91,7 +93,7 @@ fn what_a_check_sets_to_completed_in_the_backlog_is_taken_back() {
 
 #[test]
 fn what_checks_change_that_belong_to_no_run_is_put_back() {
-    let env = TestEnvironment::new();
+    let env = TestEnvironment::with_checks_in_workspace();
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
          [agent.config]\nprogram = [\"@AGENT@\"]\n\

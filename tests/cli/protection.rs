@@ -23,6 +23,7 @@ const OVERWRITE: &str =
 #[test]
 fn a_validator_that_overwrites_a_protected_test_is_not_believed() {
     let env = protected_check("");
+    env.check_in_workspace();
     env.agent.call(1).script(OVERWRITE);
     env.agent.default_call().out(CLAIM);
     env.run().expect(1).says("`tests` changed protected paths").says("`tests/check.sh` (modified)");
@@ -35,6 +36,7 @@ fn nor_is_one_that_is_not_required() {
         "[[validator]]\nkind = \"command\"\nname = \"build\"\nrequired = false\n\
          program = [\"sh\", \"./other.sh\"]\n",
     );
+    env.check_in_workspace();
     // What is required runs first, and accepts; then the protected path is changed all the same.
     env.agent.call(1).script("touch done; echo 'echo x >> tests/check.sh' > other.sh\n");
     env.agent.default_call().out(CLAIM);
@@ -44,6 +46,7 @@ fn nor_is_one_that_is_not_required() {
 #[test]
 fn a_protected_test_is_compared_between_repetitions() {
     let env = protected_check("passes_required = 2\n");
+    env.check_in_workspace();
     // Changed by the first execution, used and put back by the second.
     env.agent.call(1).script(
         "cat > build.sh <<'END'
@@ -107,6 +110,7 @@ END
 fn a_protected_test_that_is_exchanged_and_put_back_is_not_believed() {
     for put_back in ["cp -p saved tests/check.sh", "mv saved tests/check.sh"] {
         let env = protected_check("");
+        env.check_in_workspace();
         env.agent.call(1).script(&format!(
             "cat > build.sh <<'END'
 cp -p tests/check.sh saved; echo true > tests/check.sh; sh ./tests/check.sh
@@ -135,6 +139,7 @@ fn what_is_put_into_the_place_of_protected_folders_and_taken_away_is_not_believe
         ("echo true > tests/new.sh; rm tests/new.sh; touch done", "`tests/new.sh`"),
     ] {
         let env = protected_check("");
+        env.check_in_workspace();
         env.agent
             .call(1)
             .script(&format!("cat > build.sh <<'END'\n{replace}\nsh ./tests/check.sh\nEND\n"));
@@ -265,6 +270,7 @@ fn an_agent_cannot_give_the_checks_another_environment() {
 #[test]
 fn a_check_that_writes_below_its_own_protection_is_named_before_any_work() {
     let env = protected_check("");
+    env.check_in_workspace();
     env.write("build.sh", "date > tests/out.log; sh ./tests/check.sh\n");
     env.agent.default_call().out(CLAIM);
     env.run()

@@ -313,8 +313,8 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
-        channel: "the prompt and progress files, while checks, the setup or git's hooks run",
-        config: "[memory]\nmode = \"full\"\nprogress = \"progress.txt\"\n[[validator]]\nkind = \"command\"\n\
+        channel: "the prompt and progress files, while checks in the workspace, the setup or git's hooks run",
+        config: "[validation]\nwhere = \"workspace\"\n[memory]\nmode = \"full\"\nprogress = \"progress.txt\"\n[[validator]]\nkind = \"command\"\n\
                  name = \"late\"\nprogram = [\"sh\", \"-c\", \"[ ! -e late.sh ] || sh ./late.sh; test -e done\"]\n",
         script: "try 'echo \"echo evil >> PROMPT.md; : > progress.txt\" > late.sh'",
         won: "grep evil PROMPT.md",

@@ -1,32 +1,57 @@
-//! Whether checks can be run where `[validation]` has them run.
+//! Whether checks can be run in a checkout of the work.
 
+use std::path::PathBuf;
+
+use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_config::CheckPlace;
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_store::{Disk, StateError};
 use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::context::Context;
 use crate::error::CommandError;
 
-/// Returns, for people, that a checkout can be had; `None` where the checks run in the workspace.
-///
-/// # Errors
-/// There can be no checkout, at the key that asks for it.
-pub async fn verify(context: &Context) -> Result<Option<String>, CommandError> {
-    let loaded = &context.loaded;
-    let workspace = &loaded.config.run.workspace;
-    if loaded.config.validation.place != CheckPlace::Checkout || !workspace.exists() {
-        return Ok(None);
-    }
-    // With the state of the run, out of the agent's reach.
-    let storage = states_dir(&context.state_home());
-    Disk::default().create_dir(&storage)?;
-    let workspace = workspace.canonicalize()?;
-    match Supervisor::this_binary().check_view_support(&storage, &workspace).await {
-        Ok(()) => Ok(Some("the checks run in a checkout of the work".to_owned())),
-        Err(error) => {
-            let problem = format!("there can be no checkout here: {error}");
-            Err(CommandError::at_key(loaded, &["validation", "where"], &problem))
+/// Where the checks of a run that begins now are run.
+pub enum FoundPlace {
+    /// In a checkout of the work.
+    Checkout,
+    /// In the workspace, though the configuration does not ask for it, and why.
+    Workspace(String),
+}
+
+impl FoundPlace {
+    /// Tries it; `None` if the configuration says that they are run in the workspace, or that is not there yet.
+    ///
+    /// # Errors
+    /// There can be no checkout, at the key that asks for one.
+    pub async fn find(context: &Context) -> Result<Option<Self>, CommandError> {
+        let loaded = &context.loaded;
+        let workspace = &loaded.config.run.workspace;
+        let place = loaded.config.validation.place;
+        if place == Some(CheckPlace::Workspace) || !workspace.exists() {
+            return Ok(None);
+        }
+        let storage = storage(context)?;
+        let workspace = workspace.canonicalize()?;
+        match Supervisor::this_binary().check_view_support(&storage, &workspace).await {
+            Ok(()) => Ok(Some(Self::Checkout)),
+            Err(error) => {
+                let error = CheckoutError::Unavailable { reason: error.to_string() };
+                match place {
+                    Some(_) => {
+                        let key = ["validation", "where"];
+                        Err(CommandError::at_key(loaded, &key, &error.to_string()))
+                    }
+                    None => Ok(Some(Self::Workspace(error.to_string()))),
+                }
+            }
         }
     }
+}
+
+/// The folder for what checkouts are made of, with the states of all runs: out of the agent's reach.
+pub(crate) fn storage(context: &Context) -> Result<PathBuf, StateError> {
+    let storage = states_dir(&context.state_home());
+    Disk::default().create_dir(&storage)?;
+    Ok(storage)
 }

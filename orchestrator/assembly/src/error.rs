@@ -312,7 +312,10 @@ impl From<EngineError> for CommandError {
             EngineError::Prompt(_)
             | EngineError::RolePrompt(_)
             | EngineError::Workspace(_)
-            | EngineError::Repository(_) => Self::new(ErrorKind::Config, error),
+            | EngineError::Repository(_)
+            | EngineError::Checkout(CheckoutError::Unavailable { .. }) => {
+                Self::new(ErrorKind::Config, error)
+            }
             EngineError::Checkout(CheckoutError::Damaged { .. }) => {
                 Self::new(ErrorKind::Damaged, error)
             }

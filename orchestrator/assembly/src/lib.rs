@@ -43,6 +43,7 @@ pub mod schema;
 pub mod served_agent;
 pub mod serving;
 pub mod tasks;
+pub mod transient_checkout;
 pub mod trust;
 pub mod user_folders;
 mod workspace_setup;

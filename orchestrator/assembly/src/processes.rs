@@ -1,15 +1,18 @@
 //! The supervisor as the engine's [`Processes`].
 
+use std::path::Path;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use ralph_orchestrator_contract::Survivor;
 use ralph_orchestrator_engine::Processes;
-use ralph_orchestrator_supervisor as supervise;
+use ralph_orchestrator_supervisor::{self as supervise, Supervisor};
 
 /// The processes of iterations, as the supervisor finds them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SupervisedProcesses;
 
+#[async_trait]
 impl Processes for SupervisedProcesses {
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor> {
         from_supervisor(supervise::iteration_processes(run, iteration))
@@ -24,6 +27,11 @@ impl Processes for SupervisedProcesses {
 
     fn are_busy(&self, run: &str, iteration: u64, window: Duration) -> bool {
         supervise::are_busy(run, iteration, window)
+    }
+
+    async fn check_layers(&self, storage: &Path, folder: &Path) -> Result<(), String> {
+        let supervisor = Supervisor::this_binary();
+        supervisor.check_view_support(storage, folder).await.map_err(|error| error.to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The command of `run.setup`: run as a `command` validator is, and confined as agents are.
+//! A command that prepares the workspace, or a checkout of it: run as a `command` validator is, and confined as agents are.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -91,7 +91,7 @@ impl WorkspaceSetup for SetupCommand {
             text: "nothing is claimed: this prepares the workspace".to_owned(),
         };
         let context = ValidationContext {
-            checkout: &[],
+            checkout: context.checkout,
             run: context.run,
             iteration: context.iteration,
             claim: &claim,

@@ -12,12 +12,14 @@ use ralph_orchestrator_assembly::{discovery, registry};
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
-    self as config, Flag, LoadedConfig, Role, Sources, duration_text, toml_text,
+    self as config, CheckPlace, Flag, LoadedConfig, Role, Sources, Validation, duration_text,
+    toml_text,
 };
 use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass, Usd};
 use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
+use super::isolation::IsolationRow;
 use super::job_setup::{JobSetup, brought_by_task};
 
 /// Where the flags of a trial come from, in messages.
@@ -123,6 +125,7 @@ pub fn load(
         loaded = load_within(sources, settings.max_cost)?;
     }
     fit_to_column(&mut loaded, settings.column)?;
+    fit_to_isolation(&mut loaded, job);
     Ok(loaded)
 }
 
@@ -166,6 +169,7 @@ pub fn load_own(
     }
     let mut loaded = load_within(sources, settings.max_cost)?.with_agents_from(&agents);
     fit_to_column(&mut loaded, settings.column)?;
+    fit_to_isolation(&mut loaded, job);
     let (env, of_agents) = (&mut loaded.config.env, agents.config.env);
     env.pass.extend(of_agents.pass);
     for (name, value) in of_agents.set {
@@ -182,6 +186,14 @@ fn load_within(mut sources: Sources, max_cost: Option<Usd>) -> Result<LoadedConf
     let most = loaded.config.limits.max_cost_usd.map_or(most, |own| own.min(most));
     sources.flags.push(flag("limits.max_cost_usd", &json!(most.dollars())));
     Ok(config::load(&sources)?)
+}
+
+/// Where a trial has a file system of its own, its checks run in the workspace there.
+fn fit_to_isolation(loaded: &mut LoadedConfig, job: &LoadedConfig) {
+    if IsolationRow::of(job.config.bench.isolation).has_root() {
+        loaded.config.validation =
+            Validation { place: Some(CheckPlace::Workspace), ..Validation::default() };
+    }
 }
 
 /// Leaves out what has no meaning for agents that perform one iteration without a model, and refuses agents of roles

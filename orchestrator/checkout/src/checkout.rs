@@ -3,36 +3,46 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ralph_orchestrator_contract::LayeredFolder;
 use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, is_shared, is_withheld};
+use crate::repository::{GIT, is_folder, is_shared, is_withheld};
 
 /// In the storage: what the checks wrote before any agent worked.
 const BASE: &str = "base";
 /// Git's own files as they were at the start.
 const REPOSITORY: &str = "repository";
-/// What was in the workspace, and in git's folder.
-const INVENTORY: &str = "inventory";
-const GIT_INVENTORY: &str = "inventory-git";
 /// What a validation has; removed with it.
 const VALIDATION: &str = "validation";
+/// The same of one that sees everything, beside it.
+const UNHIDDEN: &str = "unhidden";
 
-/// What a run knows of the start of its workspace, kept in a folder of its own.
+/// What a run knows of the start of its workspace, with layers in a folder of its own.
 #[derive(Debug)]
 pub struct Checkout {
     storage: PathBuf,
-    workspace: PathBuf,
-    inventory: Inventory,
-    git: Option<GitFiles>,
-    digest: String,
-    /// Relative to the workspace: what is seen as it is.
-    shown: Vec<PathBuf>,
+    source: CheckoutSource,
+    start: StartRecord,
+    /// What is in the layers that are kept: nobody else can have put anything there.
+    kept: Mutex<Inventory>,
+    /// It is not what was returned of it last.
+    is_changed: AtomicBool,
+}
+
+/// What was there when the run began: to be stored where nobody else can write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRecord {
+    files: Inventory,
+    /// Of git's own files, if the workspace is in a repository.
+    git: Option<Inventory>,
 }
 
 /// What a checkout is of.
@@ -46,11 +56,13 @@ pub struct CheckoutSource {
     pub shown: Vec<PathBuf>,
 }
 
-/// Git's own files.
-#[derive(Debug)]
-struct GitFiles {
-    folder: PathBuf,
-    inventory: Inventory,
+/// What checks see of files that do not count as work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// Those that are as they were when the run began, and what the first checks wrote.
+    Clean,
+    /// All, as they are: what is accepted with them proves nothing.
+    All,
 }
 
 /// The layers for one validation. They are removed when it is dropped.
@@ -64,6 +76,8 @@ pub struct PreparedCheckout {
     pub hidden: Vec<PathBuf>,
     /// What does not count as work and was there when the run began.
     pub gone: Vec<PathBuf>,
+    /// Whether they see what the first checks wrote, if they wrote anything: false once that was changed from outside.
+    pub has_base: bool,
 }
 
 impl Drop for PreparedCheckout {
@@ -84,56 +98,86 @@ struct Changes {
 }
 
 impl Checkout {
-    /// Records what is in the workspace, in the folder `storage`, which is made anew.
+    /// Records what is in the workspace. The layers are in the folder `storage`, which is made anew.
     ///
     /// # Errors
     /// The workspace cannot be read, or the storage not written.
     pub fn begin(source: CheckoutSource, storage: &Path) -> Result<Self, CheckoutError> {
         remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
-        let CheckoutSource { workspace, git, shown } = source;
-        let git = git.map(|folder| GitFiles::take(folder, storage)).transpose()?;
-        let inventory = take_inventory(&workspace, &shown)?;
-        let files = inventory.to_text();
-        let git_files = git.as_ref().map(|git| git.inventory.to_text()).unwrap_or_default();
-        for (name, text) in [(INVENTORY, &files), (GIT_INVENTORY, &git_files)] {
-            let path = storage.join(name);
-            fs::write(&path, text).map_err(CheckoutError::io("write", &path))?;
-        }
-        let (storage, digest) = (storage.to_owned(), digest_of(&files, &git_files));
-        Ok(Self { storage, workspace, inventory, git, digest, shown })
+        let git = source.git.as_deref().map(|git| copy_repository(git, storage)).transpose()?;
+        let files = take_inventory(&source.workspace, &source.shown)?;
+        let checkout =
+            Self::open(source, storage, StartRecord { files, git }, Inventory::default());
+        checkout.record_kept()?;
+        Ok(checkout)
     }
 
-    /// Reads what was recorded when the run began. `digest` is the one that it had then.
-    ///
-    /// # Errors
-    /// It is not as it was.
+    /// Goes on with what was recorded: of the start, and, later, of the layers that are kept.
+    #[must_use]
     pub fn open(
         source: CheckoutSource,
         storage: &Path,
-        digest: String,
-    ) -> Result<Self, CheckoutError> {
-        let damaged = || CheckoutError::Damaged { path: storage.join(INVENTORY) };
-        let read = |name: &str| {
-            let path = storage.join(name);
-            fs::read_to_string(&path).map_err(CheckoutError::io("read", &path))
-        };
-        let (files, git_files) = (read(INVENTORY)?, read(GIT_INVENTORY)?);
-        if digest_of(&files, &git_files) != digest {
-            return Err(damaged());
-        }
-        let inventory = Inventory::from_text(&files).ok_or_else(damaged)?;
-        let git_files = Inventory::from_text(&git_files).ok_or_else(damaged)?;
-        let CheckoutSource { workspace, git, shown } = source;
-        let git = git.filter(|_| !git_files.is_empty());
-        let git = git.map(|folder| GitFiles { folder, inventory: git_files });
-        Ok(Self { storage: storage.to_owned(), workspace, inventory, git, digest, shown })
+        start: StartRecord,
+        kept: Inventory,
+    ) -> Self {
+        let (storage, kept, is_changed) = (storage.to_owned(), Mutex::new(kept), false.into());
+        Self { storage, source, start, kept, is_changed }
     }
 
-    /// Returns the digest of what was recorded.
+    /// Returns what was there when the run began.
     #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
+    pub const fn start(&self) -> &StartRecord {
+        &self.start
+    }
+
+    /// Returns what is in the layers that are kept, if it is not what was returned last.
+    pub fn take_kept(&self) -> Option<Inventory> {
+        self.is_changed.swap(false, Ordering::Relaxed).then(|| self.kept().clone())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Inventory> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the folder of git's own files, if there are any.
+    fn git(&self) -> Option<&Path> {
+        self.source.git.as_deref().filter(|_| self.start.git.is_some())
+    }
+
+    /// Has the layers that are kept as they were. What the first checks wrote they can write again; git's own files are as
+    /// they were nowhere else. Returns whether all is there.
+    fn verify_kept(&self) -> Result<bool, CheckoutError> {
+        let storage = &self.storage;
+        if !is_folder(storage) {
+            remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
+            fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
+        }
+        let found = self.look_at_kept()?;
+        let kept = self.kept().clone();
+        if found == kept {
+            return Ok(true);
+        }
+        if found.beneath(REPOSITORY) != kept.beneath(REPOSITORY) {
+            return Err(CheckoutError::Damaged { path: self.storage.clone() });
+        }
+        let base = self.storage.join(BASE);
+        remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
+        self.record_kept()?;
+        Ok(false)
+    }
+
+    /// Records what is in the layers that are kept.
+    fn record_kept(&self) -> Result<(), CheckoutError> {
+        let found = self.look_at_kept()?;
+        *self.kept() = found;
+        self.is_changed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn look_at_kept(&self) -> Result<Inventory, CheckoutError> {
+        let is_other = |path: &Path| !path.starts_with(BASE) && !path.starts_with(REPOSITORY);
+        Inventory::take(&self.storage, &is_other)
     }
 
     /// Makes the layers for a validation of the workspace as it is. `is_work` tells what counts as work, now or when the run
@@ -144,29 +188,46 @@ impl Checkout {
     pub fn prepare(
         &self,
         is_work: &dyn Fn(&Path) -> bool,
+        visibility: Visibility,
     ) -> Result<PreparedCheckout, CheckoutError> {
-        let folder = self.storage.join(VALIDATION);
+        let folder = self.storage.join(match visibility {
+            Visibility::Clean => VALIDATION,
+            Visibility::All => UNHIDDEN,
+        });
+        let has_base = self.verify_kept()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
         fs::create_dir(&folder).map_err(CheckoutError::io("create", &folder))?;
-        let mut prepared =
-            PreparedCheckout { folder, overlays: Vec::new(), hidden: Vec::new(), gone: Vec::new() };
-        let changes = self.compare(is_work)?;
-        let git_inside = self.git.as_ref().filter(|git| git.folder == self.workspace.join(GIT));
-        let mut below = vec![self.workspace.clone()];
+        let mut prepared = PreparedCheckout {
+            folder,
+            overlays: Vec::new(),
+            hidden: Vec::new(),
+            gone: Vec::new(),
+            has_base,
+        };
+        let mut changes = self.compare(is_work)?;
+        if visibility == Visibility::All {
+            changes.hidden.clear();
+        }
+        let is_inside = |git: &&Path| **git == self.source.workspace.join(GIT);
+        let git_inside = self.git().filter(is_inside);
+        let mut below = vec![self.source.workspace.clone()];
         below.insert(0, self.write_hidden(&prepared.folder, &changes, git_inside)?);
         if git_inside.is_some() {
             below.insert(0, self.storage.join(REPOSITORY));
         }
         let base = self.storage.join(BASE);
-        if base.exists() {
+        if base.exists() && visibility == Visibility::Clean {
             below.insert(0, base);
         }
         below.insert(0, self.write_work(&prepared.folder, &changes)?);
-        prepared.add(&self.workspace, below, "")?;
-        if let Some(git) = self.git.as_ref().filter(|_| git_inside.is_none()) {
-            let hidden = git.write_hidden(&prepared.folder)?;
-            let layers = vec![self.storage.join(REPOSITORY).join(GIT), hidden, git.folder.clone()];
-            prepared.add(&git.folder, layers, "-git")?;
+        prepared.add(&self.source.workspace, below, "")?;
+        if let Some(git) = self.git().filter(|_| git_inside.is_none()) {
+            let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
+            for path in self.find_new_in_repository(git)? {
+                hidden.hide(&path)?;
+            }
+            let copies = self.storage.join(REPOSITORY).join(GIT);
+            prepared.add(git, vec![copies, hidden.finish()?, git.to_owned()], "-git")?;
         }
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
@@ -195,20 +256,21 @@ impl Checkout {
                 remove_layer(&found).map_err(CheckoutError::errno("remove", &found))?;
             }
         }
-        fs::rename(upper, &base).map_err(CheckoutError::io("create", &base))
+        fs::rename(upper, &base).map_err(CheckoutError::io("create", &base))?;
+        self.record_kept()
     }
 
     /// Whether something that counts was at or beneath a path when the run began.
     fn has_work_at(&self, path: &Path, is_work: &dyn Fn(&Path) -> bool) -> bool {
-        let from = self.inventory.entries.range(path.to_owned()..);
+        let from = self.start.files.entries.range(path.to_owned()..);
         let mut beneath = from.take_while(|(known, _)| known.starts_with(path));
         beneath.any(|(known, stamp)| !stamp.is_folder() && is_work(known))
     }
 
     /// Returns what is not as it was when the run began.
     fn compare(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<Changes, CheckoutError> {
-        let now = take_inventory(&self.workspace, &self.shown)?;
-        let before = &self.inventory.entries;
+        let now = take_inventory(&self.source.workspace, &self.source.shown)?;
+        let before = &self.start.files.entries;
         let mut changes = Changes::default();
         let mut other = Vec::new();
         let mut with_work = BTreeSet::new();
@@ -226,7 +288,8 @@ impl Checkout {
         for (path, is_folder) in other {
             // In the order of their paths: a folder comes before what is in it.
             let is_hidden = changes.hidden.last().is_some_and(|last| path.starts_with(last));
-            let holds_work = is_folder && with_work.contains(path);
+            let holds_shown = self.source.shown.iter().any(|shown| shown.starts_with(path));
+            let holds_work = is_folder && (with_work.contains(path) || holds_shown);
             if !is_hidden && !holds_work {
                 changes.hidden.push(path.clone());
             }
@@ -245,7 +308,7 @@ impl Checkout {
 
     /// Writes the layer with the work. What changed at once keeps its order.
     fn write_work(&self, folder: &Path, changes: &Changes) -> Result<PathBuf, CheckoutError> {
-        let mut layer = Layer::create(folder.join("work"), &self.workspace)?;
+        let mut layer = Layer::create(folder.join("work"), &self.source.workspace)?;
         let mut files: Vec<&(PathBuf, Stamp)> = changes.work.iter().collect();
         files.sort_by_key(|(_, stamp)| stamp.modified_ns());
         let now = now_ns();
@@ -266,18 +329,38 @@ impl Checkout {
         &self,
         folder: &Path,
         changes: &Changes,
-        git: Option<&GitFiles>,
+        git: Option<&Path>,
     ) -> Result<PathBuf, CheckoutError> {
-        let mut layer = Layer::create(folder.join("hidden"), &self.workspace)?;
+        let mut layer = Layer::create(folder.join("hidden"), &self.source.workspace)?;
         for path in &changes.hidden {
             layer.hide(path)?;
         }
         if let Some(git) = git {
-            for path in git.find_new()? {
+            for path in self.find_new_in_repository(git)? {
                 layer.hide(&Path::new(GIT).join(path))?;
             }
         }
         layer.finish()
+    }
+
+    /// Returns what of git's own files was not there when the run began, and what no check is to see. What was there is
+    /// covered by copies.
+    fn find_new_in_repository(&self, git: &Path) -> Result<Vec<PathBuf>, CheckoutError> {
+        // Whatever has taken its place is covered as a whole.
+        if !is_folder(git) {
+            return Ok(Vec::new());
+        }
+        let all = Inventory::take(git, &is_shared)?;
+        let mut new: Vec<PathBuf> = Vec::new();
+        for (path, stamp) in &all.entries {
+            let is_named = new.last().is_some_and(|last| path.starts_with(last));
+            let known = self.start.git.as_ref().and_then(|git| git.entries.get(path));
+            let is_known = known.is_some_and(|known| known.is_folder() == stamp.is_folder());
+            if !is_named && !is_known {
+                new.push(path.clone());
+            }
+        }
+        Ok(new)
     }
 }
 
@@ -291,48 +374,19 @@ impl PreparedCheckout {
     }
 }
 
-impl GitFiles {
-    /// Records git's own files, and copies them.
-    fn take(folder: PathBuf, storage: &Path) -> Result<Self, CheckoutError> {
-        let inventory = Self::take_inventory(&folder)?;
-        let root = storage.join(REPOSITORY);
-        fs::create_dir(&root).map_err(CheckoutError::io("create", &root))?;
-        let mut copies = Layer::create(root.join(GIT), &folder)?;
-        for (path, stamp) in &inventory.entries {
-            if !stamp.is_folder() {
-                copies.copy(path, stamp.modified_ns())?;
-            }
+/// Copies git's own files, and returns what they are.
+fn copy_repository(git: &Path, storage: &Path) -> Result<Inventory, CheckoutError> {
+    let inventory = Inventory::take(git, &|path| is_shared(path) || is_withheld(path))?;
+    let root = storage.join(REPOSITORY);
+    fs::create_dir(&root).map_err(CheckoutError::io("create", &root))?;
+    let mut copies = Layer::create(root.join(GIT), git)?;
+    for (path, stamp) in &inventory.entries {
+        if !stamp.is_folder() {
+            copies.copy(path, stamp.modified_ns())?;
         }
-        copies.finish()?;
-        Ok(Self { folder, inventory })
     }
-
-    fn take_inventory(folder: &Path) -> Result<Inventory, CheckoutError> {
-        Inventory::take(folder, &|path| is_shared(path) || is_withheld(path))
-    }
-
-    /// Returns what was not there when the run began, and what no check is to see. What was there is covered by copies.
-    fn find_new(&self) -> Result<Vec<PathBuf>, CheckoutError> {
-        let all = Inventory::take(&self.folder, &is_shared)?;
-        let mut new: Vec<PathBuf> = Vec::new();
-        for (path, stamp) in &all.entries {
-            let is_named = new.last().is_some_and(|last| path.starts_with(last));
-            let known = self.inventory.entries.get(path);
-            let is_known = known.is_some_and(|known| known.is_folder() == stamp.is_folder());
-            if !is_named && !is_known {
-                new.push(path.clone());
-            }
-        }
-        Ok(new)
-    }
-
-    fn write_hidden(&self, folder: &Path) -> Result<PathBuf, CheckoutError> {
-        let mut layer = Layer::create(folder.join("hidden-git"), &self.folder)?;
-        for path in self.find_new()? {
-            layer.hide(&path)?;
-        }
-        layer.finish()
-    }
+    copies.finish()?;
+    Ok(inventory)
 }
 
 /// Records what is in a workspace. Repositories within it are seen as they are.
@@ -341,12 +395,6 @@ fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, Chec
         path.file_name().is_some_and(|name| name == GIT)
             || shown.iter().any(|shown| path.starts_with(shown))
     })
-}
-
-fn digest_of(files: &str, git_files: &str) -> String {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(files.as_bytes()).update(&[0]).update(git_files.as_bytes());
-    hasher.finalize().to_hex().to_string()
 }
 
 fn now_ns() -> i64 {
@@ -396,6 +444,13 @@ mod tests {
         }
     }
 
+    /// As after another start.
+    fn reopened(place: &Place, checkout: &Checkout) -> Checkout {
+        let start = serde_json::to_string(checkout.start()).unwrap();
+        let start = serde_json::from_str(&start).unwrap();
+        Checkout::open(place.source(), &place.storage, start, checkout.kept().clone())
+    }
+
     /// What is in `src` counts, as after an ignore file that names the rest.
     fn is_work(path: &Path) -> bool {
         path.starts_with("src") || path == Path::new("top")
@@ -442,7 +497,7 @@ mod tests {
         fs::remove_dir_all(place.workspace.join("src/whole")).unwrap();
         fs::set_permissions(place.workspace.join("src"), fs::Permissions::from_mode(0o750))
             .unwrap();
-        let prepared = checkout.prepare(&is_work).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
         let [overlay] = prepared.overlays.as_slice() else { panic!("{prepared:?}") };
         let [work, hidden, workspace] = overlay.layers.as_slice() else { panic!("{overlay:?}") };
         assert_eq!(files(work), ["src/changed", "src/new/a", "src/new/b", "top"]);
@@ -468,7 +523,7 @@ mod tests {
             file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(time)).unwrap();
         }
         let before = SystemTime::now();
-        let prepared = checkout.prepare(&is_work).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
         let time = |file: &str| {
             fs::metadata(prepared.overlays[0].layers[0].join(file)).unwrap().modified().unwrap()
         };
@@ -480,7 +535,7 @@ mod tests {
     fn what_checks_wrote_first_is_seen_later_below_the_work() {
         let place = Place::new(&["src/lock", "src/gone"]);
         let checkout = place.begin();
-        let prepared = checkout.prepare(&is_work).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
         let upper = prepared.overlays[0].upper.clone();
         fs::create_dir(upper.join("src")).unwrap();
         for file in ["src/lock", "src/gone", "src/product", "built"] {
@@ -490,9 +545,8 @@ mod tests {
         drop(prepared);
         place.write("src/lock", "work");
         fs::remove_file(place.workspace.join("src/gone")).unwrap();
-        let digest = checkout.digest().to_owned();
-        let again = Checkout::open(place.source(), &place.storage, digest).unwrap();
-        let prepared = again.prepare(&is_work).unwrap();
+        let again = reopened(&place, &checkout);
+        let prepared = again.prepare(&is_work, Visibility::Clean).unwrap();
         let layers = &prepared.overlays[0].layers;
         assert_eq!(files(&layers[0]), ["src/lock"]);
         // What it did to the work is undone.
@@ -501,14 +555,23 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_changed_is_not_believed() {
+    fn what_is_kept_and_was_changed_from_outside_is_not_seen() {
         let place = Place::new(&["src/a"]);
         let checkout = place.begin();
-        let digest = checkout.digest().to_owned();
-        let open = || Checkout::open(place.source(), &place.storage, digest.clone());
-        open().unwrap();
-        fs::write(place.storage.join(INVENTORY), "").unwrap();
-        assert!(matches!(open(), Err(CheckoutError::Damaged { .. })));
+        assert!(checkout.take_kept().is_some() && checkout.take_kept().is_none());
+        fs::create_dir(place.storage.join(BASE)).unwrap();
+        let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Clean).unwrap();
+        assert!(!prepared.has_base && prepared.overlays[0].layers.len() == 3);
+        drop(prepared);
+        // Without its folder, it is made again.
+        remove_layer(&place.storage).unwrap();
+        drop(checkout.prepare(&is_work, Visibility::Clean).unwrap());
+        // Git's own files are nowhere else.
+        place.write(".git/HEAD", "base");
+        let checkout = place.begin();
+        fs::write(place.storage.join("repository/.git/HEAD"), "forged").unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Clean);
+        assert!(matches!(prepared, Err(CheckoutError::Damaged { .. })));
     }
 
     #[test]
@@ -524,7 +587,7 @@ mod tests {
             for name in ["HEAD", "refs/heads/agent", "objects/ef/gh", "index.lock", "hooks/x"] {
                 place.write(&file(name), "agent");
             }
-            let prepared = checkout.prepare(&is_work).unwrap();
+            let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
             let overlay = prepared.overlays.last().unwrap();
             let at = |name: &str| if is_inside { format!(".git/{name}") } else { name.to_owned() };
             let [.., copies, hidden, _] = overlay.layers.as_slice() else { panic!() };

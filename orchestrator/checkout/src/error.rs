@@ -27,6 +27,12 @@ pub enum CheckoutError {
         /// The record.
         path: PathBuf,
     },
+    /// The system cannot show processes a folder with layers over it.
+    #[error("there can be no checkout here: {reason}")]
+    Unavailable {
+        /// Why not.
+        reason: String,
+    },
     /// A folder changed faster than it could be read.
     #[error("{}: changed while the checkout for the checks was made; let nothing write there meanwhile", .path.display())]
     Unstable {

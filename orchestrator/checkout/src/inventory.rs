@@ -74,7 +74,8 @@ impl Stamp {
 }
 
 /// What is in a folder at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<(String, Stamp)>", try_from = "Vec<(String, Stamp)>")]
 pub struct Inventory {
     /// By path relative to the folder.
     pub(crate) entries: BTreeMap<PathBuf, Stamp>,
@@ -96,21 +97,10 @@ impl Inventory {
         Ok(Self { entries: taker.entries })
     }
 
-    /// Returns it as text, a line for each entry.
-    pub(crate) fn to_text(&self) -> String {
-        let lines = self.entries.iter().map(|(path, stamp)| {
-            serde_json::to_string(&(escape(path), stamp)).unwrap_or_default() + "\n"
-        });
-        lines.collect()
-    }
-
-    /// Reads it from text; `None` if that is no inventory.
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let read = |line: &str| {
-            let (path, stamp): (String, Stamp) = serde_json::from_str(line).ok()?;
-            Some((unescape(&path)?, stamp))
-        };
-        Some(Self { entries: text.lines().map(read).collect::<Option<_>>()? })
+    /// Returns what is at or beneath a path.
+    pub(crate) fn beneath(&self, path: &str) -> BTreeMap<&Path, &Stamp> {
+        let beneath = self.entries.iter().filter(|(found, _)| found.starts_with(path));
+        beneath.map(|(found, stamp)| (found.as_path(), stamp)).collect()
     }
 
     /// Returns how many entries there are.
@@ -123,6 +113,24 @@ impl Inventory {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+}
+
+impl From<Inventory> for Vec<(String, Stamp)> {
+    fn from(inventory: Inventory) -> Self {
+        inventory.entries.iter().map(|(path, stamp)| (escape(path), *stamp)).collect()
+    }
+}
+
+impl TryFrom<Vec<(String, Stamp)>> for Inventory {
+    type Error = String;
+
+    fn try_from(entries: Vec<(String, Stamp)>) -> Result<Self, String> {
+        let read = |(path, stamp): (String, Stamp)| match unescape(&path) {
+            Some(path) => Ok((path, stamp)),
+            None => Err(format!("{path:?} is no path")),
+        };
+        Ok(Self { entries: entries.into_iter().map(read).collect::<Result<_, _>>()? })
     }
 }
 
@@ -191,8 +199,8 @@ mod tests {
         symlink("a", root.join("link")).unwrap();
         let before = take(&root);
         assert_eq!(before.len(), 4);
-        assert_eq!(Inventory::from_text(&before.to_text()).unwrap(), before);
-        assert!(Inventory::from_text("[]\n").is_none());
+        let text = serde_json::to_string(&before).unwrap();
+        assert_eq!(serde_json::from_str::<Inventory>(&text).unwrap(), before);
         // A new entry changes its folder's times, and nothing else of that.
         fs::write(root.join("a/new"), "").unwrap();
         let after = take(&root);

@@ -132,12 +132,12 @@ pub(crate) fn create_like(folder: PathBuf, like: &Path) -> Result<PathBuf, Check
 
 fn copy_file(source: &Path, target: &Path, mode: u32) -> io::Result<()> {
     let from = safe_fs::open_no_symlinks(source, safe_fs::read_flags())?;
-    let mut from = File::from(from);
+    let from = File::from(from);
     if !from.metadata()?.is_file() {
         return Ok(());
     }
-    let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
-    io::copy(&mut from, &mut to)?;
+    let to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
+    safe_fs::copy_data(&from, &to)?;
     to.set_permissions(Permissions::from_mode(mode & 0o7777))
 }
 

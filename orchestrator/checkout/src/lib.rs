@@ -24,6 +24,6 @@ mod inventory;
 mod layers;
 mod repository;
 
-pub use checkout::{Checkout, CheckoutSource, PreparedCheckout};
+pub use checkout::{Checkout, CheckoutSource, PreparedCheckout, StartRecord, Visibility};
 pub use error::CheckoutError;
 pub use inventory::Inventory;

@@ -9,12 +9,14 @@ mod surroundings;
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_assembly::block_on::block_on;
+use ralph_orchestrator_assembly::check_place::FoundPlace;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace, describe_missing_file};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
-use ralph_orchestrator_assembly::{backlog_view, check_place, git};
+use ralph_orchestrator_assembly::transient_checkout::TransientCheckout;
+use ralph_orchestrator_assembly::{backlog_view, git};
 use ralph_orchestrator_assembly::{placeholder, sandbox, tasks};
 use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
@@ -22,7 +24,8 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
-    CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_workspace_setup,
+    CheckSite, CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport,
+    build_workspace_setup,
 };
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Layout, Lock, read_current_run};
@@ -351,7 +354,13 @@ async fn check_baseline(
         Ok(workspace) => workspace,
         Err(error) => return Finding::skipped("baseline", &format!("the workspace: {error}")),
     };
-    let verdicts = judges.check_baseline(&workspace, env, None).await;
+    let checkout = match TransientCheckout::make(context).await {
+        Ok(checkout) => checkout,
+        Err(error) => return Finding::skipped("baseline", &error.detail()),
+    };
+    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
+    let site = CheckSite { workspace: &workspace, checkout, env };
+    let verdicts = judges.check_baseline(site, None).await;
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {
@@ -458,10 +467,19 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
     Some(Finding::new("worktree", found.map_err(|error| error.detail()), exit::CONFIG))
 }
 
-/// Whether checks can be run in a checkout, if that is asked for.
+/// Where the checks are run.
 async fn check_check_place(context: &Context) -> Option<Finding> {
-    let found = check_place::verify(context).await.transpose()?;
-    Some(Finding::new("checkout", found.map_err(|error| error.detail()), exit::CONFIG))
+    let what = "checkout";
+    Some(match FoundPlace::find(context).await.transpose()? {
+        Ok(FoundPlace::Checkout) => {
+            Finding::new(what, Ok("the checks run in a checkout of the work".into()), exit::OK)
+        }
+        Ok(FoundPlace::Workspace(why)) => {
+            let detail = format!("the checks run in the workspace: {why}");
+            Finding { what, severity: Severity::Warning, detail }
+        }
+        Err(error) => Finding::new(what, Err(error.detail()), exit::CONFIG),
+    })
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_assembly::block_on::block_on;
+use ralph_orchestrator_assembly::check_place::FoundPlace;
 use ralph_orchestrator_assembly::config_values::{flag, validator};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
@@ -21,7 +22,7 @@ use ralph_orchestrator_assembly::placeholder::refuse_placeholder;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::processes::SupervisedProcesses;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
-use ralph_orchestrator_assembly::{agent_words, check_place, git, receipts};
+use ralph_orchestrator_assembly::{agent_words, git, receipts};
 use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
@@ -327,7 +328,9 @@ async fn start(
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
-    check_place::verify(&context).await?;
+    if context.loaded.config.validation.place.is_some() {
+        FoundPlace::find(&context).await?;
+    }
     if let Some(warning) = notices::describe_hook(&context) {
         output::info(&format!("warning: {warning}"));
     }

@@ -11,8 +11,9 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
+use ralph_orchestrator_assembly::transient_checkout::TransientCheckout;
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_engine::Redactor;
+use ralph_orchestrator_engine::{CheckSite, Redactor};
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
 use ralph_orchestrator_terminal::output;
@@ -118,7 +119,10 @@ async fn judge(context: &Context) -> Result<Checked, CommandError> {
     let processes = CheckProcesses::begin(context)?;
     let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
-    let verdicts = redactor.redact(setup.policy.verify(&workspace, &setup.env).await);
+    let checkout = TransientCheckout::make(context).await?;
+    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
+    let site = CheckSite { workspace: &workspace, checkout, env: &setup.env };
+    let verdicts = redactor.redact(setup.policy.verify(site).await);
     let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();
     let protects = !setup.policy.protects().is_empty();
     Ok(Checked { verdicts, others, protects })

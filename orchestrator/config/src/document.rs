@@ -221,7 +221,7 @@ impl From<&Config> for ConfigDocument {
                 after_rejection: config.completion.after_rejection,
                 baseline: config.completion.baseline,
             },
-            validation: config.validation,
+            validation: config.validation.clone(),
             validator: config
                 .validators
                 .iter()

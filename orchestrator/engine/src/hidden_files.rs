@@ -1,4 +1,8 @@
-//! What checks in a checkout did not see, in the words of a rejection.
+//! Files that checks in a checkout do not see, where they decide.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_checkout::PreparedCheckout;
 use ralph_orchestrator_contract::Verdict;
@@ -6,22 +10,51 @@ use ralph_orchestrator_text::escape_line;
 
 use super::protection::join_names;
 
-/// Says, where a check rejects, what it did not see.
-pub(super) fn explain_hidden(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
-    let lists = [
-        (
-            &checkout.hidden,
-            "the check did not see these, which git ignores and which are new or changed since the run began",
-        ),
-        (&checkout.gone, "these, which git ignores, were there when the run began"),
-    ];
+/// The hidden files with which each check has rejected once more: to try the same again would only take time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HiddenTrials(Arc<Mutex<BTreeMap<String, Vec<PathBuf>>>>);
+
+impl HiddenTrials {
+    /// Whether it is to be tried whether a check that rejects would accept with what it did not see.
+    pub(super) fn is_due(&self, check: &str, hidden: &[PathBuf]) -> bool {
+        let tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !hidden.is_empty() && tried.get(check).is_none_or(|tried| tried != hidden)
+    }
+
+    /// Records that it rejects with these, too.
+    pub(super) fn record(&self, check: &str, hidden: &[PathBuf]) {
+        let mut tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.insert(check.to_owned(), hidden.to_vec());
+    }
+}
+
+/// Says first in a rejection that the check accepts with what it did not see.
+pub(super) fn name_decisive(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
     let Verdict::Rejected { mut reasons } = verdict else { return verdict };
-    for (paths, what) in lists.iter().filter(|(paths, _)| !paths.is_empty()) {
-        let names = paths.iter().map(|path| escape_line(&path.to_string_lossy()));
+    reasons.insert(
+        0,
+        format!(
+            "green only with {}, which git ignores and which is new or changed since the run began, so a clean \
+             checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
+             ignore it, or, as the user, name it in `validation.link`",
+            names(&checkout.hidden)
+        ),
+    );
+    Verdict::Rejected { reasons }
+}
+
+/// Says, where a check rejects, what was there when the run began and has been removed.
+pub(super) fn name_gone(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
+    let Verdict::Rejected { mut reasons } = verdict else { return verdict };
+    if !checkout.gone.is_empty() {
         reasons.push(format!(
-            "{what}: {}. If the check needs them, have it make them itself",
-            join_names(names.collect())
+            "these, which git ignores, were there when the run began: {}",
+            names(&checkout.gone)
         ));
     }
     Verdict::Rejected { reasons }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    join_names(paths.iter().map(|path| escape_line(&path.to_string_lossy())).collect())
 }

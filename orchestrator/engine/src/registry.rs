@@ -129,7 +129,7 @@ impl LaunchContext {
     }
 }
 
-/// Builds what runs the command of `run.setup`, from its words.
+/// Builds what runs a command that prepares a place, from its words.
 type SetupFactory = SyncFactory<dyn WorkspaceSetup>;
 
 /// Receives the launch context of a run.
@@ -147,13 +147,13 @@ pub struct Registry {
     pub detectors: FactoryMap<dyn CompletionDetector>,
     /// `[[validator]] kind`.
     pub validators: FactoryMap<dyn EvidenceValidator>,
-    /// `[run] setup`.
+    /// `setup` in `[run]` and `[validation]`.
     pub(crate) setup: Option<SetupFactory>,
     launch_hook: Option<LaunchHook>,
 }
 
 impl Registry {
-    /// Has the command of `run.setup` built by `factory`.
+    /// Has the commands that prepare a place built by `factory`.
     pub fn set_setup<F>(&mut self, factory: F)
     where
         F: Fn(Value, &BuildContext) -> BuildResult<dyn WorkspaceSetup> + Send + Sync + 'static,

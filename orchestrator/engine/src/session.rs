@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ralph_orchestrator_checkout::Checkout;
 use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
     SaveOrder, StartIteration, StartOptions, State, StopReason,
@@ -29,6 +28,7 @@ use super::pinned_paths;
 use super::prompt::{PromptContext, with_part};
 use super::protection::Protection;
 use super::redact::Redactor;
+use super::run_checkout::RunCheckout;
 use super::run_context::RunContext;
 use super::run_event::RunObserver;
 use super::run_journal::RunJournal;
@@ -63,7 +63,7 @@ pub struct Session {
     pub(super) memory: MemorySlot,
     pub(super) start: StartNotes,
     /// In which checks run, if they do not run in the workspace.
-    pub(super) checkout: Option<Arc<Checkout>>,
+    pub(super) checkout: Option<RunCheckout>,
 }
 
 /// Findings of the start, recorded once the run has begun or is resumed.
@@ -317,7 +317,7 @@ impl Session {
     async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.context.resumed {
             self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
-            self.resume_checkout().await?;
+            self.resume_checkout()?;
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
@@ -349,6 +349,7 @@ impl Session {
             attached: self.context.attached,
             identities: location::pins(&self.observer.held, &self.prompts.source),
             task: self.first_task().await,
+            checkout: self.checkout.is_some(),
         }))
     }
 

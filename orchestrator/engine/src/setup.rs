@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
-use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
+use ralph_orchestrator_contract::{LayeredFolder, Setup, SetupProblem, ValidationContext, Verdict};
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::real_path;
@@ -16,6 +16,18 @@ use super::execution::{Execution, WaitEnd};
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;
+use crate::workspace_setup::SetupContext;
+
+/// Where checks are run outside of any run.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckSite<'a> {
+    /// The workspace.
+    pub workspace: &'a Path,
+    /// What they see over it; nothing if they run in the workspace itself.
+    pub checkout: &'a [LayeredFolder],
+    /// Their environment.
+    pub env: &'a BTreeMap<String, String>,
+}
 
 /// A problem in the set-up of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,21 +88,16 @@ impl CompletionPolicy {
     /// `at_most`.
     pub async fn check_baseline(
         &self,
-        workspace: &Path,
-        env: &BTreeMap<String, String>,
+        place: CheckSite<'_>,
         at_most: Option<Duration>,
     ) -> Vec<ValidatorVerdict> {
-        self.run_checks(workspace, env, at_most, Selection::RequiredChecks).await
+        self.run_checks(place, at_most, Selection::RequiredChecks).await
     }
 
     /// Returns the verdicts of all validators that run something, on the workspace as it is and outside of any run.
     /// Each may take as long as its time-out allows.
-    pub async fn verify(
-        &self,
-        workspace: &Path,
-        env: &BTreeMap<String, String>,
-    ) -> Vec<ValidatorVerdict> {
-        self.run_checks(workspace, env, None, Selection::Checks).await
+    pub async fn verify(&self, place: CheckSite<'_>) -> Vec<ValidatorVerdict> {
+        self.run_checks(place, None, Selection::Checks).await
     }
 
     /// Returns the names of the validators that run nothing: they judge what the agent of a run has written.
@@ -102,8 +109,7 @@ impl CompletionPolicy {
 
     async fn run_checks(
         &self,
-        workspace: &Path,
-        env: &BTreeMap<String, String>,
+        CheckSite { workspace, checkout, env }: CheckSite<'_>,
         at_most: Option<Duration>,
         selection: Selection,
     ) -> Vec<ValidatorVerdict> {
@@ -118,7 +124,7 @@ impl CompletionPolicy {
         let env = &env;
         let written_in = BTreeMap::new();
         let context = ValidationContext {
-            checkout: &[],
+            checkout,
             run: "",
             iteration: 0,
             claim: &claim,
@@ -129,27 +135,41 @@ impl CompletionPolicy {
             protected_changes: &[],
             env,
         };
+        let problem = self.set_up(SetupContext { run: "", iteration: 0, workspace, checkout, env });
+        let problem = problem.await.err();
         let mut verdicts = Vec::new();
         for check in self.validators.iter().filter(|check| selection.includes(check)) {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
-            let end = async {
-                tokio::time::sleep(time).await;
-                WaitEnd::TimedOut(time)
-            };
             // Nothing cancels it.
             let execution = Execution::default();
             let work = check.validator.validate(context, &execution.cancel);
-            let Some(verdict) = execution.wait(work, end).await else { continue };
-            verdicts.push(ValidatorVerdict {
-                validator: check.info.name.clone(),
-                required: check.info.required,
-                duration_ms: millis(started.elapsed()),
-                verdict,
-            });
+            let verdict = match &problem {
+                Some(message) => Some(Verdict::Error { message: message.clone() }),
+                None => execution.wait(work, time_out(time)).await,
+            };
+            let Some(verdict) = verdict else { continue };
+            let duration_ms = millis(started.elapsed());
+            verdicts.push(ValidatorVerdict::new(&check.info, verdict, duration_ms));
         }
         verdicts
     }
+
+    /// Prepares a checkout for its checks.
+    async fn set_up(&self, context: SetupContext<'_>) -> Result<(), String> {
+        match &self.checkout.setup {
+            Some(setup) if !context.checkout.is_empty() => {
+                let done = setup.run(context, time_out(setup.timeout)).await;
+                done.unwrap_or(Ok(()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn time_out(time: Duration) -> WaitEnd {
+    tokio::time::sleep(time).await;
+    WaitEnd::TimedOut(time)
 }
 
 impl SetupReport {

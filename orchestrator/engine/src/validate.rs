@@ -184,10 +184,11 @@ impl Session {
         self.controls.return_inbox_watch(inbox);
         self.observer.hasher = hasher;
         let validation = result?;
+        self.store_kept()?;
         if !validation.interrupted {
             return match selection {
                 Selection::All => self.keep_accepted(validation).await,
-                Selection::Checks | Selection::RequiredChecks => Ok(validation),
+                Selection::RequiredChecks | Selection::Checks => Ok(validation),
             };
         }
         let out_of_time = *cancel.borrow() == Some(CancelReason::MaxRuntime);
@@ -274,7 +275,8 @@ impl Session {
             env.insert("TMPDIR".into(), scratch.display().to_string());
         }
         let iteration = self.journal.state.iterations.saturating_add(1);
-        let context = SetupContext { run: &run, iteration, workspace: &workspace, env: &env };
+        let context =
+            SetupContext { run: &run, iteration, workspace: &workspace, checkout: &[], env: &env };
         let mut work = setup.run(context, &token);
         let (mut stop, mut allowance) =
             (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind, ValidatorConfig,
+    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind, Validation,
+    ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 use ralph_orchestrator_machine::{
@@ -15,6 +16,7 @@ use ralph_orchestrator_machine::{
 use ralph_orchestrator_workspace::{ProtectedError, ProtectedPaths};
 use serde_json::json;
 
+use super::checkout_policy::CheckoutPolicy;
 use super::construction::{PartKind, make};
 use crate::registry::Registry;
 
@@ -45,6 +47,7 @@ pub struct CompletionPolicy {
     pub(super) trust_agent: bool,
     pub(super) after_rejection: AfterRejection,
     pub(super) when: CompletionTrigger,
+    pub(super) checkout: CheckoutPolicy,
     /// The part of the configuration that all this comes from, for its digest.
     config_part: serde_json::Value,
     /// Returns the digests of the code that is not this program's own, by the names in the configuration.
@@ -120,6 +123,7 @@ impl CompletionPolicy {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
                 config::CompletionTrigger::Proved => CompletionTrigger::Proved,
             },
+            checkout: CheckoutPolicy::build(loaded, registry, context)?,
             config_part: config_part(&loaded.config),
             code: plugin_digests(&loaded.config, registry),
         })
@@ -159,6 +163,11 @@ impl CompletionPolicy {
     #[must_use]
     pub fn current_policy(&self) -> FrozenPolicy {
         self.freeze(&[])
+    }
+
+    /// Returns whether a validator runs something.
+    pub(super) fn runs_checks(&self) -> bool {
+        self.validators.iter().any(|check| check.info.runs_check)
     }
 
     /// Returns whether both come from the same configuration.
@@ -300,6 +309,10 @@ fn config_part(config: &Config) -> serde_json::Value {
     let bookkeeping = bookkeeping(config);
     if let Some(part) = part.as_object_mut().filter(|_| !bookkeeping.is_empty()) {
         part.insert("bookkeeping".to_owned(), json!(bookkeeping));
+    }
+    if let Some(part) = part.as_object_mut().filter(|_| config.validation != Validation::default())
+    {
+        part.insert("validation".to_owned(), json!(config.validation));
     }
     part
 }

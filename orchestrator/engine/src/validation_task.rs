@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_checkout::{Checkout, PreparedCheckout};
+use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, LayeredFolder, ValidationContext, Verdict,
 };
@@ -24,10 +24,11 @@ use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
-use super::hidden_files::explain_hidden;
+use super::hidden_files::{name_decisive, name_gone};
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection};
+use super::run_checkout::RunCheckout;
 use super::secret_files::SecretFiles;
 use super::stop::{StopRequests, stop_requested};
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
@@ -56,7 +57,7 @@ pub(super) struct ValidationTask {
     pub(super) secret_files: SecretFiles,
     pub(super) pinned: Arc<PinnedPaths>,
     /// In which checks run, if they do not run in the workspace.
-    pub(super) checkout: Option<Arc<Checkout>>,
+    pub(super) checkout: Option<RunCheckout>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
@@ -161,10 +162,20 @@ impl ValidationTask {
         protection: &mut Protection,
         counted: &Arc<TreeSnapshot>,
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
-        let checkout = self.prepare_checkout(counted).await?;
+        let checkout = self.prepare_checkout(counted, Visibility::Clean).await?;
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
+        let ready = match &checkout {
+            Some(prepared) => self.set_up_checkout(prepared).await?,
+            None => Some(Ok(())),
+        };
+        let Some(ready) = ready else { return Ok(None) };
         let mut verdicts = Vec::new();
         for check in checks {
+            if let (Err(problem), true) = (&ready, check.info.runs_check) {
+                let verdict = Verdict::Error { message: problem.clone() };
+                verdicts.push(ValidatorVerdict::new(&check.info, verdict, 0));
+                continue;
+            }
             let started = Instant::now();
             // By the clock of the run: a time of standstill is nobody's fault.
             let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
@@ -184,39 +195,78 @@ impl ValidationTask {
                 }
                 pass += 1;
             };
+            if let Some(prepared) = checkout.as_ref().filter(|_| !verdict.is_accepted()) {
+                let named = self.explain_hidden(check, protection, counted, (prepared, verdict));
+                let Some(named) = named.await? else { return Ok(None) };
+                verdict = named;
+            }
             let duration_ms = millis(started.elapsed());
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
                 let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
                 verdict = error.unwrap_or(verdict);
-                verdict = checkout.iter().fold(verdict, explain_hidden);
             }
-            verdicts.push(ValidatorVerdict {
-                validator: check.info.name.clone(),
-                required: check.info.required,
-                duration_ms,
-                verdict,
-            });
+            verdicts.push(ValidatorVerdict::new(&check.info, verdict, duration_ms));
         }
-        if let (Some(checkout), Some(prepared), Selection::RequiredChecks) =
-            (&self.checkout, &checkout, self.selection)
-            && self.iteration == 0
+        if let (Some(known), Some(prepared), true) = (&self.checkout, &checkout, self.keeps_base())
         {
-            checkout.keep_base(prepared, &|path| counted.has(path))?;
+            known.checkout.keep_base(prepared, &|path| counted.has(path))?;
         }
         Ok(Some(verdicts))
+    }
+
+    /// Whether what is written is what all later checkouts have: no agent has worked yet.
+    pub(super) fn keeps_base(&self) -> bool {
+        self.selection == Selection::RequiredChecks && self.iteration == 0
+    }
+
+    /// Says of a check that does not accept whether it would with what it does not see, which takes another execution unless
+    /// these files made no difference before; `None` if it was cancelled.
+    async fn explain_hidden(
+        &self,
+        check: &ConfiguredValidator,
+        protection: &mut Protection,
+        counted: &Arc<TreeSnapshot>,
+        (prepared, verdict): (&PreparedCheckout, Verdict),
+    ) -> Result<Option<Verdict>, EngineError> {
+        let (name, Some(known)) = (check.info.name.as_str(), &self.checkout) else {
+            return Ok(Some(verdict));
+        };
+        let is_rejected = matches!(verdict, Verdict::Rejected { .. });
+        if !is_rejected || !check.info.runs_check {
+            return Ok(Some(verdict));
+        }
+        if known.trials.is_due(name, &prepared.hidden) {
+            let Some(all) = self.prepare_checkout(counted, Visibility::All).await? else {
+                return Ok(Some(verdict));
+            };
+            let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
+            let tried = self.execute(check, protection, &all.overlays, until_ms).await?;
+            let Some(tried) = tried else { return Ok(None) };
+            if protection.compare(&format!("`{name}`"), self.observation_end()).await?.is_none() {
+                return Ok(None);
+            }
+            if tried.is_accepted() {
+                return Ok(Some(name_decisive(verdict, prepared)));
+            }
+            known.trials.record(name, &prepared.hidden);
+        }
+        Ok(Some(name_gone(verdict, prepared)))
     }
 
     /// Makes the layers in which the checks run, of what counts now.
     async fn prepare_checkout(
         &self,
         counted: &Arc<TreeSnapshot>,
+        visibility: Visibility,
     ) -> Result<Option<PreparedCheckout>, EngineError> {
-        let Some(checkout) = self.checkout.clone() else { return Ok(None) };
+        let Some(checkout) = self.checkout.as_ref().map(|known| Arc::clone(&known.checkout)) else {
+            return Ok(None);
+        };
         let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
         // What counted when the run began does so to its end, also where it is gone.
         let is_work = move |path: &Path| counted.has(path) || pinned.contains(path);
-        let prepared = blocking(move || checkout.prepare(&is_work)).await?;
+        let prepared = blocking(move || checkout.prepare(&is_work, visibility)).await?;
         Ok(Some(prepared?))
     }
 
@@ -360,7 +410,7 @@ impl ValidationTask {
     }
 
     /// Resolves when a validator is no longer waited for.
-    async fn wait_end(&self, until_ms: u64, timeout: Duration) -> WaitEnd {
+    pub(super) async fn wait_end(&self, until_ms: u64, timeout: Duration) -> WaitEnd {
         let cancel = CancelToken::new(self.cancel.clone());
         loop {
             let left = until_ms.saturating_sub(self.clock.runtime_ms());

@@ -1,12 +1,12 @@
-//! What runs the setup: the command that prepares the workspace before each iteration.
+//! What runs a setup: the command that prepares the workspace before each iteration, or a checkout before its checks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use ralph_orchestrator_contract::CancelSignal;
+use ralph_orchestrator_contract::{CancelSignal, LayeredFolder};
 
-/// Runs the command of `run.setup`. The engine itself starts no process.
+/// Runs a command that prepares the place of others. The engine itself starts no process.
 #[async_trait]
 pub trait WorkspaceSetup: Send + Sync {
     /// Returns the command as one would type it.
@@ -32,6 +32,8 @@ pub struct SetupContext<'a> {
     pub iteration: u64,
     /// Where it runs.
     pub workspace: &'a Path,
+    /// What it sees over that.
+    pub checkout: &'a [LayeredFolder],
     /// Its environment.
     pub env: &'a BTreeMap<String, String>,
 }

@@ -10,9 +10,12 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::overrides::Overrides;
 use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::transient_checkout::TransientCheckout;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::registry::LaunchContext;
-use ralph_orchestrator_engine::{CompletionPolicy, SetupReport, build_context, plain_environment};
+use ralph_orchestrator_engine::{
+    CheckSite, CompletionPolicy, SetupReport, build_context, plain_environment,
+};
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::trust;
@@ -54,7 +57,10 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let env = plain_environment(&context.loaded, &context.vars);
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;
-    let verdicts = judges.check_baseline(&workspace, &env, Some(AT_MOST)).await;
+    let checkout = TransientCheckout::make(context).await?;
+    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
+    let site = CheckSite { workspace: &workspace, checkout, env: &env };
+    let verdicts = judges.check_baseline(site, Some(AT_MOST)).await;
     Ok(verdicts.iter().map(|named| line(context, &setup, named)).collect())
 }
 

@@ -73,6 +73,9 @@ pub struct RunStarted {
     /// Digest of the prompt, claims aside, with which the run begins.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task: String,
+    /// The checks run in a checkout of the work, as it was recorded then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub checkout: bool,
 }
 
 /// What is stored in git.

@@ -70,6 +70,7 @@ fn fresh() -> RunStarted {
         attached: false,
         identities: PathIdentities::default(),
         task: String::new(),
+        checkout: false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_contract::{EvidenceFile, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::policy::FrozenPolicy;
+use super::policy::{FrozenPolicy, ValidatorInfo};
 
 /// Why nothing is accepted if the tree differs before and after the validators.
 const UNSTABLE_TREE: &str = "the checks change the files that they check, each time they run; the user has been \
@@ -28,6 +28,13 @@ pub struct ValidatorVerdict {
 }
 
 impl ValidatorVerdict {
+    /// Returns a verdict of this validator, to which it came in this many milliseconds.
+    #[must_use]
+    pub fn new(validator: &ValidatorInfo, verdict: Verdict, duration_ms: u64) -> Self {
+        let ValidatorInfo { name, required, .. } = validator;
+        Self { validator: name.clone(), required: *required, duration_ms, verdict }
+    }
+
     /// Returns the message if a required validator could not come to a verdict.
     pub(super) fn required_error(&self) -> Option<&str> {
         match &self.verdict {

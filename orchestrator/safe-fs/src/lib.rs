@@ -5,6 +5,7 @@
 //! and every read and list is bounded. Folders are held open while they are walked, so nothing can be
 //! swapped under the walker.
 
+mod copy;
 mod fingerprint;
 mod list;
 mod openat;
@@ -17,6 +18,7 @@ mod replace;
 mod walk;
 mod write;
 
+pub use copy::copy_data;
 pub use fingerprint::{FileFingerprint, boot_clock, wall_clock};
 pub use list::{DirEntryName, DirLister};
 pub use openat::{

@@ -24,6 +24,8 @@ impl Layout {
     pub const PROMPTS: &str = "prompts.json";
     /// The name of the file that tells what the workspace held when the run began, if checks run in a checkout.
     pub const CHECKOUT: &str = "checkout.json";
+    /// The name of the file that tells what every checkout has of the first checks.
+    pub const CHECKOUT_KEPT: &str = "checkout-kept.json";
 
     /// Returns the layout below `root`.
     #[must_use]

@@ -1,19 +1,16 @@
 //! Creates a workspace from a template.
 
 use std::ffi::OsString;
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, SeekFrom};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 /// How often the temporary folder is opened anew, if others create and rename it meanwhile.
 const ATTEMPTS: usize = 8;
-/// What the size of a file on disk is counted in, in bytes.
-const BLOCK: u64 = 512;
 
 /// Why a workspace could not be created.
 #[derive(Debug, thiserror::Error)]
@@ -242,35 +239,12 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// Copies a file with its mode. Its holes stay holes: a file of terabytes may hold next to nothing.
+/// Copies a file with its mode.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let source = std::fs::File::open(from)?;
-    let meta = source.metadata()?;
-    if meta.blocks().saturating_mul(BLOCK) >= meta.len() {
-        return std::fs::copy(from, to).map(drop);
-    }
     let copy = std::fs::File::create_new(to)?;
-    copy.set_len(meta.len())?;
-    let mut at = 0;
-    while at < meta.len() {
-        let data = match rustix::fs::seek(&source, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            // Nothing but a hole follows.
-            Err(Errno::NXIO) => break,
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
-            Err(error) => return Err(error.into()),
-        };
-        let hole = match rustix::fs::seek(&source, SeekFrom::Hole(data)) {
-            Ok(hole) if hole > data => hole,
-            _ => meta.len(),
-        };
-        for file in [&source, &copy] {
-            rustix::fs::seek(file, SeekFrom::Start(data))?;
-        }
-        std::io::copy(&mut (&source).take(hole - data), &mut &copy)?;
-        at = hole;
-    }
-    copy.set_permissions(meta.permissions())
+    safe_fs::copy_data(&source, &copy)?;
+    copy.set_permissions(source.metadata()?.permissions())
 }
 
 fn put_in_place(temporary: &Path, target: &Path) -> Result<bool, TemplateError> {

@@ -108,8 +108,7 @@ impl Scene {
 
     /// The first claim is wrong; its validator works until it is released.
     fn in_a_validation() -> Self {
-        let check =
-            "test -e validated || { echo > ../up; cat ../gate; touch validated; }; test -e done";
+        let check = "test -e ../validated || { echo > ../up; cat ../gate; touch ../validated; }; test -e done";
         let env = working("delay = \"0s\"\n[completion]\nbaseline = \"off\"", check);
         let (up, gate) = (env.fifo("up"), env.fifo("gate"));
         env.agent.call(1).script("true\n").out(claude_result(PROMISE, 0.25));

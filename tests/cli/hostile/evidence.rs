@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{PROMISE, WORK, completed, ends, gone, hostile, prompt_given, stopped, wait_measured};
+use super::{PROMISE, WORK, completed, ends, hostile, prompt_given, stopped, wait_measured};
 use crate::environment::{TestEnvironment, eventually};
 
 const EVIDENCE: &str = "\n[[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n";
@@ -216,7 +216,6 @@ fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
     ));
     env.agent.call(1).script(WORK).out(PROMISE);
     let ended = env.run();
-    gone(&env, "daemon");
     ends(&env, "daemon", &ended, completed(1, &["done"]));
 }
 

@@ -105,6 +105,9 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
     for run in fs::read_dir(state.join("runs")).unwrap() {
         let known = [
             "baseline.json",
+            "checkout",
+            "checkout-kept.json",
+            "checkout.json",
             "config.toml",
             "evidence",
             "heartbeat",

@@ -17,6 +17,9 @@ struct Exchange {
 const BY_A_LINK: &str = "mv w w.old; ln -s other w";
 const BY_A_FOLDER: &str = "mv w w.old; mv other w";
 
+/// A check in a checkout cannot move the workspace.
+const IN_WORKSPACE: &str = "[validation]\nwhere = \"workspace\"\n";
+
 impl Exchange {
     fn new(validators: &str) -> Self {
         let env = hostile();
@@ -120,7 +123,7 @@ fn a_workspace_exchanged_between_two_starts_is_refused_until_a_restart() {
 fn a_validator_that_exchanges_the_workspace_is_followed_by_no_other() {
     let exchange = "[[validator]]\nkind = \"command\"\nname = \"exchanges\"\n\
                     program = [\"sh\", \"-c\", \"cd '@ROOT@' && mv w w.old && ln -s other w\"]\n";
-    let stage = Exchange::new(&format!("{exchange}{WHERE}"));
+    let stage = Exchange::new(&format!("{exchange}{WHERE}{IN_WORKSPACE}"));
     stage.env.agent.default_call().script("touch done\n").out(PROMISE);
     stage.run(&[]).expect(65).says(&stage.workspace());
     assert_eq!(stage.places(), "");
@@ -131,7 +134,7 @@ fn a_repeated_execution_is_not_in_another_folder() {
     let twice = "[[validator]]\nkind = \"command\"\nname = \"twice\"\npasses_required = 2\n\
                  program = [\"sh\", \"-c\", \"pwd -P >> '@ROOT@/places'; cd '@ROOT@'; \
                  test -e w.old || { mv w w.old; ln -s other w; }\"]\n";
-    let stage = Exchange::new(twice);
+    let stage = Exchange::new(&format!("{twice}{IN_WORKSPACE}"));
     stage.env.agent.default_call().script("touch done\n").out(PROMISE);
     stage.run(&[]).expect(65).says(&stage.workspace());
     assert_eq!(stage.places(), format!("{}\n", stage.workspace()));

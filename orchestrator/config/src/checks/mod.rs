@@ -8,6 +8,7 @@ mod memory;
 mod notify;
 mod plugins;
 mod prompts;
+mod validation;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,7 @@ pub(crate) fn resolve(
     limits(&file.limits, diagnostics);
     env(&file.env, diagnostics);
     let backlog = backlog::check(file.backlog, &completion.detectors, diagnostics);
+    validation::check(&mut file.validation, diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();

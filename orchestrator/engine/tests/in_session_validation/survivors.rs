@@ -1,5 +1,6 @@
 //! Processes of the agent that could not be ended: what they may still change is not validated.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -55,6 +56,7 @@ struct Powerless {
     asked: Arc<Notify>,
 }
 
+#[async_trait]
 impl Processes for Powerless {
     fn of_iteration(&self, _run: &str, _iteration: u64) -> Vec<Survivor> {
         Vec::new()
@@ -67,6 +69,10 @@ impl Processes for Powerless {
 
     fn are_busy(&self, _run: &str, _iteration: u64, _window: Duration) -> bool {
         false
+    }
+
+    async fn check_layers(&self, _storage: &Path, _folder: &Path) -> Result<(), String> {
+        Err("it starts no process".to_owned())
     }
 }
 

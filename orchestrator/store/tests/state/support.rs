@@ -26,6 +26,7 @@ pub(crate) fn started() -> Record {
         attached: false,
         identities: PathIdentities::default(),
         task: String::new(),
+        checkout: false,
     })
 }
 

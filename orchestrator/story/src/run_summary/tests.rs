@@ -27,6 +27,7 @@ fn started() -> Record {
         saves: SaveMode::Off,
         identities: ralph_orchestrator_machine::PathIdentities::default(),
         task: String::new(),
+        checkout: false,
         once: false,
         attached: false,
     })
