@@ -7,8 +7,8 @@ use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 use ralph_orchestrator_store::{
-    Layout, Owner, StateError, Store, StoredRun, list_runs, read_completed_run, read_run,
-    read_run_config,
+    Layout, Owner, StateError, Store, StoredRun, identity_of, list_runs, read_completed_run,
+    read_run, read_run_config,
 };
 use ralph_orchestrator_workspace::{PromptPlace, find_untracked};
 
@@ -369,11 +369,15 @@ pub(super) fn verify_workspace(
     layout: &Layout,
 ) -> Result<(), StateError> {
     let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    // It was moved here; a copy in the place of what was moved is another folder, which is refused as such.
+    // It was moved here; a copy in the place of what was moved is another folder, which is refused as such, as is one in whose
+    // place another was accepted.
     let is_moved = || {
-        let owner = Owner::read(layout).ok().flatten().and_then(|owner| owner.workspace());
+        let is_known = |owner: Owner| {
+            owner.workspace().is_some_and(|known| known == workspace)
+                || identity_of(workspace).is_some_and(|folder| owner.has_succeeded(folder))
+        };
         location::is_pinned_folder(&found.state.identities, workspace)
-            || owner.is_some_and(|owner| owner == workspace)
+            || Owner::read(layout).ok().flatten().is_some_and(is_known)
     };
     if started.is_some_and(|started| Path::new(started) != workspace) && !is_moved() {
         let problem = format!(
