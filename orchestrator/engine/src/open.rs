@@ -196,7 +196,7 @@ impl BuiltRun {
         // In an iteration that was cut off, the agent may have changed anything.
         let worked = found.worked.filter(|_| found.state.running.is_none());
         let mut session = builder.resume(loaded, found, frozen, &vars)?;
-        session.check_protected(worked).await?;
+        session.check_changes(worked).await?;
         Ok(session)
     }
 }
