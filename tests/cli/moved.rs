@@ -511,6 +511,9 @@ fn a_folder_in_whose_place_a_copy_was_accepted_says_so_and_takes_its_run_back() 
     ] {
         is_with(there(args), status, &env.workspace());
     }
+    let output = env.command(&["-w", "moved", "status"]).current_dir(env.root()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    is_with((output.status.code().unwrap(), said), 0, &env.workspace());
     assert_eq!(there(&["reset", "--yes"]).0, 64);
     assert_eq!(env.agent.calls(), 2);
     let (status, said) = there(&["trust"]);
@@ -549,6 +552,10 @@ fn a_configuration_beside_its_workspace_keeps_its_run_where_both_are_moved() {
     let (status, said) = at(&env.root(), &["run"]);
     assert_eq!(status, 1, "{said}");
     fs::rename(env.workspace(), sub.join("w")).unwrap();
+    for command in ["doctor", "run"] {
+        let (status, said) = at(&env.root(), &[command]);
+        assert!(status == 65 && said.contains("is gone"), "{said}");
+    }
     fs::rename(&beside, sub.join("conf")).unwrap();
     let (status, said) = at(&sub, &["doctor"]);
     assert!(status == 1 && said.contains("no agent would be started"), "{said}");
