@@ -11,7 +11,7 @@ use ralph_orchestrator_assembly::git::RunPlace;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
 use ralph_orchestrator_config::{CommitMode, Initializer, Role};
-use ralph_orchestrator_engine::{Session, SetupPlan, find_role_prompt};
+use ralph_orchestrator_engine::{DryRun, Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_machine::{Limit, RunLimits};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
@@ -20,6 +20,9 @@ use ralph_orchestrator_text::{count, escape, one_line};
 use serde_json::{Value, json};
 
 use crate::error::stop_exit_status;
+
+/// What lets a paused run go on.
+pub(crate) const ENDS_PAUSE: &str = "`resume` ends the pause";
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {
@@ -131,11 +134,18 @@ pub(crate) fn show(
     if let Some(instructions) = &plan.instructions {
         show(&format!("  after prompt {}", instructions.trim()));
     }
-    show(&match (plan.next_iteration, plan.message) {
-        (Some(iteration), _) => format!("  next        iteration {iteration}"),
-        (None, message) => format!("  next        no iteration: {}", message.unwrap_or_default()),
-    });
+    show(&format!("  next        {}", describe_next(session, &plan)));
     status
+}
+
+/// Returns which iteration a start would begin, or why none.
+fn describe_next(session: &Session, plan: &DryRun) -> String {
+    let is_paused = session.state().is_pause_requested();
+    match (plan.next_iteration, &plan.message) {
+        (Some(iteration), _) if is_paused => format!("iteration {iteration}, once {ENDS_PAUSE}"),
+        (Some(iteration), _) => format!("iteration {iteration}"),
+        (None, message) => format!("no iteration: {}", message.as_deref().unwrap_or_default()),
+    }
 }
 
 /// Where values begin.

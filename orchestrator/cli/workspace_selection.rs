@@ -114,8 +114,8 @@ fn moved_worktree(record: &WorktreeRecord, checkout: &Path, top: &Path) -> Comma
     }
 }
 
-/// Returns the state of the run of a folder. What is known of another folder that had this path is that of this one only if
-/// nothing is known of itself.
+/// Returns the state of the run of a folder. That of one which was accepted in its place is meant only if nothing is known of
+/// itself, and what is known of another folder that had this path only if there is no such one.
 fn find_by_folder(folder: &Path) -> Option<StateDir> {
     let known = state_dirs_of(&states(), folder);
     let now = identity_of(folder);
@@ -123,7 +123,13 @@ fn find_by_folder(folder: &Path) -> Option<StateDir> {
         state.owner.folder().zip(now).is_some_and(|(known, now)| known.is_same(now))
     };
     let (own, others): (Vec<_>, Vec<_>) = known.into_iter().partition(is_its);
-    let states = if own.is_empty() { others } else { own };
+    if !own.is_empty() {
+        return Some(choose(own));
+    }
+    let has_succeeded =
+        |state: &StateDir| now.is_some_and(|folder| state.owner.has_succeeded(folder));
+    let successors: Vec<_> = all_states().into_iter().filter(has_succeeded).collect();
+    let states = if successors.is_empty() { others } else { successors };
     (!states.is_empty()).then(|| choose(states))
 }
 

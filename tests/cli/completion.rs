@@ -256,6 +256,8 @@ fn an_unfinished_run_that_goes_on_with_another_prompt_says_so() {
     env.config("[limits]\nmax_iterations = 1\n");
     env.run().expect(1);
     env.write("PROMPT.md", "Something else.\n");
+    let looked = env.ralph(&["doctor", "--set", "limits.max_iterations=2"]).expect(0);
+    looked.says("warn  run").says("PROMPT.md asks for something else than when run");
     let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
     ended.says("PROMPT.md asks for something else than when run").says("`run --restart`");
     let again = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
@@ -369,4 +371,25 @@ fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     env.agent.call(2).script("touch done\n").out(PROMISE);
     env.run().expect(0).says("prompt_editable");
     assert!(!env.agent.stdin(2).ends_with(b"more\n"));
+}
+
+#[test]
+fn a_run_that_a_task_on_the_command_line_set_aside_goes_on_afterwards() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.call(1).out("hm\n");
+    env.agent.call(2).script("touch done\n").out(PROMISE);
+    env.agent.default_call().script("rm -f done\n").out("hm\n");
+    env.run().expect(1);
+    let first = env.status()["run"].as_str().unwrap().to_owned();
+    env.ralph(&["run", "-p", "Quite another thing."]).expect(0).says("is kept as it is");
+    env.ralph(&["doctor"]).expect(1).says("no agent would be started");
+    let again = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    again.says(&format!("run {first} has this task and is resumed"));
+    assert_eq!((env.agent.calls(), env.status()["run"].as_str().unwrap()), (3, first.as_str()));
+    // Of another task in the file it is not.
+    env.ralph(&["run", "-p", "Quite another thing."]).expect(0).says("already completed");
+    env.write("PROMPT.md", "Something else.\n");
+    env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert_eq!(env.agent.calls(), 4);
 }

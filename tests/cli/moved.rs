@@ -467,3 +467,99 @@ fn a_task_that_is_moved_with_its_workspace_goes_on() {
     assert_eq!((status, env.agent.calls()), (78, 3), "{said}");
     assert!(!said.contains("run.prompt"), "{said}");
 }
+
+#[test]
+fn a_task_is_listed_by_its_title_wherever_its_workspace_is() {
+    let env = asking();
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["new", "make it", "--test-command", "test -e done"]).expect(0);
+    env.ralph(&["go", "1", "--once"]).expect(0);
+    let moved = env.root().join("renamed");
+    fs::rename(env.workspace(), &moved).unwrap();
+    let listed = env.command(&["runs"]).current_dir(&moved).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("ralph-1: make it"), "{listed}");
+}
+
+/// A look changes nothing of what a person has accepted.
+#[test]
+fn a_folder_in_whose_place_a_copy_was_accepted_says_so_and_takes_its_run_back() {
+    let env = after_work("");
+    let id = env.status()["run"].clone();
+    let moved = env.root().join("moved");
+    fs::rename(env.workspace(), &moved).unwrap();
+    copy_folder(&moved, &env.workspace());
+    let there = |args: &[&str]| {
+        let output = env.command(args).current_dir(&moved).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let is_with = |(status, said): (i32, String), expected: i32, folder: &Path| {
+        let with = format!("{} was accepted in its place", folder.display());
+        assert!(status == expected && said.contains(&with), "{said}");
+    };
+    env.ralph(&["trust"]).expect(0).says("as the workspace of run");
+    is_with(there(&["status"]), 0, &env.workspace());
+    env.ralph(&["doctor"]).expect(1);
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("resumed");
+    for (args, status) in [
+        (&["status"][..], 0),
+        (&["doctor"], 65),
+        (&["run"], 65),
+        (&["run", "--dry-run"], 65),
+        (&["limits", "--max-iterations", "9"], 65),
+    ] {
+        is_with(there(args), status, &env.workspace());
+    }
+    let output = env.command(&["-w", "moved", "status"]).current_dir(env.root()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    is_with((output.status.code().unwrap(), said), 0, &env.workspace());
+    assert_eq!(there(&["reset", "--yes"]).0, 64);
+    assert_eq!(env.agent.calls(), 2);
+    let (status, said) = there(&["trust"]);
+    assert!(status == 0 && said.contains("which was that of"), "{said}");
+    env.ralph(&["status"]).expect(0).says(&format!("{} was accepted", moved.display()));
+    env.ralph(&["run", "--max-iterations", "3"]).expect(65);
+    let (status, said) = there(&["run", "--max-iterations", "3"]);
+    assert!(status == 1 && said.contains("resumed"), "{said}");
+    assert_eq!((env.agent.calls(), env.agent.cwd(3)), (3, moved.clone()));
+    // A run of its own leaves that one alone.
+    env.ralph(&["run", "--restart"]).expect(1);
+    assert_ne!(env.status()["run"], id);
+    let (_, shown) = there(&["status", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["run"], id);
+}
+
+#[test]
+fn a_configuration_beside_its_workspace_keeps_its_run_where_both_are_moved() {
+    let env = after_work("");
+    let (beside, sub) = (env.root().join("conf"), env.root().join("sub"));
+    for folder in [&beside, &sub] {
+        fs::create_dir(folder).unwrap();
+    }
+    let text = env.read("ralph.toml").replacen(
+        "delay",
+        "workspace = \"../w\"\nprompt = \"../w/PROMPT.md\"\ndelay",
+        1,
+    );
+    fs::write(beside.join("o.toml"), text).unwrap();
+    let at = |folder: &Path, args: &[&str]| {
+        let args = [&["-c", "conf/o.toml"], args].concat();
+        let output = env.command(&args).current_dir(folder).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let (status, said) = at(&env.root(), &["run"]);
+    assert_eq!(status, 1, "{said}");
+    fs::rename(env.workspace(), sub.join("w")).unwrap();
+    for command in ["doctor", "run"] {
+        let (status, said) = at(&env.root(), &[command]);
+        assert!(status == 65 && said.contains("is gone"), "{said}");
+    }
+    fs::rename(&beside, sub.join("conf")).unwrap();
+    let (status, said) = at(&sub, &["doctor"]);
+    assert!(status == 1 && said.contains("no agent would be started"), "{said}");
+    let (status, said) = at(&sub, &["run", "--max-iterations", "2"]);
+    assert!(status == 1 && said.contains("resumed"), "{said}");
+    assert_eq!((env.agent.calls(), env.agent.cwd(3)), (3, sub.join("w")));
+}

@@ -68,6 +68,11 @@ fn a_limit_of_the_command_line_is_not_said_to_be_that_of_the_file() {
     assert_eq!(env.agent.calls(), 30, "it does what was said");
     // That of the file has to be raised there.
     env.ralph(&["why"]).expect(0).says("`ralph-orchestrator limits --max-iterations 60` raises");
+    let text = env.read("ralph.toml").replace("max_iterations = 30", "max_iterations = 50");
+    env.write("ralph.toml", text);
+    env.ralph(&["why"])
+        .expect(0)
+        .says("limits.max_iterations (30) was the limit at the last start");
 }
 
 #[test]

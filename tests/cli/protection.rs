@@ -391,6 +391,9 @@ fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothin
             refused.says(&format!("`tests/check.sh` ({kind}); put them back"));
             refused.says("if the change is yours, `run --restart`");
         }
+        let why = env.ralph(&["why"]).expect(0);
+        why.says(&format!("`tests/check.sh` ({kind}); put them back"));
+        why.says("yours, `run --restart`").says("once they are back:");
         env.write("tests/check.sh", &test);
     }
     assert_eq!(env.agent.calls(), 1);

@@ -90,6 +90,14 @@ impl Finding {
         }
     }
 
+    /// Returns the exit status of a run that would not begin because of this.
+    const fn failure(&self) -> Option<u8> {
+        match self.severity {
+            Severity::Failed(code) => Some(code),
+            Severity::Ok | Severity::Warning | Severity::Skipped => None,
+        }
+    }
+
     fn new(what: &'static str, result: Result<String, String>, code: u8) -> Self {
         match result {
             Ok(detail) => Self { what, severity: Severity::Ok, detail },
@@ -248,11 +256,9 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(check_completion(&judges));
     findings.push(check_state(context));
     findings.extend(check_rollback(context));
-    let is_sound = |findings: &[Finding]| {
-        findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)))
-    };
-    findings.extend(start::findings(&outlook, is_sound(&findings)));
-    let is_sound = is_sound(&findings);
+    let of_start = start::findings(&outlook, &findings);
+    findings.extend(of_start);
+    let is_sound = findings.iter().all(|finding| finding.failure().is_none());
     let is_free = processes.workspace.is_some();
     findings.push(match baseline_blocker(context, is_sound, is_free, &outlook) {
         Some(why) => Finding::skipped("baseline", why),

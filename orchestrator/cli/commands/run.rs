@@ -336,6 +336,9 @@ async fn start(
     }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
     let place = Box::pin(RunPlace::find(context, supervisor, args.place())).await?;
+    if let Some(warning) = place.warning() {
+        output::info(&format!("warning: {warning}"));
+    }
     if !args.dry_run {
         trust::accept_silently(&place.context)?;
         if !args.restart && !place.begins {

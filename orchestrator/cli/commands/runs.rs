@@ -3,6 +3,8 @@
 pub(crate) mod all_workspaces;
 mod prune;
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use ralph_orchestrator_assembly::context::{Context, NO_RUN};
 use ralph_orchestrator_assembly::discovery::ConfigFile;
@@ -11,6 +13,7 @@ use ralph_orchestrator_assembly::run_selection::{RunLocation, layouts, list_all,
 use ralph_orchestrator_assembly::tasks;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use ralph_orchestrator_machine::{State, StopKind};
+use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_story::words::cost;
@@ -61,7 +64,9 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         return Ok(all_workspaces::list(args.json));
     };
     let all = list_all(&layouts(&context)?)?;
-    let mut rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
+    // The plans of tasks are where the workspace is now.
+    let workspace = real_path(context.loaded.configured_workspace());
+    let mut rows: Vec<RunRow> = all.iter().map(|id| RunRow::read(id, &workspace)).collect();
     if let Some(ledger) = read_ledger(&context.layout()?)? {
         rows.iter_mut().for_each(|row| row.item = ledger.item_of(&row.id.run).cloned());
     }
@@ -109,10 +114,10 @@ struct RunRow {
 }
 
 impl RunRow {
-    fn read(id: &RunLocation) -> Self {
+    fn read(id: &RunLocation, workspace: &Path) -> Self {
         let held = Lock::holder(&id.layout).is_some();
         let id = id.clone();
-        let task = task(&id);
+        let task = task(&id, workspace);
         match read_run(&id.layout, &id.run, |_| {}) {
             Ok(stored) => Self {
                 task,
@@ -187,11 +192,10 @@ impl RunRow {
 }
 
 /// The task's id and what its plan says, or the first words of the prompt.
-fn task(id: &RunLocation) -> String {
+fn task(id: &RunLocation, workspace: &Path) -> String {
     let owner = Owner::read(&id.layout).ok().flatten();
-    let named = owner.and_then(|owner| Some((owner.workspace()?, owner.task()?.to_owned())));
-    if let Some((workspace, name)) = named {
-        return one_line(&format!("{name}: {}", tasks::title(&workspace, &name)), MOST_TASK);
+    if let Some(name) = owner.as_ref().and_then(Owner::task) {
+        return one_line(&format!("{name}: {}", tasks::title(workspace, name)), MOST_TASK);
     }
     let kept = id.layout.iteration(&id.run, 1).join("prompt.md");
     let mut begin = Vec::new();

@@ -1,12 +1,16 @@
 //! `why`
 
 use ralph_orchestrator_assembly::backlog_view::BacklogView;
+use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::{context, run_selection};
+use ralph_orchestrator_assembly::git::enter_existing;
+use ralph_orchestrator_assembly::plugins::Plugins;
+use ralph_orchestrator_assembly::{context, registry, run_selection};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::{Tokens, Usd};
+use ralph_orchestrator_engine::find_protected_changes;
 use ralph_orchestrator_machine::{IterationOutcome, ResumeBlocker, State};
 use ralph_orchestrator_store::Lock;
 use ralph_orchestrator_story::next_step;
@@ -57,7 +61,8 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     // The runs of a backlog have what is left of its limits.
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());
     let unproved = backlog.as_ref().and_then(|backlog| backlog.ledger.unproved_items());
-    let hints = Hints { program: &program, unfinished, unproved, plain };
+    let refusal = if args.run.is_none() { find_refusal(&context, &stored) } else { None };
+    let hints = Hints { program: &program, unfinished, unproved, refusal, plain };
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
@@ -76,6 +81,18 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     Ok(exit::OK)
 }
 
+/// Returns why `run` would not go on with the run, if a person has changed what that protects.
+fn find_refusal(context: &Context, stored: &SelectedRun) -> Option<String> {
+    if stored.is_running() || stored.found.state.completion().is_some() {
+        return None;
+    }
+    let Context { loaded, vars, compiled_in, .. } = &enter_existing(context.clone()).ok()?;
+    let registry = registry::unsupervised(&Plugins::none(compiled_in));
+    let (found, layout) = (&stored.found, &stored.layout);
+    let changes = find_protected_changes(found, layout, loaded, vars, &registry);
+    block_on(async { Ok(changes.await) }).ok()?
+}
+
 /// What advice needs beside the run.
 struct Hints<'a> {
     /// The command line of this program.
@@ -84,6 +101,8 @@ struct Hints<'a> {
     unfinished: Option<String>,
     /// Items of the backlog whose completion proves nothing.
     unproved: Option<String>,
+    /// Why the next `run` would start nothing, whatever else is done.
+    refusal: Option<String>,
     /// What the next `run` is configured to.
     plain: Option<&'a LoadedConfig>,
 }
@@ -405,7 +424,11 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
     let resumes = || next_step::resumes(state, program, hints.plain);
-    advice.push(next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes));
+    let next = next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes);
+    match &hints.refusal {
+        Some(refusal) => advice.extend([refusal.clone(), format!("once they are back: {next}")]),
+        None => advice.push(next),
+    }
     advice
 }
 

@@ -7,8 +7,8 @@ use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 use ralph_orchestrator_store::{
-    Layout, Owner, StateError, Store, StoredRun, list_runs, read_completed_run, read_run,
-    read_run_config,
+    Layout, Owner, StateError, Store, StoredRun, identity_of, list_runs, read_completed_run,
+    read_run, read_run_config,
 };
 use ralph_orchestrator_workspace::{PromptPlace, find_untracked};
 
@@ -43,6 +43,20 @@ pub(super) enum ExistingRun {
         /// Why, for people; nothing where the runs of a series follow one another.
         note: Option<String>,
     },
+}
+
+impl ExistingRun {
+    /// Returns that an earlier run is taken up, which has this task, and not the one that was found.
+    fn go_back_to(earlier: StoredRun, found: &StoredRun) -> Self {
+        if earlier.state.completion().is_some() {
+            return Self::Complete(Box::new(earlier));
+        }
+        let note = format!(
+            "run {} has this task and is resumed; run {} is kept as it is",
+            earlier.run, found.run
+        );
+        Self::ResumesEarlier { run: earlier.run, note }
+    }
 }
 
 /// The configuration that a start is given, and what builds its parts.
@@ -130,10 +144,10 @@ impl RunSetup<'_> {
             } else {
                 OTHER_TASK.to_owned()
             };
-            if let Some(earlier) = Box::pin(self.find_completed_before(&found.run)).await {
-                return ExistingRun::Complete(Box::new(earlier));
-            }
-            return self.other_task(found, note);
+            return match Box::pin(self.find_before(&found.run)).await {
+                Some(earlier) => ExistingRun::go_back_to(earlier, &found),
+                None => self.other_task(found, note),
+            };
         }
         if self.is_session_of_a_person(&found) {
             return Box::pin(self.pass_over(found)).await;
@@ -165,10 +179,11 @@ impl RunSetup<'_> {
         let frozen = self.load_frozen_policy(&found.run).await?;
         let now = kept.changed_task(&prompt, &frozen.policy, given).await?;
         // It was begun to do this task once more.
-        if now == *given {
+        if found.state.was_given(&now) {
             return None;
         }
-        self.find_completed_before(&found.run).await
+        let earlier = self.find_before(&found.run).await;
+        earlier.filter(|earlier| earlier.state.completion().is_some())
     }
 
     /// Whether a run belongs to a session that a person runs, and this start does not: its goal is that of the
@@ -220,16 +235,7 @@ impl RunSetup<'_> {
     /// on, if there is one, or a new one begins.
     fn other_task(self, found: StoredRun, note: String) -> ExistingRun {
         match self.find_earlier(&found.run) {
-            Some(earlier) if earlier.state.completion().is_some() => {
-                ExistingRun::Complete(Box::new(earlier))
-            }
-            Some(earlier) => {
-                let note = format!(
-                    "run {} has this task and is resumed; run {} is kept as it is",
-                    earlier.run, found.run
-                );
-                ExistingRun::ResumesEarlier { run: earlier.run, note }
-            }
+            Some(earlier) => ExistingRun::go_back_to(earlier, &found),
             None => ExistingRun::OtherTask { found: Box::new(found), note: Some(note) },
         }
     }
@@ -248,34 +254,40 @@ impl RunSetup<'_> {
         self.read_sound(&run)
     }
 
-    /// Returns the newest earlier run of what the prompt file asks for now, if it has completed that, as after a change of
-    /// branches and back.
-    async fn find_completed_before(self, current: &str) -> Option<StoredRun> {
+    /// Returns the newest earlier run of what the prompt file asks for now: one that has completed it, as after a change of
+    /// branches and back, or was given it, as before a task on the command line.
+    async fn find_before(self, current: &str) -> Option<StoredRun> {
         for run in list_runs(self.layout).ok()?.into_iter().filter(|run| run != current) {
-            let Some(found) = self.read_sound(&run) else { continue };
-            if found.state.process.attached {
+            let Some(found) = self.read_sound(&run).filter(|found| !found.state.process.attached)
+            else {
                 continue;
-            }
-            match found.state.completion() {
-                Some(completion) if completion.task.is_empty() => {}
-                Some(_) if self.is_same_task(&found).await => return Some(found),
-                Some(_) => {}
-                // It was begun to do this task once more.
-                None if self.has_begun_with(&found).await => return None,
-                None => {}
+            };
+            let is_it = match found.state.completion() {
+                Some(completion) => !completion.task.is_empty() && self.is_same_task(&found).await,
+                None => self.was_given_prompt(&found).await,
+            };
+            if is_it {
+                return Some(found);
             }
         }
         None
     }
 
-    /// Whether an unfinished run began with what its prompt asks for now.
-    async fn has_begun_with(self, found: &StoredRun) -> bool {
-        let given = found.state.started.as_ref().map(|started| started.task.as_str());
+    /// Whether an unfinished run was given what the prompt asks for now.
+    async fn was_given_prompt(self, found: &StoredRun) -> bool {
         let Some(frozen) = self.load_frozen_policy(&found.run).await else { return false };
-        match own_prompt(&frozen.loaded, found).read_text() {
-            Some(text) => given == Some(frozen.policy.task_digest(&text).await.as_str()),
+        if self.gives_other_checks(&frozen.loaded) {
+            return false;
+        }
+        match self.prompt_of(found).read_text() {
+            Some(text) => found.state.was_given(&frozen.policy.task_digest(&text).await),
             None => false,
         }
+    }
+
+    /// Returns the prompt of this configuration, with what was recorded of it.
+    fn prompt_of(self, found: &StoredRun) -> PromptSource {
+        PromptSource::recorded(&self.loaded.config, &found.state.identities, PromptPlace::locate)
     }
 
     /// Returns the configuration that was stored when the run began, in the workspace as it is called now.
@@ -308,9 +320,7 @@ impl RunSetup<'_> {
         if frozen.as_ref().is_some_and(|frozen| self.gives_other_checks(&frozen.loaded)) {
             return false;
         }
-        let pins = &found.state.identities;
-        let prompt = PromptSource::recorded(&self.loaded.config, pins, PromptPlace::locate);
-        let prompt = prompt.read_text();
+        let prompt = self.prompt_of(found).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
             (Some(frozen), Some(prompt)) => {
                 found.state.has_completed(&frozen.policy.task_digest(&prompt).await)
@@ -369,11 +379,15 @@ pub(super) fn verify_workspace(
     layout: &Layout,
 ) -> Result<(), StateError> {
     let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    // It was moved here; a copy in the place of what was moved is another folder, which is refused as such.
+    // It was moved here; a copy in the place of what was moved is another folder, which is refused as such, as is one in whose
+    // place another was accepted.
     let is_moved = || {
-        let owner = Owner::read(layout).ok().flatten().and_then(|owner| owner.workspace());
+        let is_known = |owner: Owner| {
+            owner.workspace().is_some_and(|known| known == workspace)
+                || identity_of(workspace).is_some_and(|folder| owner.has_succeeded(folder))
+        };
         location::is_pinned_folder(&found.state.identities, workspace)
-            || owner.is_some_and(|owner| owner == workspace)
+            || Owner::read(layout).ok().flatten().is_some_and(is_known)
     };
     if started.is_some_and(|started| Path::new(started) != workspace) && !is_moved() {
         let problem = format!(

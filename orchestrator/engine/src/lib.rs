@@ -112,7 +112,8 @@ pub use setup::{CheckSite, SetupFinding, SetupReport};
 pub use setup_builder::build_workspace_setup;
 pub use stop::StopRequests;
 pub use stored_runs::{
-    find_completed, has_other_task, is_as_recorded, is_run_folder, new_run_id, redactor_of_run,
+    find_completed, find_protected_changes, has_other_task, is_as_recorded, is_run_folder,
+    new_run_id, redactor_of_run,
 };
 pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{

@@ -196,7 +196,7 @@ impl BuiltRun {
         // In an iteration that was cut off, the agent may have changed anything.
         let worked = found.worked.filter(|_| found.state.running.is_none());
         let mut session = builder.resume(loaded, found, frozen, &vars)?;
-        session.check_protected(worked).await?;
+        session.check_changes(worked).await?;
         Ok(session)
     }
 }
@@ -239,12 +239,13 @@ fn record_owner(
 ) -> Result<Vec<String>, EngineError> {
     let layout = store.layout().clone();
     let mut owner = state_owner(&request.loaded, &layout);
-    if let Some(before) = Owner::read(&layout)?.filter(|_| !is_new) {
-        owner = owner.keep_configuration(&before);
-    }
     // That of the configured workspace, wherever the run works.
     let folder = owner.folder().unwrap_or(location::folder_pin(&location.workspace));
-    let owner = owner.with_folder(folder);
+    owner = owner.with_folder(folder);
+    if let Some(before) = Owner::read(&layout)? {
+        owner = if is_new { owner } else { owner.keep_configuration(&before) };
+        owner = owner.keep_former(&before);
+    }
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
     let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };

@@ -23,6 +23,7 @@ fn possible_owners(loaded: &LoadedConfig) -> Vec<Owner> {
     let folder = identity_of(&workspace);
     let owner = |configuration: Option<&Path>| {
         let owner = Owner::new(&workspace, configuration).with_task(loaded.task());
+        let owner = owner.with_configuration_folder();
         match folder {
             Some(folder) => owner.with_folder(folder),
             None => owner,
@@ -133,14 +134,23 @@ fn places(states: &Path, workspace: &Path, owner: &Owner) -> Vec<PathBuf> {
     std::iter::once(first.clone()).chain(more).collect()
 }
 
-/// Whether the runs of a state began in another folder than the one that has the workspace's path now. That may have been
-/// moved, and its runs with it.
+/// Whether the runs of a state began in another folder than the one that has the workspace's path now, which may have been
+/// moved, and its runs with it; or go on in another one that a person has accepted.
 #[must_use]
 pub fn is_of_other_folder(loaded: &LoadedConfig, layout: &Layout) -> bool {
     let owner = state_owner(loaded, layout);
-    let known = Owner::read(layout).ok().flatten().filter(|known| owner.is_same(known));
-    let (before, now) = (known.and_then(|known| known.folder()), owner.folder());
-    before.zip(now).is_some_and(|(before, now)| !before.is_same_after_boot(now))
+    let Some(known) = Owner::read(layout).ok().flatten() else { return false };
+    let is_replaced = known
+        .folder()
+        .zip(owner.folder())
+        .is_some_and(|(before, now)| !before.is_same_after_boot(now));
+    (owner.is_same(&known) && is_replaced) || owner.is_succeeded_by(&known)
+}
+
+/// Returns the folder that a person has accepted in the place of the workspace, where it was last.
+pub(super) fn find_successor(loaded: &LoadedConfig, layout: &Layout) -> Option<PathBuf> {
+    let known = Owner::read(layout).ok()??;
+    state_owner(loaded, layout).is_succeeded_by(&known).then(|| known.workspace())?
 }
 
 /// Returns where the state of a new run is that does not care for the one before: what belongs to a folder that was moved
@@ -185,22 +195,26 @@ pub(super) fn find_moved_away(layout: &Layout, workspace: &Path) -> Option<PathB
 }
 
 /// Returns the state of the run whose workspace had another name when it began; or, with `is_any`, one that lies under another
-/// name and is this workspace's. To look through all states is worth it
+/// name and is this workspace's; or that of a folder that was accepted in the place of this one. To look through all states is worth it
 /// only where agents have worked in this very folder, or in one of which this may be a copy.
 fn find_moved(owners: &[Owner], states: &Path, is_any: bool) -> Option<PathBuf> {
     let workspace = owners.first().and_then(Owner::workspace)?;
     if !TrustStore::new(states, Disk::default()).knows_folder(&workspace) {
         return None;
     }
-    let is_its = |state: &StateDir| {
+    let is_its = |state: &&StateDir| {
         owners.iter().any(|owner| {
             let is_same =
                 owner.is_same(&state.owner) && (is_any || owner.has_same_folder(&state.owner));
             is_same || owner.is_moved_from(&state.owner)
         })
     };
-    let mut moved = state_dirs(states).into_iter().filter(is_its);
-    let found = moved.find(|state| state.layout.root().parent() == Some(states))?;
+    let all = state_dirs(states).into_iter();
+    let all: Vec<StateDir> =
+        all.filter(|state| state.layout.root().parent() == Some(states)).collect();
+    let is_succeeded =
+        |state: &&StateDir| owners.iter().any(|owner| owner.is_succeeded_by(&state.owner));
+    let found = all.iter().find(is_its).or_else(|| all.iter().find(is_succeeded))?;
     Some(found.layout.root().to_owned())
 }
 
@@ -219,7 +233,8 @@ pub fn record_move(loaded: &LoadedConfig, layout: &Layout, state_home: &Path) {
     let trust = TrustStore::new(&states_dir(state_home), disk.clone());
     // First, since nothing leads here again once the owner is recorded.
     if trust.record_move(&workspace, &files).is_ok() {
-        let _ = now.keep_configuration(&before).record(&disk, layout);
+        let now = now.keep_configuration(&before).keep_former(&before);
+        let _ = now.record(&disk, layout);
     }
 }
 

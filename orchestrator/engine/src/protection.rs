@@ -18,7 +18,7 @@ use ralph_orchestrator_workspace::{
 
 use super::blocking::cancellable;
 use super::error::EngineError;
-use super::validation_policy::ConfiguredValidator;
+use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 
 /// How many paths a message names.
 pub(super) const NAMED: usize = 10;
@@ -41,6 +41,31 @@ impl ProtectedState {
     fn outside_changes(&self, files: &[PathBuf]) -> Vec<Change> {
         let mut digests = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         self.baseline.outside_changes(files, &mut digests)
+    }
+}
+
+/// What a run protects and is not as it was when the run began.
+pub(super) struct ProtectedChanges {
+    /// For people.
+    pub(super) text: String,
+    /// Whether a person made one of the changes: the agent had not worked since.
+    pub(super) is_by_person: bool,
+}
+
+impl ProtectedChanges {
+    /// Finds them before a run goes on, if there are any; code of the agent ran last at the time `worked`, if that is known.
+    pub(super) async fn find(
+        policy: &CompletionPolicy,
+        state: Arc<ProtectedState>,
+        workspace: &Path,
+        worked: Option<Timestamp>,
+    ) -> Result<Option<Self>, EngineError> {
+        let checks: Vec<&ConfiguredValidator> = policy.validators.iter().collect();
+        let now = Protection::begin(&checks, state, workspace, std::future::pending()).await?;
+        Ok(now.and_then(|now| {
+            let is_by_person = worked.is_some_and(|worked| now.has_changed_since(worked));
+            Some(Self { text: now.describe_changes()?, is_by_person })
+        }))
     }
 }
 
@@ -161,7 +186,7 @@ impl Protection {
     }
 
     /// Returns what there is to say before a run goes on, if what required validators depend on is not as when it began.
-    pub(super) fn describe_changes(&self) -> Option<String> {
+    fn describe_changes(&self) -> Option<String> {
         let names: Vec<String> = self.known.iter().map(named).collect();
         (!names.is_empty()).then(|| {
             format!(
@@ -174,7 +199,7 @@ impl Protection {
 
     /// Whether one of the changes was made after this time, as far as the file system can say: of what was removed it knows
     /// the folder.
-    pub(super) fn has_changed_since(&self, time: Timestamp) -> bool {
+    fn has_changed_since(&self, time: Timestamp) -> bool {
         let is_later = |path: &Path| {
             let found = FileFingerprint::from_path_nofollow(path).ok()?;
             Some(found.ctime > time.as_nanosecond())

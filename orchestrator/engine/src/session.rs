@@ -26,7 +26,7 @@ use super::observation::{WorkspaceObservation, WorkspaceObserver};
 use super::phase_guard::{GuardedPhase, HeldPrompt, OpenPhase};
 use super::pinned_paths;
 use super::prompt::{PromptContext, with_part};
-use super::protection::Protection;
+use super::protection::ProtectedChanges;
 use super::redact::Redactor;
 use super::run_checkout::RunCheckout;
 use super::run_context::RunContext;
@@ -34,7 +34,7 @@ use super::run_event::RunObserver;
 use super::run_journal::RunJournal;
 use super::saving::{Saving, end_for_now};
 use super::stop::StopRequests;
-use super::validation_policy::{self, ConfiguredValidator};
+use super::validation_policy;
 use super::validation_task::Selection;
 use super::work_places::WorkPlaces;
 
@@ -276,11 +276,7 @@ impl Session {
             });
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
-        let changed_task = self.find_changed_task().await;
-        if changed_task.is_some() {
-            self.start.notes.push(self.describe_changed_task());
-        }
-        inputs.extend(changed_task);
+        inputs.extend(self.find_changed_task().await);
         inputs.push_back(Input::Artefacts(std::mem::take(&mut self.start.artefacts)));
         inputs.extend(self.find_artefacts().await?);
         inputs.extend(
@@ -365,24 +361,29 @@ impl Session {
         }
     }
 
-    /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since code of
-    /// the agent ran last, at that time. What the agent may have changed, it is told to put back, and only said here.
-    pub(super) async fn check_protected(
+    /// Checks, before a run goes on, what people have changed since code of the agent ran last, at that time.
+    pub(super) async fn check_changes(
         &mut self,
         worked: Option<Timestamp>,
     ) -> Result<(), EngineError> {
-        let checks: Vec<&ConfiguredValidator> = self.context.policy.validators.iter().collect();
-        let (baseline, workspace) = (Arc::clone(&self.context.baseline), &self.context.workspace);
-        let now = Protection::begin(&checks, baseline, workspace, std::future::pending()).await?;
-        let Some((now, changes)) =
-            now.and_then(|now| now.describe_changes().map(|changes| (now, changes)))
-        else {
-            return Ok(());
-        };
-        if !self.context.attached && worked.is_some_and(|worked| now.has_changed_since(worked)) {
-            return Err(EngineError::Workspace(changes));
+        self.check_protected(worked).await?;
+        if self.find_changed_task().await.is_some() {
+            self.start.notes.push(self.describe_changed_task());
         }
-        self.start.notes.push(changes);
+        Ok(())
+    }
+
+    /// Refuses to go on with a run that would reject whatever is done, if a person has changed what it protects since code of
+    /// the agent ran last, at that time. What the agent may have changed, it is told to put back, and only said here.
+    async fn check_protected(&mut self, worked: Option<Timestamp>) -> Result<(), EngineError> {
+        let RunContext { policy, baseline, workspace, .. } = &*self.context;
+        let changes =
+            ProtectedChanges::find(policy, Arc::clone(baseline), workspace, worked).await?;
+        let Some(ProtectedChanges { text, is_by_person }) = changes else { return Ok(()) };
+        if !self.context.attached && is_by_person {
+            return Err(EngineError::Workspace(text));
+        }
+        self.start.notes.push(text);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
@@ -12,6 +13,7 @@ use super::construction::build_context;
 use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
 use super::location;
 use super::paths::{state_layout, states_dir, verify_owner};
+use super::protection::{ProtectedChanges, ProtectedState};
 use super::redact::Redactor;
 use super::replaced_workspace::ReplacedWorkspace;
 use crate::registry::Registry;
@@ -65,6 +67,42 @@ pub async fn has_other_task(
     Ok(matches!(setup.classify(found, None, None).await, ExistingRun::OtherTask { .. }))
 }
 
+/// Returns why a start would not go on with an unfinished run, if a person has changed what that protects since its agent
+/// worked last.
+pub async fn find_protected_changes(
+    found: &StoredRun,
+    layout: &Layout,
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Option<String> {
+    // In an iteration that was cut off, the agent may have changed anything.
+    let worked = found.worked.filter(|_| found.state.running.is_none())?;
+    let context = build_context(loaded, vars);
+    let setup = RunSetup {
+        loaded,
+        layout,
+        registry,
+        context: &context,
+        vars,
+        protect: &[],
+        attached: false,
+    };
+    let frozen = setup.load_frozen_policy(&found.run).await?;
+    let baseline = serde_json::from_slice(&read_baseline(layout, &found.run)).ok()?;
+    let (state, workspace) =
+        (Arc::new(ProtectedState::new(baseline)), real_path(&loaded.config.run.workspace));
+    let changes = ProtectedChanges::find(&frozen.policy, state, &workspace, Some(worked)).await;
+    changes.ok()?.filter(|changes| changes.is_by_person).map(|changes| changes.text)
+}
+
+/// Returns what a run protects as it was when the run began, as it is stored; nothing of a run that protects nothing.
+fn read_baseline(layout: &Layout, run: &str) -> Vec<u8> {
+    let stored = std::fs::read(layout.baseline(run)).unwrap_or_default();
+    let key = Key::read(&Disk::default(), &layout.key()).ok().flatten();
+    key.as_ref().and_then(|key| key.unseal(&stored)).unwrap_or_default().into_owned()
+}
+
 /// Whether the configuration that is stored with a completed run is the one whose validators accepted it, and this
 /// prompt, if one is given, what they accepted it for.
 pub async fn is_as_recorded(
@@ -90,9 +128,7 @@ pub async fn is_as_recorded(
     };
     let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
     // There is none of a run that protects nothing; one that cannot be read is another one.
-    let baseline = std::fs::read(layout.baseline(&found.run)).unwrap_or_default();
-    let key = Key::read(&Disk::default(), &layout.key()).ok().flatten();
-    let baseline = key.as_ref().and_then(|key| key.unseal(&baseline)).unwrap_or_default();
+    let baseline = read_baseline(layout, &found.run);
     if !frozen.policy.freeze(&baseline).decides_like(recorded) {
         return false;
     }

@@ -106,6 +106,7 @@ impl State {
         self.workspace.tree.clone_from(&started.tree);
         self.progress.trees_seen.insert(started.tree.clone());
         self.workspace.evidence_history.begin(&started.evidence, started.evidence_overflowed);
+        self.first_task.clone_from(&started.task);
         self.started = Some(started.clone());
     }
 

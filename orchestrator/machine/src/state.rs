@@ -169,6 +169,8 @@ pub struct LastError {
 pub struct State {
     /// The first record, once there is one.
     pub started: Option<RunStarted>,
+    /// The digest of the task with which it began, whatever a person has made of that since.
+    pub first_task: String,
     /// Which files the paths of the run stand for.
     pub identities: PathIdentities,
     /// The limits in force.
@@ -507,6 +509,13 @@ impl State {
         let given = self.started.as_ref().map(|started| started.task.as_str());
         self.completion().is_some_and(|completion| completion.task == task)
             || (self.completion().is_some() && given == Some(task))
+    }
+
+    /// Whether a person gave the run the task with this digest, when it began or last.
+    #[must_use]
+    pub fn was_given(&self, task: &str) -> bool {
+        let last = self.started.as_ref().map(|started| started.task.as_str());
+        !task.is_empty() && (self.first_task == task || last == Some(task))
     }
 
     /// Whether the run has stopped, for good or until it is resumed.

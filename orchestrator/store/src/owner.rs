@@ -36,6 +36,12 @@ pub struct Owner {
     task: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<FileIdentity>,
+    /// That of a configuration which tells the runs of the workspace apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    configuration_folder: Option<FileIdentity>,
+    /// Workspaces that had the runs until a person accepted another folder in their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former: Vec<FileIdentity>,
 }
 
 impl Owner {
@@ -48,6 +54,8 @@ impl Owner {
             configuration: configuration.map(escape),
             task: None,
             folder: None,
+            configuration_folder: None,
+            former: Vec::new(),
         }
     }
 
@@ -76,6 +84,33 @@ impl Owner {
     #[must_use]
     pub const fn with_folder(mut self, folder: FileIdentity) -> Self {
         self.folder = Some(folder);
+        self
+    }
+
+    /// Adds what tells the folder of its configuration from others, if that tells the runs of the workspace apart.
+    #[must_use]
+    pub fn with_configuration_folder(self) -> Self {
+        let file = self.distinct_configuration();
+        let configuration_folder = file.and_then(|file| identity_of(file.parent()?));
+        Self { configuration_folder, ..self }
+    }
+
+    /// Keeps what is known of folders that had the runs before.
+    #[must_use]
+    pub fn keep_former(self, before: &Self) -> Self {
+        self.with_former(before.former.iter().copied())
+    }
+
+    /// Takes the runs over from the folder that had them.
+    #[must_use]
+    pub fn take_over(self, before: &Self) -> Self {
+        self.with_former(before.former.iter().copied().chain(before.folder))
+    }
+
+    fn with_former(mut self, former: impl Iterator<Item = FileIdentity>) -> Self {
+        let own = self.folder;
+        let is_other = |folder: &FileIdentity| !own.is_some_and(|own| own.is_same(*folder));
+        self.former = former.filter(is_other).collect();
         self
     }
 
@@ -133,14 +168,37 @@ impl Owner {
         };
         self.has_same_folder(before)
             && self.task == before.task
-            && self.configuration_inside() == before.configuration_inside()
+            && self.has_same_configuration(before)
             && !is_there()
+    }
+
+    /// Whether a person has accepted the workspace of the other in the place of this one.
+    #[must_use]
+    pub fn is_succeeded_by(&self, other: &Self) -> bool {
+        self.folder.is_some_and(|folder| other.has_succeeded(folder))
+            && self.task == other.task
+            && self.has_same_configuration(other)
+    }
+
+    /// Whether a person has accepted the workspace in the place of this folder.
+    #[must_use]
+    pub fn has_succeeded(&self, folder: FileIdentity) -> bool {
+        self.former.iter().any(|former| former.is_same(folder))
     }
 
     /// Whether both are known to be of the same folder.
     #[must_use]
     pub fn has_same_folder(&self, other: &Self) -> bool {
         self.folder.zip(other.folder).is_some_and(|(one, other)| one.is_same(other))
+    }
+
+    /// Whether both have no configuration that tells the runs of the workspace apart, or the same one, wherever it was moved.
+    fn has_same_configuration(&self, before: &Self) -> bool {
+        let name = |owner: &Self| Some(owner.distinct_configuration()?.file_name()?.to_owned());
+        let folders = self.configuration_folder.zip(before.configuration_folder);
+        self.configuration_inside() == before.configuration_inside()
+            || (folders.is_some_and(|(now, before)| now.is_same(before))
+                && name(self) == name(before))
     }
 
     /// Returns the configuration that tells the runs of the workspace apart, relative to that if it lies inside.
@@ -156,7 +214,11 @@ impl Owner {
     /// [`StateError::Foreign`] if it does; its record cannot be read.
     pub fn verify(&self, layout: &Layout) -> Result<(), StateError> {
         match Self::read(layout)? {
-            Some(owner) if !self.is_same(&owner) && !self.is_moved_from(&owner) => {
+            Some(owner)
+                if !self.is_same(&owner)
+                    && !self.is_moved_from(&owner)
+                    && !self.is_succeeded_by(&owner) =>
+            {
                 Err(StateError::Foreign {
                     path: layout.root().to_owned(),
                     owner: owner.describe(),

@@ -169,8 +169,12 @@ fn raise_override(
             Some(_) => "set by `limits`".to_owned(),
             None => plain.origin(limit.key()).unwrap_or_default(),
         };
+        let when = match state.controls.configured_limits.stated.contains(&limit) {
+            true => "of this start only",
+            false => "at the last start",
+        };
         format!(
-            "{value} was the limit of this start only: {resumes}, up to {} ({origin}); \
+            "{value} was the limit {when}: {resumes}, up to {} ({origin}); \
              `{program} limits {flag} {more}` sets another one",
             limit_value(next)
         )

@@ -77,6 +77,19 @@ pub enum WorkspaceError {
         /// The run.
         run: String,
     },
+    /// A person has accepted another folder as the one in which the run goes on.
+    #[error(
+        "workspace {path}: {there} was accepted in its place as the workspace of run {run}, and `run` there goes on. \
+         `ralph-orchestrator trust` here takes the run back; `run --restart` begins a new run"
+    )]
+    Succeeded {
+        /// The path.
+        path: PathBuf,
+        /// The run.
+        run: String,
+        /// The other folder, where it was last.
+        there: PathBuf,
+    },
     /// The system refused.
     #[error("workspace {path}: {source}; it has to be a folder that can be read")]
     Io {

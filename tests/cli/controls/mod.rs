@@ -254,6 +254,8 @@ fn a_pause_survives_a_restart_and_costs_no_runtime() {
     scene.ends(143);
     assert_eq!(scene.env.status()["phase"], "interrupted");
     scene.env.ralph(&["status"]).expect(0).says("pause       paused by");
+    scene.env.ralph(&["doctor"]).says("the run is paused, and `resume` ends the pause");
+    scene.env.ralph(&["run", "--dry-run"]).expect(0).says("once `resume` ends the pause");
     // Whoever starts it again waits as well, and is told of it.
     let mut running = scene.env.start(&["run"]);
     running.says("paused by ");

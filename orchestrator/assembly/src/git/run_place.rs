@@ -34,6 +34,8 @@ pub struct RunPlace {
     record: Option<WorktreeRecord>,
     /// What would be made, were this no dry run.
     planned: Option<PlannedWorktree>,
+    /// What the run that is resumed should be warned of.
+    warning: Option<String>,
 }
 
 /// A worktree that a dry run does not make.
@@ -134,9 +136,10 @@ impl RunPlace {
         choice.print_difference(is_wanted);
         match choice {
             Choice::Workspace { .. } => Ok(Self::at(maker.context, None, false)),
-            Choice::Existing { record, .. } => {
+            Choice::Existing { record, resumed } => {
                 maker.record_move(&record)?;
-                Ok(Self::at(maker.context, Some(record), false))
+                let warning = resumed.and_then(|run| maker.describe_other_task(&run, &record));
+                Ok(Self { warning, ..Self::at(maker.context, Some(record), false) })
             }
             // After a run in a worktree.
             Choice::New { .. } if !is_wanted => Ok(Self::at(maker.context, None, true)),
@@ -148,7 +151,7 @@ impl RunPlace {
         if let Some(record) = &record {
             context.loaded = context.loaded.in_folder(&record.workspace());
         }
-        Self { context, begins, record, planned: None }
+        Self { context, begins, record, planned: None, warning: None }
     }
 
     /// Returns the id of the run, if it is the first one in its worktree.
@@ -156,6 +159,11 @@ impl RunPlace {
         let record = self.record.as_ref()?;
         let layout = self.context.layout_to_delete().ok()?;
         (!layout.run(&record.run).exists()).then(|| record.run.clone())
+    }
+
+    /// Returns what to warn of, for people: that the user's checkout asks for something else than the run that goes on.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Returns what agents have to read beside the worktree: the repository that it belongs to.
@@ -289,8 +297,8 @@ fn verify_connected(
             format!("if one of them was moved, `{command}` connects them again, and `run` goes on")
         }
         None => format!(
-            "the repository of {} has no such worktree: where the one is that has it, `git worktree repair {}` \
-             connects them, and `run` goes on; here `run --restart` begins a new run",
+            "the repository of {} has no such worktree: in the checkout that has it, if that is still somewhere, \
+             `git worktree repair {}` connects them, and `run` goes on; here `run --restart` begins a new run",
             checkout.display(),
             quote_word(place)
         ),
@@ -338,6 +346,23 @@ impl WorktreeMaker {
         Ok(())
     }
 
+    /// Returns that the prompt in the user's checkout is another one since the worktree was made, and the worktree's is not that.
+    fn describe_other_task(&self, run: &str, record: &WorktreeRecord) -> Option<String> {
+        let loaded = &self.context.loaded;
+        let inside = loaded.clone().in_folder(&record.workspace());
+        let (now, of_run) =
+            (loaded.config.run.prompt.as_ref()?, inside.config.run.prompt.as_ref()?);
+        let task = task_digest(loaded);
+        (task != record.task && task != task_digest(&inside)).then(|| {
+            format!(
+                "{} asks for something else than when the worktree of run {run} was made, which goes on with {}; \
+                 `run --restart` begins a run of its own",
+                now.display(),
+                of_run.display()
+            )
+        })
+    }
+
     /// Returns why a new run begins and not that is continued which was found, if one does.
     async fn find_reason(
         &self,
@@ -381,7 +406,7 @@ impl WorktreeMaker {
         let folder = self.folder(&start)?;
         if self.lock.is_none() {
             let planned = Some(PlannedWorktree { folder, start });
-            return Ok(RunPlace { context: self.context, begins: true, record: None, planned });
+            return Ok(RunPlace { planned, ..RunPlace::at(self.context, None, true) });
         }
         if let Some(reason) = reason {
             messages::info(&format!("{reason}: a new run begins in a new worktree"));

@@ -22,8 +22,15 @@ pub(super) async fn find(context: &Context) -> Result<Outlook, CommandError> {
     }
 }
 
-/// What `run` would say; of an error only where no other check has found its cause.
-pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) -> Vec<Finding> {
+/// What `run` would say; of an error only where no other check has found its cause, or one for which `run` would end otherwise.
+pub(super) fn findings(
+    outlook: &Result<Outlook, CommandError>,
+    others: &[Finding],
+) -> Vec<Finding> {
+    let failed: Vec<u8> = others.iter().filter_map(Finding::failure).collect();
+    let is_new = |code: u8| {
+        failed.is_empty() || (matches!(code, exit::BUSY | exit::DAMAGED) && !failed.contains(&code))
+    };
     let finding = |result, code| vec![Finding::new("run", result, code)];
     match outlook {
         Ok(Outlook::Stops(reason, message)) if reason.kind() != StopKind::Done => {
@@ -36,9 +43,7 @@ pub(super) fn findings(outlook: &Result<Outlook, CommandError>, is_sound: bool) 
         Ok(Outlook::GoesOn { notes }) => {
             notes.iter().map(|note| Finding::warning("run", note.clone())).collect()
         }
-        Err(error) if is_sound || error.code() == exit::BUSY => {
-            finding(Err(error.detail()), error.code())
-        }
+        Err(error) if is_new(error.code()) => finding(Err(error.detail()), error.code()),
         Ok(Outlook::Begins | Outlook::Stops(..)) | Err(_) => Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use ralph_orchestrator_store::{Disk, lock_workspace};
 use ralph_orchestrator_terminal::signals;
 
 use super::{RunArgs, backlog, confine, open_run, prepare};
-use crate::dry_run::DryRunTraces;
+use crate::dry_run::{DryRunTraces, ENDS_PAUSE};
 
 /// What a start would do.
 pub(crate) enum Outlook {
@@ -60,7 +60,13 @@ pub(crate) async fn look_ahead(context: &Context) -> Result<Outlook, CommandErro
             OpenOutcome::Ready(session) => match session.plan().into_stop() {
                 Some((reason, message)) => Outlook::Stops(reason, message),
                 None if session.is_resumed() => {
-                    Outlook::GoesOn { notes: session.start_notes().to_vec() }
+                    let mut notes: Vec<String> =
+                        place.warning().map(str::to_owned).into_iter().collect();
+                    notes.extend_from_slice(session.start_notes());
+                    if session.state().is_pause_requested() {
+                        notes.push(format!("`run` waits: the run is paused, and {ENDS_PAUSE}"));
+                    }
+                    Outlook::GoesOn { notes }
                 }
                 None => Outlook::Begins,
             },

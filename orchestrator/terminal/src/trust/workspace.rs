@@ -1,4 +1,5 @@
-//! A copy of a run's workspace, which has taken its place: the run goes on in it once a person has accepted it.
+//! A copy of a run's workspace, which has taken its place: the run goes on in it once a person has accepted it, and is taken
+//! back in the same way.
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
@@ -19,19 +20,29 @@ pub fn ask_about_workspace(context: &Context) -> Result<(), CommandError> {
     }
     let Some(replaced) = git::find_replaced(context)? else { return Ok(()) };
     Trust::in_state(&context.state_home(), false).refuse_from_below()?;
-    let (done, question) = match replaced.is_complete {
-        true => ("was completed", "is it a copy of that, with the work in it? [y/N] "),
-        false => (
-            "began",
-            "is it a copy of that, such as from a backup, in which the run is to go on? [y/N] ",
+    let path = replaced.path.display();
+    let begun = format!("{path} is another folder than the one in which run {}", replaced.run);
+    let (what, question) = match &replaced.successor {
+        Some(there) => (
+            format!(
+                "run {} goes on in {}, which was accepted for it",
+                replaced.run,
+                there.display()
+            ),
+            format!("is it to go on in {path} again? [y/N] "),
+        ),
+        None if replaced.is_complete => (
+            format!("{begun} was completed"),
+            "is it a copy of that, with the work in it? [y/N] ".to_owned(),
+        ),
+        None => (
+            format!("{begun} began"),
+            "is it a copy of that, such as from a backup, in which the run is to go on? [y/N] "
+                .to_owned(),
         ),
     };
-    output::report(&format!(
-        "{} is another folder than the one in which run {} {done}",
-        replaced.path.display(),
-        replaced.run
-    ));
-    if question::confirmed(question)? {
+    output::report(&what);
+    if question::confirmed(&question)? {
         replaced.accept(&states_dir(&context.state_home()))?;
     }
     Ok(())
@@ -45,10 +56,14 @@ pub fn accept_workspace(context: &Context) -> Result<bool, CommandError> {
     let Some(replaced) = git::find_replaced(context)? else { return Ok(false) };
     replaced.accept(&states_dir(&context.state_home()))?;
     output::result(&format!(
-        "accepted {} as the workspace of run {}, which {} in another folder",
+        "accepted {} as the workspace of run {}, which {}",
         replaced.path.display(),
         replaced.run,
-        if replaced.is_complete { "was completed" } else { "began" }
+        match &replaced.successor {
+            Some(there) => format!("was that of {}", there.display()),
+            None if replaced.is_complete => "was completed in another folder".to_owned(),
+            None => "began in another folder".to_owned(),
+        }
     ));
     Ok(true)
 }

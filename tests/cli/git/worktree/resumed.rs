@@ -29,6 +29,20 @@ fn a_run_that_stopped_is_resumed_in_its_worktree_and_a_restart_makes_another() {
 }
 
 #[test]
+fn a_run_that_goes_on_beside_another_prompt_in_the_checkout_says_so() {
+    let env = repository("iteration");
+    env.agent.call(1).script("echo 1 > half; echo noted >> PROMPT.md\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    let unchanged = env.ralph(&["doctor"]).expect(0);
+    assert!(!unchanged.stdout.contains("asks for something else"), "{}", unchanged.stdout);
+    env.write("PROMPT.md", "# Task\n\nSomething else.\n");
+    let other = "asks for something else than when the worktree of run";
+    env.ralph(&["doctor"]).expect(0).says("warn  run").says(other);
+    done_at_once(&env);
+    env.run().expect(0).says(other).says("`run --restart`");
+}
+
+#[test]
 fn a_prompt_that_is_changed_after_completion_begins_a_run_in_a_new_worktree() {
     let env = repository("iteration");
     done_at_once(&env);
