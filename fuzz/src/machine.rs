@@ -211,6 +211,7 @@ impl World {
                 required: *name == "tests",
                 duration_ms: 1,
                 verdict: records::verdict(bytes),
+                tests: None,
             })
             .collect();
         let tree = |other: u8| {
@@ -357,6 +358,7 @@ fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
             required: true,
             duration_ms: 1,
             verdict: records::verdict(bytes),
+            tests: None,
         }],
         tree: format!("t{}", bytes.byte() % 4),
         artefacts: BTreeMap::new(),

@@ -13,6 +13,7 @@ mod allowance;
 mod blocking;
 mod bytecode;
 mod cancel;
+mod check_tests;
 mod clean_checkout;
 mod clock;
 mod completion_phrases;
@@ -72,6 +73,7 @@ mod setup_builder;
 mod sink;
 mod stop;
 mod stored_runs;
+mod test_floor;
 mod token_bucket;
 mod trace;
 mod transcript;
@@ -104,7 +106,7 @@ pub use role_prompts::{
 pub use run_event::{RunEvent, RunObserver};
 pub use scratch::{ScratchDir, remove_scratch_dirs};
 pub use session::{DryRun, Finished, Session, SetupPlan};
-pub use setup::{SetupFinding, SetupReport};
+pub use setup::{BaselineReport, SetupFinding, SetupReport};
 pub use setup_builder::build_workspace_setup;
 pub use stop::StopRequests;
 pub use stored_runs::{

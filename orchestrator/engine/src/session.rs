@@ -34,6 +34,7 @@ use super::run_event::RunObserver;
 use super::run_journal::RunJournal;
 use super::saving::{Saving, end_for_now};
 use super::stop::StopRequests;
+use super::test_floor::TestFloor;
 use super::validation_policy::{self, ConfiguredValidator};
 use super::validation_task::Selection;
 use super::work_places::WorkPlaces;
@@ -64,6 +65,8 @@ pub struct Session {
     pub(super) start: StartNotes,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<Arc<Checkout>>,
+    /// What checks ran before any agent worked.
+    pub(super) test_floor: Arc<TestFloor>,
 }
 
 /// Findings of the start, recorded once the run has begun or is resumed.
@@ -318,6 +321,7 @@ impl Session {
         let (tree, evidence) = if self.context.resumed {
             self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
             self.resume_checkout().await?;
+            self.resume_test_floor()?;
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };

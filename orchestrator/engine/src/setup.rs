@@ -12,7 +12,9 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_workspace::ProtectedPaths;
 
 use super::bytecode::BytecodeDir;
+use super::check_tests::CheckTestsReader;
 use super::execution::{Execution, WaitEnd};
+use super::test_floor::TestFloor;
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;
@@ -35,6 +37,15 @@ pub struct SetupReport {
     pub validators: Vec<String>,
     /// What was found, in the same order.
     pub findings: Vec<SetupFinding>,
+}
+
+/// What the required checks say before any work is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BaselineReport {
+    /// Their verdicts, in order.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// What is wrong with checks that cannot run a test.
+    pub warnings: Vec<String>,
 }
 
 impl CompletionPolicy {
@@ -71,7 +82,7 @@ impl CompletionPolicy {
 }
 
 impl CompletionPolicy {
-    /// Returns the verdicts of the required validators that run something, before any work is done and
+    /// Finds what the required validators that run something say before any work is done and
     /// outside of any run. Each may take as long as its time-out allows, and no longer than
     /// `at_most`.
     pub async fn check_baseline(
@@ -79,8 +90,11 @@ impl CompletionPolicy {
         workspace: &Path,
         env: &BTreeMap<String, String>,
         at_most: Option<Duration>,
-    ) -> Vec<ValidatorVerdict> {
-        self.run_checks(workspace, env, at_most, Selection::RequiredChecks).await
+    ) -> BaselineReport {
+        let floor = TestFloor::default();
+        let selection = (Selection::RequiredChecks, &floor);
+        let verdicts = self.run_checks(workspace, env, at_most, selection).await;
+        BaselineReport { verdicts, warnings: floor.warnings() }
     }
 
     /// Returns the verdicts of all validators that run something, on the workspace as it is and outside of any run.
@@ -90,7 +104,7 @@ impl CompletionPolicy {
         workspace: &Path,
         env: &BTreeMap<String, String>,
     ) -> Vec<ValidatorVerdict> {
-        self.run_checks(workspace, env, None, Selection::Checks).await
+        self.run_checks(workspace, env, None, (Selection::Checks, &TestFloor::default())).await
     }
 
     /// Returns the names of the validators that run nothing: they judge what the agent of a run has written.
@@ -105,7 +119,7 @@ impl CompletionPolicy {
         workspace: &Path,
         env: &BTreeMap<String, String>,
         at_most: Option<Duration>,
-        selection: Selection,
+        (selection, floor): (Selection, &TestFloor),
     ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
@@ -119,6 +133,7 @@ impl CompletionPolicy {
         let written_in = BTreeMap::new();
         let context = ValidationContext {
             checkout: &[],
+            output: None,
             run: "",
             iteration: 0,
             claim: &claim,
@@ -139,13 +154,18 @@ impl CompletionPolicy {
             };
             // Nothing cancels it.
             let execution = Execution::default();
+            let reader = CheckTestsReader::default();
+            let context = ValidationContext { output: Some(&reader), ..context };
             let work = check.validator.validate(context, &execution.cancel);
             let Some(verdict) = execution.wait(work, end).await else { continue };
+            let tests = reader.finish(&verdict);
+            let (verdict, tests) = floor.examine(check, selection, (verdict, tests));
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: check.info.required,
                 duration_ms: millis(started.elapsed()),
                 verdict,
+                tests,
             });
         }
         verdicts

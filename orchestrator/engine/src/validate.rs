@@ -69,6 +69,7 @@ impl Session {
             ),
             pinned: Arc::clone(&self.observer.pinned),
             checkout: self.checkout.clone(),
+            test_floor: Arc::clone(&self.test_floor),
             artefacts: self.journal.state.workspace.artefacts.clone(),
             changes: None,
             tree_since: self.journal.state.workspace.tree_since,
@@ -116,10 +117,12 @@ impl Session {
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
         warnings
             .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
+        warnings.extend(self.test_floor.warnings());
         let check = BaselineCheck { verdicts, artefacts, warnings, ..BaselineCheck::default() };
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
         }
+        self.store_test_floor()?;
         let (Some(tree), Some(evidence)) = (
             self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?,
             self.observer.evidence(&self.journal, &self.controls).await?,

@@ -20,6 +20,7 @@ use super::allowance::OBSERVE_AFTER_STOP;
 use super::blocking::blocking;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
+use super::check_tests::{CheckTests, CheckTestsReader};
 use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
@@ -30,6 +31,7 @@ use super::observation::{KnownTree, observe_evidence, scan};
 use super::protection::{ProtectedState, Protection};
 use super::secret_files::SecretFiles;
 use super::stop::{StopRequests, stop_requested};
+use super::test_floor::TestFloor;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 
@@ -57,6 +59,7 @@ pub(super) struct ValidationTask {
     pub(super) pinned: Arc<PinnedPaths>,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<Arc<Checkout>>,
+    pub(super) test_floor: Arc<TestFloor>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
@@ -170,17 +173,18 @@ impl ValidationTask {
             let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
             let passes = check.validator.passes_required().max(1);
             let mut pass = 1;
-            let mut verdict = loop {
-                let Some(verdict) = self.execute(check, protection, overlays, until_ms).await?
+            let (mut verdict, tests) = loop {
+                let Some(executed) = self.execute(check, protection, overlays, until_ms).await?
                 else {
                     return Ok(None);
                 };
+                let (verdict, tests) = self.test_floor.examine(check, self.selection, executed);
                 let whom = format!("`{}`", check.info.name);
                 let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
                     return Ok(None);
                 };
                 if !intact || pass == passes || !verdict.is_accepted() {
-                    break with_pass_count(verdict, pass, passes);
+                    break (with_pass_count(verdict, pass, passes), tests);
                 }
                 pass += 1;
             };
@@ -196,6 +200,7 @@ impl ValidationTask {
                 required: check.info.required,
                 duration_ms,
                 verdict,
+                tests,
             });
         }
         if let (Some(checkout), Some(prepared), Selection::RequiredChecks) =
@@ -318,10 +323,11 @@ impl ValidationTask {
         protection: &Protection,
         checkout: &[LayeredFolder],
         until_ms: u64,
-    ) -> Result<Option<Verdict>, EngineError> {
+    ) -> Result<Option<(Verdict, CheckTests)>, EngineError> {
         self.held.verify()?;
         let changes = protection.changes_for(check)?;
         let (_bytecode, env) = self.isolate_bytecode(protection)?;
+        let reader = CheckTestsReader::default();
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -333,13 +339,17 @@ impl ValidationTask {
             protected_changes: &changes,
             env: &env,
             checkout,
+            output: Some(&reader),
         };
         self.known_tree.set(None);
         let end = self.wait_end(until_ms, check.timeout);
         let execution = Execution::default();
         let work = check.validator.validate(context, &execution.cancel);
         match execution.wait(work, end).await {
-            Some(verdict) => evidence_check::checked(verdict).await.map(Some),
+            Some(verdict) => {
+                let tests = reader.finish(&verdict);
+                evidence_check::checked(verdict).await.map(|verdict| Some((verdict, tests)))
+            }
             None => Ok(None),
         }
     }

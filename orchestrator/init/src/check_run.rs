@@ -54,8 +54,8 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let env = plain_environment(&context.loaded, &context.vars);
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;
-    let verdicts = judges.check_baseline(&workspace, &env, Some(AT_MOST)).await;
-    Ok(verdicts.iter().map(|named| line(context, &setup, named)).collect())
+    let found = judges.check_baseline(&workspace, &env, Some(AT_MOST)).await;
+    Ok(found.verdicts.iter().map(|named| line(context, &setup, named)).collect())
 }
 
 fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> String {

@@ -45,6 +45,7 @@ impl Place {
         let env = BTreeMap::from([("PATH".to_owned(), self.context().path)]);
         let context = ValidationContext {
             checkout: &[],
+            output: None,
             run: &self.run,
             iteration: 3,
             claim: &claim,
