@@ -88,7 +88,7 @@ fn every_view_has_the_numbers() {
     assert!(why.contains("accepted (tests: 3 passed)"), "{why}");
     let why = env.ralph(&["why", "--json"]).stdout;
     let why: serde_json::Value = serde_json::from_str(&why).unwrap();
-    assert_eq!(why["iterations"][1]["tests"]["tests"], counts);
+    assert_eq!(why["iterations"][0]["tests"]["tests"], counts);
     let log = env.ralph(&["log"]).stdout;
     assert!(log.contains("as it should be (tests: 2 passed, 1 failed)"), "{log}");
 }

@@ -73,6 +73,7 @@ mod setup_builder;
 mod sink;
 mod stop;
 mod stored_runs;
+mod stored_test_floor;
 mod test_floor;
 mod token_bucket;
 mod trace;

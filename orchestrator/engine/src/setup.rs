@@ -159,7 +159,7 @@ impl CompletionPolicy {
             let work = check.validator.validate(context, &execution.cancel);
             let Some(verdict) = execution.wait(work, end).await else { continue };
             let tests = reader.finish(&verdict);
-            let (verdict, tests) = floor.examine(check, selection, (verdict, tests));
+            let (verdict, tests) = selection.examine(floor, check, (verdict, tests));
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: check.info.required,

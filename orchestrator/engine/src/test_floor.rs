@@ -9,17 +9,13 @@ use std::iter;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_store::{Layout, StateError};
 use ralph_orchestrator_test_results::{
     ResultDifference, StartFailure, TestCounts, TestResults, compare_test_results,
 };
 use serde::{Deserialize, Serialize};
 
 use super::check_tests::CheckTests;
-use super::error::EngineError;
-use super::session::Session;
 use super::validation_policy::ConfiguredValidator;
-use super::validation_task::Selection;
 
 /// What the checks of a run ran before any agent worked, by validator.
 #[derive(Debug, Default)]
@@ -31,20 +27,15 @@ pub(super) struct TestFloor {
 
 /// What one check ran on the base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct BaseTests {
+pub(super) struct BaseTests {
     results: TestResults,
     /// It accepted although tests failed: so it is meant to.
     tolerates_failures: bool,
 }
 
-/// What is stored of it, in JSON.
-#[derive(Default, Serialize, Deserialize)]
-struct StoredFloor {
-    checks: BTreeMap<String, BaseTests>,
-}
-
 impl TestFloor {
-    fn from_counts(counts: &BTreeMap<String, TestCounts>) -> Self {
+    /// Takes the numbers alone, where nothing else is known.
+    pub(super) fn from_counts(counts: &BTreeMap<String, TestCounts>) -> Self {
         let checks = counts.iter().filter(|(_, counts)| counts.ran() > 0).map(|(name, counts)| {
             let base = BaseTests { results: (*counts).into(), tolerates_failures: false };
             (name.clone(), base)
@@ -52,25 +43,9 @@ impl TestFloor {
         Self::new(checks.collect())
     }
 
-    fn new(checks: BTreeMap<String, BaseTests>) -> Self {
+    /// Takes what was stored.
+    pub(super) fn new(checks: BTreeMap<String, BaseTests>) -> Self {
         Self { checks: Mutex::new(checks), start_failures: Mutex::default() }
-    }
-
-    /// Compares what a check ran with the base, or records it as the base.
-    pub(super) fn examine(
-        &self,
-        check: &ConfiguredValidator,
-        selection: Selection,
-        (verdict, tests): (Verdict, CheckTests),
-    ) -> (Verdict, Option<TestCounts>) {
-        let counts = tests.results.as_ref().map(|results| results.counts);
-        let verdict = if selection == Selection::RequiredChecks {
-            self.record(&check.info.name, &verdict, tests);
-            verdict
-        } else {
-            self.apply(check, verdict, tests.results.as_ref())
-        };
-        (verdict, counts)
     }
 
     /// Returns what is to be said of checks that could not run a test, before an agent is paid.
@@ -80,7 +55,7 @@ impl TestFloor {
     }
 
     /// Records what a check ran on the base. One that ran nothing there, or that could not begin, is compared with nothing.
-    fn record(&self, validator: &str, verdict: &Verdict, tests: CheckTests) {
+    pub(super) fn record(&self, validator: &str, verdict: &Verdict, tests: CheckTests) {
         let mut failures = self.start_failures.lock().unwrap_or_else(PoisonError::into_inner);
         let mut checks = self.lock();
         failures.remove(validator);
@@ -94,7 +69,7 @@ impl TestFloor {
     }
 
     /// Rejects what a required check accepts although it no longer runs the tests of the base, or although tests failed.
-    fn apply(
+    pub(super) fn apply(
         &self,
         check: &ConfiguredValidator,
         verdict: Verdict,
@@ -142,6 +117,11 @@ impl TestFloor {
         accepted(iter::once(summary).chain(allowed).collect::<Vec<_>>().join("; "))
     }
 
+    /// Returns what is to be stored.
+    pub(super) fn checks(&self) -> BTreeMap<String, BaseTests> {
+        self.lock().clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BaseTests>> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,35 +134,4 @@ pub(super) fn describe_start_failure(validator: &str, failure: &StartFailure) ->
          for work that this check can never accept",
         failure.describe()
     )
-}
-
-impl Session {
-    /// Stores what the checks ran before any agent worked.
-    pub(super) fn store_test_floor(&mut self) -> Result<(), EngineError> {
-        let stored = StoredFloor { checks: self.test_floor.lock().clone() };
-        let object = serde_json::to_string(&stored)
-            .map_err(|error| EngineError::Internal(error.to_string()))?;
-        let store = &mut self.journal.store;
-        // The name of a test may have a secret in it.
-        if self.context.redactor.bytes(object.as_bytes()) == object.as_bytes() {
-            store.write_signed_file(Layout::TESTS, &object)?;
-        } else {
-            store.write_sealed_file(Layout::TESTS, &object)?;
-        }
-        Ok(())
-    }
-
-    /// Reads what the checks ran before any agent worked; where that is missing, the numbers of the journal count.
-    pub(super) fn resume_test_floor(&mut self) -> Result<(), EngineError> {
-        let Some(object) = self.journal.store.read_signed_file(Layout::TESTS)? else {
-            let counts = &self.journal.state.validation.baseline_tests;
-            self.test_floor = TestFloor::from_counts(counts).into();
-            return Ok(());
-        };
-        let stored: StoredFloor = serde_json::from_str(&object).map_err(|error| {
-            StateError::Damaged { path: Layout::TESTS.into(), problem: error.to_string() }
-        })?;
-        self.test_floor = TestFloor::new(stored.checks).into();
-        Ok(())
-    }
 }

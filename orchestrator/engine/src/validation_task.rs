@@ -13,6 +13,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_test_results::TestCounts;
 use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use tokio::sync::watch;
 
@@ -93,6 +94,24 @@ impl Selection {
             Self::Checks => check.info.runs_check,
             Self::RequiredChecks => check.info.required && check.info.runs_check,
         }
+    }
+
+    /// Compares the tests that a check ran with those of the base, or records them as such. Returns the verdict that
+    /// counts, and how many ran.
+    pub(super) fn examine(
+        self,
+        floor: &TestFloor,
+        check: &ConfiguredValidator,
+        (verdict, tests): (Verdict, CheckTests),
+    ) -> (Verdict, Option<TestCounts>) {
+        let counts = tests.results.as_ref().map(|results| results.counts);
+        let verdict = if self == Self::RequiredChecks {
+            floor.record(&check.info.name, &verdict, tests);
+            verdict
+        } else {
+            floor.apply(check, verdict, tests.results.as_ref())
+        };
+        (verdict, counts)
     }
 }
 
@@ -178,7 +197,7 @@ impl ValidationTask {
                 else {
                     return Ok(None);
                 };
-                let (verdict, tests) = self.test_floor.examine(check, self.selection, executed);
+                let (verdict, tests) = self.selection.examine(&self.test_floor, check, executed);
                 let whom = format!("`{}`", check.info.name);
                 let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
                     return Ok(None);

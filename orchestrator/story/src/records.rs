@@ -128,10 +128,7 @@ impl RecordFormatter {
                 describe_setup(*iteration, problem)
             }
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
-            Record::Validated { accepted: true, verdicts, .. } => {
-                let tests = describe_verdict_tests(verdicts);
-                format!("accepted by {}{tests}", count(len(verdicts), "validator"))
-            }
+            Record::Validated { accepted: true, verdicts, .. } => describe_accepted(verdicts),
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
             Record::Completed { validated: true, .. } => "COMPLETED".into(),
             Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
@@ -315,6 +312,11 @@ fn describe_initialized(iteration: u64) -> String {
 
 fn describe_missing(missing: &[String]) -> String {
     format!("the initializer left products missing: {}", joined(missing))
+}
+
+fn describe_accepted(verdicts: &[ValidatorVerdict]) -> String {
+    let tests = describe_verdict_tests(verdicts);
+    format!("accepted by {}{tests}", count(len(verdicts), "validator"))
 }
 
 fn describe_verdict_tests(verdicts: &[ValidatorVerdict]) -> String {
