@@ -155,3 +155,28 @@ fn doctor_says_whose_tests_cannot_be_counted() {
     let found = env.ralph(&["doctor"]).expect(0);
     assert!(found.stdout.contains("`tests`: 2 passed, 1 failed"), "{}", found.stdout);
 }
+
+#[test]
+fn an_acceptance_names_the_settings_that_steer_the_checks_and_were_changed() {
+    let env = workspace(UNITTEST, "");
+    env.write(
+        "pyproject.toml",
+        "[project]\nversion = '1'\n[tool.pytest.ini_options]\naddopts = '-q'\n",
+    );
+    env.agent
+        .default_call()
+        .script("sed -i \"s/'1'/'2'/;s/-q/-k one/\" pyproject.toml; touch conftest.py\n");
+    env.run().expect(1);
+    env.agent.default_call().script("echo done > work\n").out(CLAIM);
+    let ended = env.ralph(&["run", "--set", "limits.max_iterations=2"]).expect(0);
+    ended.says("conftest.py steers the checks and was added");
+    let warnings = env.records("warning");
+    let steering: Vec<&str> = warnings
+        .iter()
+        .filter_map(|warning| warning["message"].as_str())
+        .filter(|message| message.contains("steers the checks"))
+        .collect();
+    let key = "pyproject.toml: `tool.pytest.ini_options.addopts` steers the checks and was changed";
+    let values = format!("{key} from `\"-q\"` to `\"-k one\"`");
+    assert_eq!(steering, ["conftest.py steers the checks and was added", values.as_str()]);
+}

@@ -328,6 +328,7 @@ impl Session {
             if let Some(snapshot) = &observed.snapshot {
                 self.encode_baseline_snapshot(snapshot);
                 self.observer.pin_paths(&mut self.journal.store, snapshot)?;
+                self.keep_steering_files(snapshot)?;
             }
             self.begin_checkout().await?;
             // With what else the run begins with: before an agent works, nobody has to wait for it.

@@ -70,6 +70,7 @@ impl Session {
             pinned: Arc::clone(&self.observer.pinned),
             checkout: self.checkout.clone(),
             test_floor: Arc::clone(&self.test_floor),
+            steering: None,
             artefacts: self.journal.state.workspace.artefacts.clone(),
             changes: None,
             tree_since: self.journal.state.workspace.tree_since,
@@ -142,6 +143,9 @@ impl Session {
     ) -> Result<Validation, EngineError> {
         let (cancel, cancelled) = watch::channel(None);
         let mut task = self.validation_task(selection, claim, cancelled, false);
+        if selection == Selection::All {
+            task.steering = self.steering_files()?;
+        }
         let mut work = Box::pin(async move {
             let result = match task.run().await {
                 // A cancelled validation decides nothing; only what it left is recorded.

@@ -31,6 +31,7 @@ use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection};
 use super::secret_files::SecretFiles;
+use super::steering_files::SteeringFiles;
 use super::stop::{StopRequests, stop_requested};
 use super::test_floor::TestFloor;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
@@ -61,6 +62,8 @@ pub(super) struct ValidationTask {
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<Arc<Checkout>>,
     pub(super) test_floor: Arc<TestFloor>,
+    /// What steered the checks when the run began, if an acceptance is to name what of it was changed.
+    pub(super) steering: Option<SteeringFiles>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
@@ -155,6 +158,7 @@ impl ValidationTask {
         let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
         let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
         warnings.extend(protection.take_warning());
+        warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
         Ok(Some(Validation {
             verdicts,
             tree_before,
@@ -165,6 +169,21 @@ impl ValidationTask {
             tampering: protection.into_tampering(),
             ..Validation::default()
         }))
+    }
+
+    /// Describes what steers the checks and is not as it was when the run began, where they accepted.
+    async fn find_steering_changes(
+        &mut self,
+        verdicts: &[ValidatorVerdict],
+        work: Arc<TreeSnapshot>,
+    ) -> Result<Vec<String>, EngineError> {
+        let accepts = |named: &ValidatorVerdict| !named.required || named.verdict.is_accepted();
+        let Some(base) = self.steering.take().filter(|_| verdicts.iter().all(accepts)) else {
+            return Ok(Vec::new());
+        };
+        let workspace = self.workspace.clone();
+        let now = blocking(move || SteeringFiles::read(&workspace, &work)).await?;
+        Ok(base.describe_changes(&now))
     }
 
     fn begin_changes(&self, before: Arc<TreeSnapshot>) -> WorkspaceChanges {

@@ -24,6 +24,8 @@ impl Layout {
     pub const PROMPTS: &str = "prompts.json";
     /// The name of the file that tells what the workspace held when the run began, if checks run in a checkout.
     pub const CHECKOUT: &str = "checkout.json";
+    /// The name of the file with what steered checks when the run began.
+    pub const STEERING: &str = "steering.json";
     /// The name of the file with the tests that ran before any agent worked, by validator.
     pub const TESTS: &str = "tests.json";
 
