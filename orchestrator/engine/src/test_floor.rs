@@ -128,7 +128,7 @@ impl TestFloor {
 }
 
 /// Says of a check that fails before it runs a test that an agent cannot prove anything by it.
-pub(super) fn describe_start_failure(validator: &str, failure: &StartFailure) -> String {
+fn describe_start_failure(validator: &str, failure: &StartFailure) -> String {
     format!(
         "the check `{validator}` fails before it runs a test: {}; unless the task is to mend that, the agent would be paid \
          for work that this check can never accept",

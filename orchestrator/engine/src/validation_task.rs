@@ -99,8 +99,8 @@ impl Selection {
         }
     }
 
-    /// Compares the tests that a check ran with those of the base, or records them as such. Returns the verdict that
-    /// counts, and how many ran.
+    /// Compares the tests that a check of a claim ran with those of the base, or records them as such. Returns the verdict
+    /// that counts, and how many ran.
     pub(super) fn examine(
         self,
         floor: &TestFloor,
@@ -108,11 +108,14 @@ impl Selection {
         (verdict, tests): (Verdict, CheckTests),
     ) -> (Verdict, Option<TestCounts>) {
         let counts = tests.results.as_ref().map(|results| results.counts);
-        let verdict = if self == Self::RequiredChecks {
-            floor.record(&check.info.name, &verdict, tests);
-            verdict
-        } else {
-            floor.apply(check, verdict, tests.results.as_ref())
+        let verdict = match self {
+            Self::All => floor.apply(check, verdict, tests.results.as_ref()),
+            // Outside of a run nobody knows what ran before, and whether failures were accepted.
+            Self::Checks => verdict,
+            Self::RequiredChecks => {
+                floor.record(&check.info.name, &verdict, tests);
+                verdict
+            }
         };
         (verdict, counts)
     }

@@ -69,6 +69,7 @@ pub struct IterationSummary {
     /// Why it was not accepted: indices into [`ClaimStats::causes`].
     pub causes: Vec<usize>,
     /// The tests that each validator ran, where they were counted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tests: BTreeMap<String, TestCounts>,
 }
 
