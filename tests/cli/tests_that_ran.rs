@@ -180,3 +180,10 @@ fn an_acceptance_names_the_settings_that_steer_the_checks_and_were_changed() {
     let values = format!("{key} from `\"-q\"` to `\"-k one\"`");
     assert_eq!(steering, ["conftest.py steers the checks and was added", values.as_str()]);
 }
+
+#[test]
+fn verify_counts_and_compares_with_nothing() {
+    let env = workspace(&format!("{UNITTEST}; true"), "");
+    let verified = env.ralph(&["verify"]).expect(0);
+    assert!(verified.stdout.contains("; 2 passed, 1 failed)"), "{}", verified.stdout);
+}
