@@ -69,6 +69,7 @@ fn verdict(folder: &Path, extension: &str) -> Verdict {
     };
     let context = ValidationContext {
         checkout: &[],
+        output: None,
         run: "run",
         iteration: 1,
         claim: &claim,

@@ -86,6 +86,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         saves: SaveMode::Off,
         identities: PathIdentities::default(),
         task: String::new(),
+        checkout: false,
     }
 }
 
@@ -211,6 +212,7 @@ impl World {
                 required: *name == "tests",
                 duration_ms: 1,
                 verdict: records::verdict(bytes),
+                tests: None,
             })
             .collect();
         let tree = |other: u8| {
@@ -357,6 +359,7 @@ fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
             required: true,
             duration_ms: 1,
             verdict: records::verdict(bytes),
+            tests: None,
         }],
         tree: format!("t{}", bytes.byte() % 4),
         artefacts: BTreeMap::new(),

@@ -9,6 +9,7 @@ use ralph_orchestrator_machine::{
     IterationOutcome, Limit, LimitChanges, LimitUnit, PathIdentities, Record, RunLimits,
     RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
 };
+use ralph_orchestrator_test_results::TestCounts;
 
 use crate::bytes::Bytes;
 
@@ -30,6 +31,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         attached: bytes.flag(),
         identities: PathIdentities::default(),
         task: bytes.text(),
+        checkout: false,
     })
 }
 
@@ -61,6 +63,9 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
                 required: bytes.flag(),
                 duration_ms: bytes.number(),
                 verdict: verdict(bytes),
+                tests: bytes
+                    .flag()
+                    .then(|| TestCounts { passed: bytes.number(), ..TestCounts::default() }),
             }],
             reasons: vec![bytes.text()],
             runtime_ms: bytes.number(),

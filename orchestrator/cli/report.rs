@@ -23,7 +23,7 @@ use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::status;
 use ralph_orchestrator_story::whole_state::whole_state;
-use ralph_orchestrator_story::words::{changes, cost, outcome, tokens};
+use ralph_orchestrator_story::words::{changes, cost, describe_execution, outcome, tokens};
 use ralph_orchestrator_text::{duration, escape, local};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -170,7 +170,7 @@ impl VerdictRow {
             validator: verdict.validator.clone(),
             is_required: verdict.required,
             word,
-            took: duration(verdict.duration_ms),
+            took: describe_execution(verdict),
             details,
         }
     }

@@ -87,6 +87,7 @@ mod stops;
 mod task;
 mod telemetry;
 mod terminal;
+mod tests_that_ran;
 mod threats;
 mod tmux;
 mod tools;

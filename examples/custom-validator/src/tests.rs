@@ -60,6 +60,7 @@ impl Place {
         let (env, changes): (BTreeMap<_, _>, Vec<_>) = Default::default();
         let context = ValidationContext {
             checkout: &[],
+            output: None,
             run: "run",
             iteration: 3,
             claim: &claim,

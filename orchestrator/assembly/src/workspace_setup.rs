@@ -92,6 +92,7 @@ impl WorkspaceSetup for SetupCommand {
         };
         let context = ValidationContext {
             checkout: context.checkout,
+            output: None,
             run: context.run,
             iteration: context.iteration,
             claim: &claim,

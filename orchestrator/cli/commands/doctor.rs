@@ -24,7 +24,7 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
-    CheckSite, CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport,
+    BaselineReport, CheckSite, CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport,
     build_workspace_setup,
 };
 use ralph_orchestrator_machine::ValidatorVerdict;
@@ -260,10 +260,10 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(of_start);
     let is_sound = findings.iter().all(|finding| finding.failure().is_none());
     let is_free = processes.workspace.is_some();
-    findings.push(match baseline_blocker(context, is_sound, is_free, &outlook) {
-        Some(why) => Finding::skipped("baseline", why),
-        None => check_baseline(context, &judges, &env).await,
-    });
+    match baseline_blocker(context, is_sound, is_free, &outlook) {
+        Some(why) => findings.push(Finding::skipped("baseline", why)),
+        None => findings.extend(check_baseline(context, &judges, &env).await),
+    }
     Ok(findings)
 }
 
@@ -352,21 +352,49 @@ async fn check_baseline(
     context: &Context,
     judges: &CompletionPolicy,
     env: &BTreeMap<String, String>,
-) -> Finding {
-    let config = &context.loaded.config;
-    let mode = config.completion.baseline;
-    let has_backlog = config.backlog.is_some();
-    let workspace = match config.run.workspace.canonicalize() {
+) -> Vec<Finding> {
+    let workspace = match context.loaded.config.run.workspace.canonicalize() {
         Ok(workspace) => workspace,
-        Err(error) => return Finding::skipped("baseline", &format!("the workspace: {error}")),
+        Err(error) => {
+            return vec![Finding::skipped("baseline", &format!("the workspace: {error}"))];
+        }
     };
     let checkout = match TransientCheckout::make(context).await {
         Ok(checkout) => checkout,
-        Err(error) => return Finding::skipped("baseline", &error.detail()),
+        Err(error) => return vec![Finding::skipped("baseline", &error.detail())],
     };
     let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
     let site = CheckSite { workspace: &workspace, checkout, env };
-    let verdicts = judges.check_baseline(site, None).await;
+    let BaselineReport { verdicts, warnings } = judges.check_baseline(site, None).await;
+    let mut findings = vec![describe_baseline(context, &verdicts)];
+    let is_unable = !warnings.is_empty();
+    findings.extend(warnings.into_iter().map(|warning| Finding::warning("tests", warning)));
+    if !is_unable {
+        findings.extend(describe_counts(&verdicts));
+    }
+    findings
+}
+
+/// Says which tests the checks ran, and of which checks that cannot be read.
+fn describe_counts(verdicts: &[ValidatorVerdict]) -> Option<Finding> {
+    let has_verdict = |named: &&ValidatorVerdict| !matches!(named.verdict, Verdict::Error { .. });
+    let each = verdicts.iter().filter(has_verdict).map(|named| {
+        let name = &named.validator;
+        match named.tests {
+            Some(tests) => format!("`{name}`: {tests}"),
+            None => format!(
+                "what `{name}` prints has no number of tests that can be read, so nobody notices if fewer run"
+            ),
+        }
+    });
+    let detail = each.collect::<Vec<_>>().join("; ");
+    (!detail.is_empty()).then_some(Finding { what: "tests", severity: Severity::Ok, detail })
+}
+
+fn describe_baseline(context: &Context, verdicts: &[ValidatorVerdict]) -> Finding {
+    let config = &context.loaded.config;
+    let mode = config.completion.baseline;
+    let has_backlog = config.backlog.is_some();
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {

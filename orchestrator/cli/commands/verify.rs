@@ -16,11 +16,12 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_engine::{CheckSite, Redactor};
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::{Lock, StateError};
+use ralph_orchestrator_story::words::describe_execution;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_terminal::validation_setup::{CheckProcesses, ValidationSetup};
-use ralph_orchestrator_text::{duration, one_line};
+use ralph_orchestrator_text::one_line;
 
 /// Characters of a summary.
 const SHOWN: usize = 160;
@@ -131,7 +132,7 @@ async fn judge(context: &Context) -> Result<Checked, CommandError> {
 fn show(named: &ValidatorVerdict) {
     let name = &named.validator;
     let optional = if named.required { "" } else { ", not required" };
-    let time = duration(named.duration_ms);
+    let time = describe_execution(named);
     match &named.verdict {
         Verdict::Accepted { summary, .. } => {
             let summary = one_line(summary, SHOWN);

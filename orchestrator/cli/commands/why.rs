@@ -16,7 +16,7 @@ use ralph_orchestrator_store::Lock;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
 use ralph_orchestrator_story::selected_run::SelectedRun;
-use ralph_orchestrator_story::words::{changes, outcome, tokens};
+use ralph_orchestrator_story::words::{changes, describe_tests, outcome, tokens};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
@@ -207,14 +207,16 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
     if episode.says_done && episode.claims == 0 && story.claim_stats.needs_claims() {
         facts.push("said that it was done, but claimed nothing".into());
     }
+    let tests = episode.tests.iter().filter(|_| alone);
+    let tests = describe_tests(tests.map(|(name, tests)| (name, *tests)));
     match episode.accepted {
-        Some(true) => facts.push("accepted".into()),
+        Some(true) => facts.push(format!("accepted{tests}")),
         Some(false) => {
             let causes = episode.causes.iter().filter_map(|at| story.claim_stats.causes.get(*at));
             let causes: Vec<String> =
                 causes.map(|cause| story.claim_stats.cause_text(cause)).collect();
             // The causes themselves say that nothing was checked.
-            let word = if episode.unchecked { "" } else { "rejected: " };
+            let word = if episode.unchecked { String::new() } else { format!("rejected{tests}: ") };
             facts.push(format!("{word}{}", one_line(&causes.join("; "), 300)));
         }
         None => {}

@@ -14,7 +14,7 @@ use ralph_orchestrator_machine::{StopReason, ValidatorVerdict, is_unchecked};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::near_miss_reason;
-use ralph_orchestrator_story::words::{EVIDENCE_ONLY, cost};
+use ralph_orchestrator_story::words::{EVIDENCE_ONLY, cost, describe_execution};
 use ralph_orchestrator_terminal::activity::Activity;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::{has_cursor, stderr_width};
@@ -142,7 +142,7 @@ impl HumanReporter {
         for named in verdicts {
             let optional = if named.required { "" } else { " (not required)" };
             let name = &named.validator;
-            let time = duration(named.duration_ms);
+            let time = describe_execution(named);
             match &named.verdict {
                 Verdict::Accepted { summary, .. } => {
                     let tail = format!("{optional}: {} ({time})", one_line(summary, 160));
@@ -165,7 +165,7 @@ impl HumanReporter {
 
     /// Prints the verdict of a check on the unchanged workspace. Only one that rejects it proves anything later.
     fn baseline(&self, state: &mut ReporterState, named: &ValidatorVerdict) {
-        let (name, time) = (&named.validator, duration(named.duration_ms));
+        let (name, time) = (&named.validator, describe_execution(named));
         match &named.verdict {
             Verdict::Accepted { .. } => {
                 let text = format!("  baseline: {name} accepts the unchanged workspace ({time})");

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Usd, Verdict};
 use ralph_orchestrator_machine::{IterationOutcome, ValidatorVerdict};
 use ralph_orchestrator_store::{Layout, StoredRun, read_run};
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
-use ralph_orchestrator_story::words::{changed_files, changes, cost};
+use ralph_orchestrator_story::words::{changed_files, changes, cost, describe_execution};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stderr_width};
 use ralph_orchestrator_text::{
@@ -121,7 +121,7 @@ pub(crate) fn unlisted_changes(story: &RunSummary) -> Option<String> {
 /// A verdict in a line, with its first reason.
 pub(crate) fn verdict(named: &ValidatorVerdict) -> String {
     let name = &named.validator;
-    let time = duration(named.duration_ms);
+    let time = describe_execution(named);
     let optional = if named.required { "" } else { " (not required)" };
     match &named.verdict {
         Verdict::Accepted { summary, .. } => {

@@ -466,6 +466,7 @@ pub(crate) async fn verdict(
     };
     let context = ValidationContext {
         checkout: &[],
+        output: None,
         run: "conformance",
         iteration: 1,
         claim: &claim,

@@ -35,6 +35,6 @@ pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{
-    Change, ChangeKind, EvidenceAge, EvidenceFile, EvidenceValidator, LayeredFolder,
+    Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceFile, EvidenceValidator, LayeredFolder,
     PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };

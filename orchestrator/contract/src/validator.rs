@@ -1,6 +1,7 @@
 //! Evidence, verdicts and those who give them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -123,6 +124,15 @@ pub struct LayeredFolder {
     pub work: PathBuf,
 }
 
+/// Receives what the check of a validator prints, all of it and as it comes.
+pub trait CheckOutput: fmt::Debug + Send + Sync {
+    /// Takes what it writes to standard output.
+    fn read_stdout(&self, bytes: &[u8]);
+
+    /// Takes what it writes to standard error.
+    fn read_stderr(&self, bytes: &[u8]);
+}
+
 /// What a validator may use to come to its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct ValidationContext<'a> {
@@ -150,6 +160,8 @@ pub struct ValidationContext<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// What processes that examine the work are to see in the place of these folders; nothing where they see it as it is.
     pub checkout: &'a [LayeredFolder],
+    /// What is to receive the output of the check, if anything is: the tests that ran are counted by it.
+    pub output: Option<&'a dyn CheckOutput>,
 }
 
 /// How old a piece of evidence is.
@@ -270,6 +282,12 @@ pub trait EvidenceValidator: Send + Sync {
     /// How often in a row it has to accept, at least 1. The protected paths are compared after each time.
     fn passes_required(&self) -> u32 {
         1
+    }
+
+    /// Whether fewer tests may run than before any agent worked. Otherwise an acceptance is a rejection where the
+    /// [output](ValidationContext::output) of its check names or counts fewer.
+    fn allows_fewer_tests(&self) -> bool {
+        false
     }
 
     /// Looks, before the run, whether it could work at all.

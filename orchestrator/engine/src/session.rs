@@ -34,6 +34,7 @@ use super::run_event::RunObserver;
 use super::run_journal::RunJournal;
 use super::saving::{Saving, end_for_now};
 use super::stop::StopRequests;
+use super::test_floor::TestFloor;
 use super::validation_policy;
 use super::validation_task::Selection;
 use super::work_places::WorkPlaces;
@@ -64,6 +65,8 @@ pub struct Session {
     pub(super) start: StartNotes,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<RunCheckout>,
+    /// What checks ran before any agent worked.
+    pub(super) test_floor: Arc<TestFloor>,
 }
 
 /// Findings of the start, recorded once the run has begun or is resumed.
@@ -314,12 +317,14 @@ impl Session {
         let (tree, evidence) = if self.context.resumed {
             self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
             self.resume_checkout()?;
+            self.resume_test_floor()?;
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
             if let Some(snapshot) = &observed.snapshot {
                 self.encode_baseline_snapshot(snapshot);
                 self.observer.pin_paths(&mut self.journal.store, snapshot)?;
+                self.keep_steering_files(snapshot)?;
             }
             self.begin_checkout().await?;
             // With what else the run begins with: before an agent works, nobody has to wait for it.

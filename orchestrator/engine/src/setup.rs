@@ -12,7 +12,9 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_workspace::ProtectedPaths;
 
 use super::bytecode::BytecodeDir;
+use super::check_tests::CheckTestsReader;
 use super::execution::{Execution, WaitEnd};
+use super::test_floor::TestFloor;
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;
@@ -49,6 +51,15 @@ pub struct SetupReport {
     pub findings: Vec<SetupFinding>,
 }
 
+/// What the required checks say before any work is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BaselineReport {
+    /// Their verdicts, in order.
+    pub verdicts: Vec<ValidatorVerdict>,
+    /// What is wrong with checks that cannot run a test.
+    pub warnings: Vec<String>,
+}
+
 impl CompletionPolicy {
     /// Returns the problems that all validators find in their set-up, in this environment.
     pub async fn check_setup(
@@ -83,21 +94,23 @@ impl CompletionPolicy {
 }
 
 impl CompletionPolicy {
-    /// Returns the verdicts of the required validators that run something, before any work is done and
+    /// Finds what the required validators that run something say before any work is done and
     /// outside of any run. Each may take as long as its time-out allows, and no longer than
     /// `at_most`.
     pub async fn check_baseline(
         &self,
         place: CheckSite<'_>,
         at_most: Option<Duration>,
-    ) -> Vec<ValidatorVerdict> {
-        self.run_checks(place, at_most, Selection::RequiredChecks).await
+    ) -> BaselineReport {
+        let floor = TestFloor::default();
+        let verdicts = self.run_checks(place, at_most, (Selection::RequiredChecks, &floor)).await;
+        BaselineReport { verdicts, warnings: floor.warnings() }
     }
 
     /// Returns the verdicts of all validators that run something, on the workspace as it is and outside of any run.
     /// Each may take as long as its time-out allows.
     pub async fn verify(&self, place: CheckSite<'_>) -> Vec<ValidatorVerdict> {
-        self.run_checks(place, None, Selection::Checks).await
+        self.run_checks(place, None, (Selection::Checks, &TestFloor::default())).await
     }
 
     /// Returns the names of the validators that run nothing: they judge what the agent of a run has written.
@@ -111,7 +124,7 @@ impl CompletionPolicy {
         &self,
         CheckSite { workspace, checkout, env }: CheckSite<'_>,
         at_most: Option<Duration>,
-        selection: Selection,
+        (selection, floor): (Selection, &TestFloor),
     ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
@@ -125,6 +138,7 @@ impl CompletionPolicy {
         let written_in = BTreeMap::new();
         let context = ValidationContext {
             checkout,
+            output: None,
             run: "",
             iteration: 0,
             claim: &claim,
@@ -143,14 +157,21 @@ impl CompletionPolicy {
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
             // Nothing cancels it.
             let execution = Execution::default();
-            let work = check.validator.validate(context, &execution.cancel);
+            let reader = CheckTestsReader::default();
+            let context = ValidationContext { output: Some(&reader), ..context };
             let verdict = match &problem {
                 Some(message) => Some(Verdict::Error { message: message.clone() }),
-                None => execution.wait(work, time_out(time)).await,
+                None => {
+                    let work = check.validator.validate(context, &execution.cancel);
+                    execution.wait(work, time_out(time)).await
+                }
             };
             let Some(verdict) = verdict else { continue };
+            let tests = reader.finish(&verdict);
+            let (verdict, tests) = selection.examine(floor, check, (verdict, tests));
             let duration_ms = millis(started.elapsed());
-            verdicts.push(ValidatorVerdict::new(&check.info, verdict, duration_ms));
+            let named = ValidatorVerdict::new(&check.info, verdict, duration_ms);
+            verdicts.push(ValidatorVerdict { tests, ..named });
         }
         verdicts
     }

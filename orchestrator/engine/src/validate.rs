@@ -69,6 +69,8 @@ impl Session {
             ),
             pinned: Arc::clone(&self.observer.pinned),
             checkout: self.checkout.clone(),
+            test_floor: Arc::clone(&self.test_floor),
+            steering: None,
             artefacts: self.journal.state.workspace.artefacts.clone(),
             changes: None,
             tree_since: self.journal.state.workspace.tree_since,
@@ -116,10 +118,12 @@ impl Session {
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
         warnings
             .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
+        warnings.extend(self.test_floor.warnings());
         let check = BaselineCheck { verdicts, artefacts, warnings, ..BaselineCheck::default() };
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
         }
+        self.store_test_floor()?;
         let (Some(tree), Some(evidence)) = (
             self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?,
             self.observer.evidence(&self.journal, &self.controls).await?,
@@ -139,6 +143,9 @@ impl Session {
     ) -> Result<Validation, EngineError> {
         let (cancel, cancelled) = watch::channel(None);
         let mut task = self.validation_task(selection, claim, cancelled, false);
+        if selection == Selection::All {
+            task.steering = self.steering_files()?;
+        }
         let mut work = Box::pin(async move {
             let result = match task.run().await {
                 // A cancelled validation decides nothing; only what it left is recorded.

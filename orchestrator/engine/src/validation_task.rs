@@ -13,6 +13,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_test_results::TestCounts;
 use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use tokio::sync::watch;
 
@@ -20,6 +21,7 @@ use super::allowance::OBSERVE_AFTER_STOP;
 use super::blocking::blocking;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
+use super::check_tests::{CheckTests, CheckTestsReader};
 use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
@@ -30,7 +32,9 @@ use super::observation::{KnownTree, observe_evidence, scan};
 use super::protection::{ProtectedState, Protection};
 use super::run_checkout::RunCheckout;
 use super::secret_files::SecretFiles;
+use super::steering_files::SteeringFiles;
 use super::stop::{StopRequests, stop_requested};
+use super::test_floor::TestFloor;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 
@@ -58,6 +62,9 @@ pub(super) struct ValidationTask {
     pub(super) pinned: Arc<PinnedPaths>,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<RunCheckout>,
+    pub(super) test_floor: Arc<TestFloor>,
+    /// What steered the checks when the run began, if an acceptance is to name what of it was changed.
+    pub(super) steering: Option<SteeringFiles>,
     pub(super) artefacts: BTreeSet<String>,
     /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
@@ -91,6 +98,27 @@ impl Selection {
             Self::Checks => check.info.runs_check,
             Self::RequiredChecks => check.info.required && check.info.runs_check,
         }
+    }
+
+    /// Compares the tests that a check of a claim ran with those of the base, or records them as such. Returns the verdict
+    /// that counts, and how many ran.
+    pub(super) fn examine(
+        self,
+        floor: &TestFloor,
+        check: &ConfiguredValidator,
+        (verdict, tests): (Verdict, CheckTests),
+    ) -> (Verdict, Option<TestCounts>) {
+        let counts = tests.results.as_ref().map(|results| results.counts);
+        let verdict = match self {
+            Self::All => floor.apply(check, verdict, tests.results.as_ref()),
+            // Outside of a run nobody knows what ran before, and whether failures were accepted.
+            Self::Checks => verdict,
+            Self::RequiredChecks => {
+                floor.record(&check.info.name, &verdict, tests);
+                verdict
+            }
+        };
+        (verdict, counts)
     }
 }
 
@@ -134,6 +162,7 @@ impl ValidationTask {
         let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
         let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
         warnings.extend(protection.take_warning());
+        warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
         Ok(Some(Validation {
             verdicts,
             tree_before,
@@ -144,6 +173,21 @@ impl ValidationTask {
             tampering: protection.into_tampering(),
             ..Validation::default()
         }))
+    }
+
+    /// Describes what steers the checks and is not as it was when the run began, where they accepted.
+    async fn find_steering_changes(
+        &mut self,
+        verdicts: &[ValidatorVerdict],
+        work: Arc<TreeSnapshot>,
+    ) -> Result<Vec<String>, EngineError> {
+        let accepts = |named: &ValidatorVerdict| !named.required || named.verdict.is_accepted();
+        let Some(base) = self.steering.take().filter(|_| verdicts.iter().all(accepts)) else {
+            return Ok(Vec::new());
+        };
+        let workspace = self.workspace.clone();
+        let now = blocking(move || SteeringFiles::read(&workspace, &work)).await?;
+        Ok(base.describe_changes(&now))
     }
 
     fn begin_changes(&self, before: Arc<TreeSnapshot>) -> WorkspaceChanges {
@@ -177,23 +221,8 @@ impl ValidationTask {
                 continue;
             }
             let started = Instant::now();
-            // By the clock of the run: a time of standstill is nobody's fault.
-            let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
-            let passes = check.validator.passes_required().max(1);
-            let mut pass = 1;
-            let mut verdict = loop {
-                let Some(verdict) = self.execute(check, protection, overlays, until_ms).await?
-                else {
-                    return Ok(None);
-                };
-                let whom = format!("`{}`", check.info.name);
-                let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
-                    return Ok(None);
-                };
-                if !intact || pass == passes || !verdict.is_accepted() {
-                    break with_pass_count(verdict, pass, passes);
-                }
-                pass += 1;
+            let Some((mut verdict, tests)) = self.repeat(check, protection, overlays).await? else {
+                return Ok(None);
             };
             if let Some(prepared) = checkout.as_ref().filter(|_| !verdict.is_accepted()) {
                 let named = self.explain_hidden(check, protection, counted, (prepared, verdict));
@@ -206,13 +235,40 @@ impl ValidationTask {
                 let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
                 verdict = error.unwrap_or(verdict);
             }
-            verdicts.push(ValidatorVerdict::new(&check.info, verdict, duration_ms));
+            let named = ValidatorVerdict::new(&check.info, verdict, duration_ms);
+            verdicts.push(ValidatorVerdict { tests, ..named });
         }
         if let (Some(known), Some(prepared), true) = (&self.checkout, &checkout, self.keeps_base())
         {
             known.checkout.keep_base(prepared, &|path| counted.has(path))?;
         }
         Ok(Some(verdicts))
+    }
+
+    /// Runs a validator as often in a row as it has to accept; `None` if it was cancelled.
+    async fn repeat(
+        &self,
+        check: &ConfiguredValidator,
+        protection: &mut Protection,
+        overlays: &[LayeredFolder],
+    ) -> Result<Option<(Verdict, Option<TestCounts>)>, EngineError> {
+        // By the clock of the run: a time of standstill is nobody's fault.
+        let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
+        let passes = check.validator.passes_required().max(1);
+        let mut pass = 1;
+        loop {
+            let executed = self.execute(check, protection, overlays, until_ms).await?;
+            let Some(executed) = executed else { return Ok(None) };
+            let (verdict, tests) = self.selection.examine(&self.test_floor, check, executed);
+            let whom = format!("`{}`", check.info.name);
+            let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
+                return Ok(None);
+            };
+            if !intact || pass == passes || !verdict.is_accepted() {
+                return Ok(Some((with_pass_count(verdict, pass, passes), tests)));
+            }
+            pass += 1;
+        }
     }
 
     /// Whether what is written is what all later checkouts have: no agent has worked yet.
@@ -243,6 +299,7 @@ impl ValidationTask {
             let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
             let tried = self.execute(check, protection, &all.overlays, until_ms).await?;
             let Some(tried) = tried else { return Ok(None) };
+            let (tried, _) = self.selection.examine(&self.test_floor, check, tried);
             if protection.compare(&format!("`{name}`"), self.observation_end()).await?.is_none() {
                 return Ok(None);
             }
@@ -368,10 +425,11 @@ impl ValidationTask {
         protection: &Protection,
         checkout: &[LayeredFolder],
         until_ms: u64,
-    ) -> Result<Option<Verdict>, EngineError> {
+    ) -> Result<Option<(Verdict, CheckTests)>, EngineError> {
         self.held.verify()?;
         let changes = protection.changes_for(check)?;
         let (_bytecode, env) = self.isolate_bytecode(protection)?;
+        let reader = CheckTestsReader::default();
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -383,13 +441,17 @@ impl ValidationTask {
             protected_changes: &changes,
             env: &env,
             checkout,
+            output: Some(&reader),
         };
         self.known_tree.set(None);
         let end = self.wait_end(until_ms, check.timeout);
         let execution = Execution::default();
         let work = check.validator.validate(context, &execution.cancel);
         match execution.wait(work, end).await {
-            Some(verdict) => evidence_check::checked(verdict).await.map(Some),
+            Some(verdict) => {
+                let tests = reader.finish(&verdict);
+                evidence_check::checked(verdict).await.map(|verdict| Some((verdict, tests)))
+            }
             None => Ok(None),
         }
     }

@@ -60,8 +60,8 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let checkout = TransientCheckout::make(context).await?;
     let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
     let site = CheckSite { workspace: &workspace, checkout, env: &env };
-    let verdicts = judges.check_baseline(site, Some(AT_MOST)).await;
-    Ok(verdicts.iter().map(|named| line(context, &setup, named)).collect())
+    let found = judges.check_baseline(site, Some(AT_MOST)).await;
+    Ok(found.verdicts.iter().map(|named| line(context, &setup, named)).collect())
 }
 
 fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> String {

@@ -80,8 +80,11 @@ impl State {
 
     /// Applies the verdicts before any work. What the checks left counts as there before the run.
     pub(super) fn baseline_checked(&mut self, record: &Record) {
-        let Record::Baseline { accepted, tree, evidence, .. } = record else { return };
+        let Record::Baseline { accepted, tree, evidence, verdicts, .. } = record else { return };
         self.validation.baseline_accepted = Some(*accepted);
+        let counted = verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?)));
+        self.validation.baseline_tests =
+            counted.map(|(validator, tests)| (validator.clone(), tests)).collect();
         self.workspace.observed_since_validation = false;
         self.workspace.tree.clone_from(tree);
         self.progress.trees_seen.insert(tree.clone());

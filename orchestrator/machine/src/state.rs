@@ -6,6 +6,7 @@ use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, Guidance, NearMiss, Survivor, Tokens,
     Usage, Usd,
 };
+use ralph_orchestrator_test_results::TestCounts;
 use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
@@ -303,6 +304,8 @@ pub struct ValidationState {
     pub baseline_mode: BaselineMode,
     /// Whether all checks accepted before any work was done, if they were run.
     pub baseline_accepted: Option<bool>,
+    /// The tests that each validator ran then, where that is known.
+    pub baseline_tests: BTreeMap<String, TestCounts>,
 }
 
 /// The workspace as last observed.

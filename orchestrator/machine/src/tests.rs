@@ -93,6 +93,7 @@ fn validation(good: bool, tree: &str) -> Validation {
         required,
         duration_ms: 1,
         verdict: verdict(good),
+        tests: None,
     };
     Validation {
         verdicts: vec![named("tests", true, good), named("extra", false, false)],

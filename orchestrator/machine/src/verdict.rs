@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{EvidenceFile, Verdict};
+use ralph_orchestrator_test_results::TestCounts;
 use serde::{Deserialize, Serialize};
 
 use super::policy::{FrozenPolicy, ValidatorInfo};
@@ -25,6 +26,9 @@ pub struct ValidatorVerdict {
     pub duration_ms: u64,
     /// Its verdict.
     pub verdict: Verdict,
+    /// The tests that its check ran, if what it printed has their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCounts>,
 }
 
 impl ValidatorVerdict {
@@ -32,7 +36,7 @@ impl ValidatorVerdict {
     #[must_use]
     pub fn new(validator: &ValidatorInfo, verdict: Verdict, duration_ms: u64) -> Self {
         let ValidatorInfo { name, required, .. } = validator;
-        Self { validator: name.clone(), required: *required, duration_ms, verdict }
+        Self { validator: name.clone(), required: *required, duration_ms, verdict, tests: None }
     }
 
     /// Returns the message if a required validator could not come to a verdict.

@@ -26,6 +26,10 @@ impl Layout {
     pub const CHECKOUT: &str = "checkout.json";
     /// The name of the file that tells what every checkout has of the first checks.
     pub const CHECKOUT_KEPT: &str = "checkout-kept.json";
+    /// The name of the file with what steered checks when the run began.
+    pub const STEERING: &str = "steering.json";
+    /// The name of the file with the tests that ran before any agent worked, by validator.
+    pub const TESTS: &str = "tests.json";
 
     /// Returns the layout below `root`.
     #[must_use]

@@ -11,7 +11,8 @@ use ralph_orchestrator_text::{
 };
 
 use crate::words::{
-    changed_files, changes, control, cost, describe_guidance, outcome, saved, trigger,
+    changed_files, changes, control, cost, describe_guidance, describe_tests, outcome, saved,
+    trigger,
 };
 
 /// Changed files that are named.
@@ -127,9 +128,7 @@ impl RecordFormatter {
                 describe_setup(*iteration, problem)
             }
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
-            Record::Validated { accepted: true, verdicts, .. } => {
-                format!("accepted by {}", count(len(verdicts), "validator"))
-            }
+            Record::Validated { accepted: true, verdicts, .. } => describe_accepted(verdicts),
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
             Record::Completed { validated: true, .. } => "COMPLETED".into(),
             Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
@@ -167,6 +166,7 @@ impl RecordFormatter {
     /// Formats the reasons of a rejection: whole, one on a line, or shortened.
     fn rejected(&self, verdicts: &[ValidatorVerdict], reasons: &[String]) -> String {
         let word = if is_unchecked(verdicts, reasons) { "not checked" } else { "rejected" };
+        let word = format!("{word}{}", describe_verdict_tests(verdicts));
         if !self.has_whole_reasons {
             return format!("{word}: {}", joined(reasons));
         }
@@ -314,6 +314,15 @@ fn describe_missing(missing: &[String]) -> String {
     format!("the initializer left products missing: {}", joined(missing))
 }
 
+fn describe_accepted(verdicts: &[ValidatorVerdict]) -> String {
+    let tests = describe_verdict_tests(verdicts);
+    format!("accepted by {}{tests}", count(len(verdicts), "validator"))
+}
+
+fn describe_verdict_tests(verdicts: &[ValidatorVerdict]) -> String {
+    describe_tests(verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?))))
+}
+
 /// What validators left, in one line.
 fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
     let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
@@ -326,5 +335,5 @@ fn describe_baseline(verdicts: &[ValidatorVerdict]) -> String {
         Verdict::Rejected { .. } => format!("rejected by {}, as it should be", named.validator),
         Verdict::Error { .. } => format!("no verdict by {}", named.validator),
     });
-    format!("baseline: {}", each.collect::<Vec<_>>().join("; "))
+    format!("baseline: {}{}", each.collect::<Vec<_>>().join("; "), describe_verdict_tests(verdicts))
 }

@@ -6,6 +6,7 @@ use ralph_orchestrator_contract::{ClaimKind, ErrorClass, NearMiss, Tokens, Usd};
 use ralph_orchestrator_machine::{
     Changes, ClaimStats, IterationOutcome, Record, StopReason, ValidatorVerdict, is_unchecked,
 };
+use ralph_orchestrator_test_results::TestCounts;
 use serde::Serialize;
 
 /// How an iteration changed the workspace tree.
@@ -67,6 +68,9 @@ pub struct IterationSummary {
     pub unchecked: bool,
     /// Why it was not accepted: indices into [`ClaimStats::causes`].
     pub causes: Vec<usize>,
+    /// The tests that each validator ran, where they were counted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tests: BTreeMap<String, TestCounts>,
 }
 
 /// Returns why it is no claim: the first sentence of its hint. The rest tells the agent what a claim looks like.
@@ -101,6 +105,7 @@ impl IterationSummary {
             accepted: None,
             unchecked: false,
             causes: Vec::new(),
+            tests: BTreeMap::new(),
         }
     }
 
@@ -328,6 +333,8 @@ impl RunSummary {
         summary.accepted = Some(accepted);
         summary.unchecked = !accepted && is_unchecked(verdicts, reasons);
         summary.causes = causes;
+        let counted = verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?)));
+        summary.tests = counted.map(|(name, tests)| (name.clone(), tests)).collect();
     }
 }
 

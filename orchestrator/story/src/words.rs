@@ -5,8 +5,9 @@ use std::time::Duration;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use ralph_orchestrator_machine::{
     Changes, Control, ControlOrigin, FileChange, IterationOutcome, LimitChanges, LimitValue,
-    Trigger,
+    Trigger, ValidatorVerdict,
 };
+use ralph_orchestrator_test_results::TestCounts;
 use ralph_orchestrator_text::{count, duration, len, one_line, short_number};
 use serde_json::{Value, json};
 
@@ -52,6 +53,19 @@ pub fn short_tokens(tokens: Tokens) -> String {
         text.push_str(&format!(", {class} {}", short_number(count)));
     }
     text
+}
+
+/// How long a validator took, and the tests that its check ran, such as `1.2 s; 3 passed, 1 failed`.
+pub fn describe_execution(named: &ValidatorVerdict) -> String {
+    let tests = named.tests.map_or_else(String::new, |tests| format!("; {tests}"));
+    format!("{}{tests}", duration(named.duration_ms))
+}
+
+/// The tests that each validator ran, such as ` (unit: 3 passed; e2e: 1 passed, 1 failed)`; nothing where none were counted.
+pub fn describe_tests<'a>(tests: impl IntoIterator<Item = (&'a String, TestCounts)>) -> String {
+    let each = tests.into_iter().map(|(name, tests)| format!("{}: {tests}", one_line(name, 60)));
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) }
 }
 
 /// What was changed, such as `3 files, +41 -7`.

@@ -1,5 +1,5 @@
-//! Reads which tests ran from what a check prints, compares two such results, and finds changed settings that steer
-//! checks.
+//! Reads which tests ran from what a check prints, compares two such results, finds why none could run, and changed
+//! settings that steer checks.
 //! Must not know runs, processes, files or the engine: bytes in, facts out.
 //!
 //! [`TestResultsReader`] takes the output as it comes. Each test runner has a reader of its own, a file in
@@ -16,9 +16,11 @@ mod lines;
 mod reader;
 mod results;
 mod runners;
+mod start_failure;
 mod steering;
 
 pub use comparison::{ResultDifference, compare_test_results};
 pub use reader::{OutputStream, TestResultsReader, read_test_results};
 pub use results::{TestCounts, TestNames, TestResults};
+pub use start_failure::{StartFailure, StartFailureReader};
 pub use steering::{SteeringChange, find_steering_changes, is_steering_file};

@@ -1,6 +1,9 @@
 //! The numbers and names of the tests that a check ran.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// Names that are stored of one result; more are only counted.
 const MAX_NAMES: usize = 20_000;
@@ -8,7 +11,8 @@ const MAX_NAMES: usize = 20_000;
 const MAX_NAME_BYTES: usize = 512;
 
 /// Counts tests by their outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TestCounts {
     /// Tests that passed.
     pub passed: u64,
@@ -41,6 +45,16 @@ impl TestCounts {
     }
 }
 
+impl fmt::Display for TestCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, skipped } = *self;
+        let parts = [(passed, "passed"), (failed, "failed"), (skipped, "skipped")];
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        let parts: Vec<String> = parts.map(|(number, word)| format!("{number} {word}")).collect();
+        if parts.is_empty() { f.write_str("no tests ran") } else { f.write_str(&parts.join(", ")) }
+    }
+}
+
 /// How one test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestOutcome {
@@ -62,7 +76,8 @@ impl From<TestOutcome> for TestCounts {
 }
 
 /// The names of tests with how often each ended in which way; the same name may occur in several packages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TestNames {
     tests: BTreeMap<String, TestCounts>,
     left_out: u64,
@@ -145,6 +160,11 @@ impl RunNames {
         }
     }
 
+    /// Forgets the names of what is no test, such as a file that could not be loaded.
+    pub(crate) fn retain(&mut self, is_test: impl Fn(&str) -> bool) {
+        self.tests.retain(|name, _| is_test(name));
+    }
+
     /// Returns how many tests are named.
     pub(crate) fn total(&self) -> u64 {
         self.tests.values().fold(0, |sum, counts| sum.saturating_add(counts.total()))
@@ -152,7 +172,8 @@ impl RunNames {
 }
 
 /// What a check's output says about its tests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TestResults {
     /// The sum over all runners and packages.
     pub counts: TestCounts,
@@ -183,9 +204,23 @@ impl TestResults {
     }
 }
 
+impl From<TestCounts> for TestResults {
+    fn from(counts: TestCounts) -> Self {
+        Self { counts, ..Self::default() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_shown_in_words() {
+        let counts = |passed, failed, skipped| TestCounts { passed, failed, skipped }.to_string();
+        assert_eq!(counts(3, 1, 2), "3 passed, 1 failed, 2 skipped");
+        assert_eq!(counts(0, 0, 2), "2 skipped");
+        assert_eq!(counts(0, 0, 0), "no tests ran");
+    }
 
     #[test]
     fn names_are_bounded_and_the_result_says_so() {

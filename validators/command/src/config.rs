@@ -32,6 +32,12 @@ pub struct Config {
     /// Whether any change that it makes to the workspace is its error.
     #[serde(default)]
     pub(crate) read_only: bool,
+    /// Whether fewer tests may run than when the run began.
+    #[serde(default)]
+    pub(crate) tests_may_fall: bool,
+    /// Whether the tests that ran are counted, by what it prints.
+    #[serde(default = "yes")]
+    pub(crate) count_tests: bool,
     /// Where it runs, relative to the workspace.
     #[serde(default = "workspace")]
     pub(crate) cwd: PathBuf,
@@ -69,6 +75,10 @@ impl Patterns {
             Self::Many(_) => vec![key.to_owned(), index.to_string()],
         }
     }
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn one() -> u32 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{CancelReason, CancelSignal};
+use ralph_orchestrator_contract::{CancelReason, CancelSignal, CheckOutput};
 use ralph_orchestrator_supervisor::lines::LineSplitter;
 use ralph_orchestrator_supervisor::{Exit, Process, ProcessEvent, Stop, Stream};
 use tokio::time::Instant;
@@ -26,10 +26,11 @@ pub(crate) struct Execution {
     pub(crate) cancelled: Option<CancelReason>,
 }
 
-/// Watches a command to its end; afterwards all of its processes are gone.
+/// Watches a command to its end; afterwards all of its processes are gone. `receiver` takes what it prints.
 pub(crate) async fn run_to_end(
     mut process: Process,
     rules: &Rules,
+    receiver: Option<&dyn CheckOutput>,
     cancel: &dyn CancelSignal,
 ) -> Execution {
     let started = Instant::now();
@@ -44,7 +45,14 @@ pub(crate) async fn run_to_end(
                 process.stop(Stop::Gracefully);
             }
             step = process.next_event() => match step {
-                ProcessEvent::Output(chunk) => output.bytes(chunk.stream, &chunk.bytes),
+                ProcessEvent::Output(chunk) => {
+                    match (receiver, chunk.stream) {
+                        (None, _) => {}
+                        (Some(to), Stream::Stdout) => to.read_stdout(&chunk.bytes),
+                        (Some(to), Stream::Stderr) => to.read_stderr(&chunk.bytes),
+                    }
+                    output.bytes(chunk.stream, &chunk.bytes);
+                }
                 ProcessEvent::Exited(exit) => break exit,
             },
         }

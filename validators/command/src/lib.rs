@@ -15,6 +15,8 @@
 //! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of. Beyond these, what would be run instead of the program's own is reserved: it must not appear (`reserved.rs`) |
 //! | `passes_required` | how many times in a row it has to pass, 1 by default |
 //! | `read_only` | whether any change that it makes to the workspace is its error, false by default |
+//! | `tests_may_fall` | whether fewer tests may run than when the run began, false by default |
+//! | `count_tests` | whether the tests that ran are counted, by what it prints, true by default. They never are where `expect_exit` is not 0: there they are to fail |
 //! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
 //!
 //! Expressions are matched against each line of standard output and standard error by itself, while

@@ -148,6 +148,11 @@ impl CommandValidator {
         self.supervisor.clone().with_view(View { overlays, mounts: Vec::new() })
     }
 
+    /// Returns whether the numbers of tests in its output say anything: where it has to fail, so have tests.
+    const fn counts_tests(&self) -> bool {
+        self.config.count_tests && self.config.expect_exit == 0
+    }
+
     /// Returns the path of the program, if it is given by one.
     fn program_path(&self) -> Option<PathBuf> {
         match &self.program {
@@ -297,6 +302,10 @@ impl EvidenceValidator for CommandValidator {
         self.config.passes_required
     }
 
+    fn allows_fewer_tests(&self) -> bool {
+        self.config.tests_may_fall
+    }
+
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {
         match &self.program {
             Program::Pinned(Err(message)) => Err(message.clone()),
@@ -336,7 +345,8 @@ impl EvidenceValidator for CommandValidator {
             Ok(process) => process,
             Err(error) => return self.not_started(&error),
         };
-        let execution = run_to_end(process, &self.rules, cancel).await;
+        let output = context.output.filter(|_| self.counts_tests());
+        let execution = run_to_end(process, &self.rules, output, cancel).await;
         let survived = execution.exit.survived.iter().cloned();
         if let Some(complaint) = Leftovers::new(Vec::new(), survived).complaint() {
             return self.survived(&complaint);

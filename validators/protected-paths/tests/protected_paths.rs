@@ -38,6 +38,7 @@ fn verdict(changes: &[Change]) -> Verdict {
     };
     let context = ValidationContext {
         checkout: &[],
+        output: None,
         run: "run",
         iteration: 1,
         claim: &claim,

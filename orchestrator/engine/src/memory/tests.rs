@@ -97,8 +97,13 @@ fn rejected(iterations: u64) -> State {
     state.notes.push(Note { iteration: iterations, text: "next: the tests".into() });
     state.last_outcome = Some(IterationOutcome::Succeeded);
     let verdict = Verdict::Rejected { reasons: vec!["1 of 3 failed".into()] };
-    let verdict =
-        ValidatorVerdict { validator: "tests".into(), required: true, duration_ms: 1, verdict };
+    let verdict = ValidatorVerdict {
+        validator: "tests".into(),
+        required: true,
+        duration_ms: 1,
+        verdict,
+        tests: None,
+    };
     state.validation.rejections = 1;
     state.validation.rejection = Some(Rejection {
         reasons: vec!["tests: 1 of 3 failed".into()],

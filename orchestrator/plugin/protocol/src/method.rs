@@ -376,6 +376,7 @@ impl Validation {
     pub fn as_context(&self) -> ValidationContext<'_> {
         ValidationContext {
             checkout: &[],
+            output: None,
             run: &self.run,
             iteration: self.iteration,
             claim: &self.claim,

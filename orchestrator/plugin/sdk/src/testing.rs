@@ -182,6 +182,7 @@ impl Workspace {
     pub fn context(&self) -> ValidationContext<'_> {
         ValidationContext {
             checkout: &[],
+            output: None,
             run: "run",
             iteration: 1,
             claim: &self.claim,

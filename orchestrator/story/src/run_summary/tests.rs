@@ -88,7 +88,13 @@ fn claimed(n: u64) -> Record {
 }
 
 fn named(validator: &str, verdict: Verdict) -> ValidatorVerdict {
-    ValidatorVerdict { validator: validator.into(), required: true, duration_ms: 1, verdict }
+    ValidatorVerdict {
+        validator: validator.into(),
+        required: true,
+        duration_ms: 1,
+        verdict,
+        tests: None,
+    }
 }
 
 fn rejected(n: u64, verdicts: Vec<ValidatorVerdict>) -> Record {

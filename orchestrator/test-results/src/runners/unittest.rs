@@ -7,6 +7,9 @@
 use super::reader::{RunnerReader, RunnerReport, split_number};
 use crate::results::{RunNames, TestCounts, TestOutcome};
 
+/// How the name begins by which a file that could not be loaded is reported as a failed test.
+const NOT_LOADED: &str = "unittest.loader._FailedTest";
+
 #[derive(Default)]
 pub(crate) struct Unittest {
     names: RunNames,
@@ -22,7 +25,9 @@ impl RunnerReader for Unittest {
         let line = line.trim_end();
         if let Some((ran, lines)) = self.ran.take() {
             if let Some(counts) = verdict(line, ran, self.names.total()) {
-                return Some(RunnerReport { counts, names: std::mem::take(self).names });
+                let mut names = std::mem::take(self).names;
+                names.retain(|name| !name.starts_with(NOT_LOADED));
+                return Some(RunnerReport { counts, names });
             }
             self.ran = (lines > 0 && line.is_empty()).then(|| (ran, lines - 1));
         }

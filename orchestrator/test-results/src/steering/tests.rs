@@ -159,3 +159,40 @@ fn honest_changes_steer_nothing() {
         assert_eq!(changes(path, base, now), [""; 0], "{path}: {now}");
     }
 }
+
+#[test]
+fn a_change_is_described_with_its_values() {
+    let describe = |path: &str, base: Option<&str>, now: Option<&str>| {
+        let found = find_steering_changes(path, base.map(str::as_bytes), now.map(str::as_bytes));
+        found.iter().map(SteeringChange::describe).collect::<Vec<_>>().join("; ")
+    };
+    let pytest = |options: &str| format!("[tool.pytest.ini_options]\naddopts = '{options}'");
+    let key = "pyproject.toml: `tool.pytest.ini_options.addopts` steers the checks and was";
+    let (quiet, one) = (pytest("-q"), pytest("-k one"));
+    for (path, base, now, expected) in [
+        (
+            "pyproject.toml",
+            Some(quiet.as_str()),
+            Some(one.as_str()),
+            format!("{key} changed from `\"-q\"` to `\"-k one\"`"),
+        ),
+        ("pyproject.toml", None, Some(&one), format!("{key} added: `\"-k one\"`")),
+        ("pyproject.toml", Some(&one), Some(""), format!("{key} removed: `\"-k one\"`")),
+        ("conftest.py", None, Some(""), "conftest.py steers the checks and was added".to_owned()),
+        (
+            "conftest.py",
+            Some("a"),
+            None,
+            "conftest.py steers the checks and was removed".to_owned(),
+        ),
+        (
+            "conftest.py",
+            Some("a"),
+            Some("b"),
+            "conftest.py steers the checks and was changed".to_owned(),
+        ),
+        ("conftest.py", Some("a"), Some("a"), String::new()),
+    ] {
+        assert_eq!(describe(path, base, now), expected);
+    }
+}

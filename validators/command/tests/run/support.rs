@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Change, Claim, ClaimKind, ClaimSource, EvidenceValidator,
-    NeverCancelled, ValidationContext, Verdict, async_trait,
+    CancelReason, CancelSignal, Change, CheckOutput, Claim, ClaimKind, ClaimSource,
+    EvidenceValidator, NeverCancelled, ValidationContext, Verdict, async_trait,
 };
 use ralph_orchestrator_testkit::TestWorkspace;
 use ralph_orchestrator_testkit::shim::supervisor;
@@ -39,12 +39,23 @@ impl Place {
         changes: &[Change],
         cancel: &dyn CancelSignal,
     ) -> Verdict {
+        self.validate_to(config, changes, (cancel, None)).await
+    }
+
+    /// One validation whose output is received.
+    pub(crate) async fn validate_to(
+        &self,
+        config: Value,
+        changes: &[Change],
+        (cancel, output): (&dyn CancelSignal, Option<&dyn CheckOutput>),
+    ) -> Verdict {
         let validator = self.build(config);
         let (kind, source) = (ClaimKind::Complete, ClaimSource::Message);
         let claim = Claim { kind, detector: "promise".into(), source, text: "x".into() };
         let env = BTreeMap::from([("PATH".to_owned(), self.context().path)]);
         let context = ValidationContext {
             checkout: &[],
+            output,
             run: &self.run,
             iteration: 3,
             claim: &claim,

@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::Mutex;
 
-use ralph_orchestrator_contract::{Change, ChangeKind, NeverCancelled, Verdict};
+use ralph_orchestrator_contract::{
+    CancelSignal, Change, ChangeKind, CheckOutput, NeverCancelled, Verdict,
+};
 use ralph_orchestrator_testkit::flood::assert_gives_way;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::support::{Alarm, Place, error, reason, summary};
@@ -203,5 +206,43 @@ fn a_command_that_prints_without_an_end_gives_way() {
     for script in ["yes", "yes >&2", "yes '' & yes >&2", "tr '\\0' x < /dev/zero"] {
         let config = json!({"program": ["sh", "-c", script], "must_match": "done"});
         assert_gives_way(script, move || async move { Place::new().validate(config).await });
+    }
+}
+
+/// Keeps what a check prints.
+#[derive(Debug, Default)]
+struct Received(Mutex<[Vec<u8>; 2]>);
+
+impl CheckOutput for Received {
+    fn read_stdout(&self, bytes: &[u8]) {
+        self.0.lock().unwrap()[0].extend(bytes);
+    }
+
+    fn read_stderr(&self, bytes: &[u8]) {
+        self.0.lock().unwrap()[1].extend(bytes);
+    }
+}
+
+/// Whatever a reason shows of it.
+#[tokio::test]
+async fn the_whole_output_is_received_where_its_tests_are_counted() {
+    let script = "seq 100000; echo problem >&2";
+    let command = |script: &str| json!({"program": ["sh", "-c", script]});
+    let with = |mut config: Value, key: &str, value: Value| {
+        config[key] = value;
+        config
+    };
+    for (config, is_received) in [
+        (command(script), true),
+        (with(command(script), "count_tests", json!(false)), false),
+        (with(command(&format!("{script}; exit 1")), "expect_exit", json!(1)), false),
+    ] {
+        let received = Received::default();
+        let to: (&dyn CancelSignal, Option<&dyn CheckOutput>) = (&NeverCancelled, Some(&received));
+        let verdict = Place::new().validate_to(config, &[], to).await;
+        assert!(verdict.is_accepted(), "{verdict:?}");
+        let [stdout, stderr] = received.0.into_inner().unwrap();
+        let expected: (usize, &[u8]) = if is_received { (588_895, b"problem\n") } else { (0, b"") };
+        assert_eq!((stdout.len(), stderr.as_slice()), expected);
     }
 }

@@ -112,6 +112,7 @@ impl Place {
         let validator = self.validator(config);
         let context = ValidationContext {
             checkout: &[],
+            output: None,
             run: "run",
             iteration: self.tree_since,
             claim: &claim,

@@ -83,6 +83,7 @@ impl PluginHarness {
         };
         let context = ValidationContext {
             checkout: &[],
+            output: None,
             run: "r-1",
             iteration: 7,
             claim: &claim,
