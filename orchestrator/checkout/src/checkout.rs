@@ -26,13 +26,13 @@ const VALIDATION: &str = "validation";
 /// What a run knows of the start of its workspace, kept in a folder of its own.
 #[derive(Debug)]
 pub struct Checkout {
-    storage: PathBuf,
-    workspace: PathBuf,
-    inventory: Inventory,
+    pub(crate) storage: PathBuf,
+    pub(crate) workspace: PathBuf,
+    pub(crate) inventory: Inventory,
     git: Option<GitFiles>,
     digest: String,
     /// Relative to the workspace: what is seen as it is.
-    shown: Vec<PathBuf>,
+    pub(crate) shown: Vec<PathBuf>,
 }
 
 /// What a checkout is of.
@@ -74,12 +74,12 @@ impl Drop for PreparedCheckout {
 }
 
 /// What is not as it was at the start.
-#[derive(Default)]
-struct Changes {
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
     /// Files that count, with their times.
-    work: Vec<(PathBuf, Stamp)>,
+    pub(crate) work: Vec<(PathBuf, Stamp)>,
     hidden: Vec<PathBuf>,
-    removed: Vec<PathBuf>,
+    pub(crate) removed: Vec<PathBuf>,
     gone: Vec<PathBuf>,
 }
 
@@ -145,6 +145,15 @@ impl Checkout {
         &self,
         is_work: &dyn Fn(&Path) -> bool,
     ) -> Result<PreparedCheckout, CheckoutError> {
+        self.prepare_with(is_work, &|folder, changes| self.write_work(folder, changes))
+    }
+
+    /// Makes the layers, that with the work as `write_work` does in this folder.
+    pub(crate) fn prepare_with(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+        write_work: &dyn Fn(&Path, &Changes) -> Result<PathBuf, CheckoutError>,
+    ) -> Result<PreparedCheckout, CheckoutError> {
         let folder = self.storage.join(VALIDATION);
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
         fs::create_dir(&folder).map_err(CheckoutError::io("create", &folder))?;
@@ -161,7 +170,7 @@ impl Checkout {
         if base.exists() {
             below.insert(0, base);
         }
-        below.insert(0, self.write_work(&prepared.folder, &changes)?);
+        below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.workspace, below, "")?;
         if let Some(git) = self.git.as_ref().filter(|_| git_inside.is_none()) {
             let hidden = git.write_hidden(&prepared.folder)?;
@@ -206,7 +215,10 @@ impl Checkout {
     }
 
     /// Returns what is not as it was when the run began.
-    fn compare(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<Changes, CheckoutError> {
+    pub(crate) fn compare(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<Changes, CheckoutError> {
         let now = take_inventory(&self.workspace, &self.shown)?;
         let before = &self.inventory.entries;
         let mut changes = Changes::default();
@@ -252,14 +264,23 @@ impl Checkout {
         for (number, (path, _)) in (0_i64..).zip(files) {
             layer.copy(path, now.saturating_add(number))?;
         }
-        // Only a layer of the orchestrator's own can have what is no longer in the workspace.
+        self.hide_removed(&mut layer, changes)?;
+        layer.finish()
+    }
+
+    /// Hides what is gone: only a layer of the orchestrator's own can have what is no longer in the workspace.
+    pub(crate) fn hide_removed(
+        &self,
+        layer: &mut Layer<'_>,
+        changes: &Changes,
+    ) -> Result<(), CheckoutError> {
         let base = self.storage.join(BASE);
         for path in &changes.removed {
             if fs::symlink_metadata(base.join(path)).is_ok() {
                 layer.hide(path)?;
             }
         }
-        layer.finish()
+        Ok(())
     }
 
     fn write_hidden(
@@ -336,7 +357,10 @@ impl GitFiles {
 }
 
 /// Records what is in a workspace. Repositories within it are seen as they are.
-fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, CheckoutError> {
+pub(crate) fn take_inventory(
+    workspace: &Path,
+    shown: &[PathBuf],
+) -> Result<Inventory, CheckoutError> {
     Inventory::take(workspace, &|path| {
         path.file_name().is_some_and(|name| name == GIT)
             || shown.iter().any(|shown| path.starts_with(shown))
@@ -349,7 +373,7 @@ fn digest_of(files: &str, git_files: &str) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-fn now_ns() -> i64 {
+pub(crate) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
