@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, ControlOrigin,
-    Effect, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation,
-    ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted, SaveMode,
-    StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict, step,
+    Effect, ExplainedCompletion, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now,
+    Observation, ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted,
+    SaveMode, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict,
+    step,
 };
 
 use crate::bytes::Bytes;
@@ -145,7 +146,7 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 20 {
+        match bytes.byte() % 21 {
             0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
@@ -174,6 +175,10 @@ impl World {
             }
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
+            19 => Input::Explained(bytes.flag().then(|| ExplainedCompletion {
+                summary: bytes.text(),
+                explanation: serde_json::json!({"runs": bytes.number()}),
+            })),
             16 | 17 => self.control(bytes),
             18 => Input::GuidanceTaken(vec![format!("c{}", bytes.byte() % 32)]),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),

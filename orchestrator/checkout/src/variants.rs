@@ -34,7 +34,7 @@ impl Checkout {
     /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work); nothing of very much.
     ///
     /// # Errors
-    /// A file cannot be read, or the copy not be written.
+    /// The folder of the copies cannot be made.
     pub fn keep_start(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
         let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
         let counts = |(path, stamp): &(&PathBuf, &Stamp)| {
@@ -49,7 +49,8 @@ impl Checkout {
         remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
         let mut copies = Layer::create(root, &self.workspace)?;
         for (path, stamp) in kept {
-            copies.copy(path, stamp.modified_ns())?;
+            // What cannot be read, or written, is not known later.
+            let _ = copies.copy(path, stamp.modified_ns());
         }
         copies.finish().map(drop)
     }
@@ -68,7 +69,10 @@ impl Checkout {
         let root = self.storage.join(START);
         let state = |root: &Path, path: &Path, stamp: Option<&Stamp>| match stamp {
             None => WorkState::Missing,
-            Some(_) => WorkState::from_read(WorkContent::read(&root.join(path))),
+            Some(stamp) => {
+                let content = WorkContent::read(&root.join(path));
+                WorkState::from_read(content.filter(|content| content.size() == stamp.size()))
+            }
         };
         let mut files = Vec::new();
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.entries.keys()).collect();

@@ -47,6 +47,12 @@ impl WorkContent {
         }
     }
 
+    /// Returns how many bytes it has.
+    pub(crate) fn size(&self) -> u64 {
+        let (Self::File { bytes, .. } | Self::Link { target: bytes }) = self;
+        u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+    }
+
     /// Returns where a link leads to.
     pub(crate) fn link_target(target: &[u8]) -> &Path {
         Path::new(OsStr::from_bytes(target))

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use ralph_orchestrator_checkout::{Checkout, CheckoutSource};
+use ralph_orchestrator_checkout::{Checkout, CheckoutError, CheckoutSource};
 use ralph_orchestrator_config::CheckPlace;
 use ralph_orchestrator_store::{Layout, StateError};
 use ralph_orchestrator_workspace::common_git_folder;
@@ -28,7 +29,16 @@ impl Session {
             return Ok(());
         }
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
-        let begun = blocking(move || Checkout::begin(source, &storage)).await??;
+        let keeps_start = self.context.config.validation.explain != Some(Duration::ZERO);
+        let pinned = Arc::clone(&self.observer.pinned);
+        let begun = blocking(move || {
+            let begun = Checkout::begin(source, &storage)?;
+            if keeps_start {
+                begun.keep_start(&|path| pinned.contains(path))?;
+            }
+            Ok::<_, CheckoutError>(begun)
+        });
+        let begun = begun.await??;
         let stored = serde_json::to_string(&StoredCheckout { digest: begun.digest().to_owned() })
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.journal.store.write_signed_file(Layout::CHECKOUT, &stored)?;

@@ -447,6 +447,11 @@ impl Session {
                 let done = self.validate(Selection::All, claim).instrument(span).await;
                 done.map(|done| vec![Input::Validated(done)])
             }
+            Effect::Explain => {
+                let span = info_span!("explanation", iteration = self.journal.state.iterations);
+                let found = self.explain_completion().instrument(span).await?;
+                Ok(vec![Input::Explained(found)])
+            }
             Effect::Prepare(start) => {
                 self.memory.close(&self.journal);
                 self.prepare_saved(start).await

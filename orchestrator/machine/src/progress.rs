@@ -80,12 +80,19 @@ impl State {
 
     /// Applies the verdicts before any work. What the checks left counts as there before the run.
     pub(super) fn baseline_checked(&mut self, record: &Record) {
-        let Record::Baseline { accepted, tree, evidence, .. } = record else { return };
+        let Record::Baseline { accepted, tree, evidence, verdicts, .. } = record else { return };
         self.validation.baseline_accepted = Some(*accepted);
+        self.validation.baseline_verdicts.clone_from(verdicts);
+        self.count_check_time(verdicts);
         self.workspace.observed_since_validation = false;
         self.workspace.tree.clone_from(tree);
         self.progress.trees_seen.insert(tree.clone());
         self.workspace.evidence_history.begin(evidence, false);
+    }
+
+    fn count_check_time(&mut self, verdicts: &[ValidatorVerdict]) {
+        let took = verdicts.iter().map(|named| named.duration_ms).fold(0, u64::saturating_add);
+        self.validation.checks_ms = self.validation.checks_ms.saturating_add(took);
     }
 
     pub(super) fn validated(&mut self, record: &Record) {
@@ -99,6 +106,7 @@ impl State {
             workspace.tree_left.clone_from(tree_left);
         }
         self.count_check_errors(verdicts);
+        self.count_check_time(verdicts);
         if self.progress.verdicts_seen.insert(signature(verdicts, reasons)) {
             self.progress.since_iteration_start = true;
             self.progress.reset_stagnation();

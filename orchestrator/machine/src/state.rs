@@ -7,6 +7,7 @@ use ralph_orchestrator_contract::{
     Usage, Usd,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
@@ -58,6 +59,15 @@ pub struct Completion {
     pub validated: bool,
     /// The verdicts.
     pub verdicts: Vec<ValidatorVerdict>,
+}
+
+/// What made the checks of a completion green, as far as it was tried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedCompletion {
+    /// In sentences, for people.
+    pub summary: String,
+    /// Each part of the work, and what checks without it showed.
+    pub explanation: Value,
 }
 
 /// The last rejection.
@@ -216,6 +226,8 @@ pub struct State {
     pub process: ProcessState,
     /// Why the run stopped.
     pub stop: Option<Stop>,
+    /// What made the checks green, once that was tried out.
+    pub explained: Option<ExplainedCompletion>,
 }
 
 /// The agent in use, and the agents that can take over from it.
@@ -301,6 +313,10 @@ pub struct ValidationState {
     pub baseline_mode: BaselineMode,
     /// Whether all checks accepted before any work was done, if they were run.
     pub baseline_accepted: Option<bool>,
+    /// What the checks said before any work was done.
+    pub baseline_verdicts: Vec<ValidatorVerdict>,
+    /// How long the checks took so far, in milliseconds.
+    pub checks_ms: u64,
 }
 
 /// The workspace as last observed.
