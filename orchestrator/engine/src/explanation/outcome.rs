@@ -70,7 +70,8 @@ fn read_tests(reason: &str) -> Option<TestResults> {
 mod tests {
     use super::*;
 
-    const FAILED: &str = "`python3 -m unittest` failed: ended with exit 1, expected exit 0.\nIts output:\n    F.\n    \
+    const FAILED: &str = "`python3 -m unittest` failed: ended with exit 1, expected exit 0.\nIts output:\n    \
+         test_net (tests.test_tax.Tax.test_net) ... ok\n    test_tax (tests.test_tax.Tax.test_tax) ... FAIL\n    \
          ======================================================================\n    \
          FAIL: test_tax (tests.test_tax.Tax.test_tax)\n    \
          ----------------------------------------------------------------------\n    \
