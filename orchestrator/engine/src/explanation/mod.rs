@@ -13,9 +13,7 @@ use ralph_orchestrator_explain::{ExplainConditions, Explanation, explain, summar
 use ralph_orchestrator_machine::{ExplainedCompletion, Input, ValidatorVerdict, millis};
 use tokio::sync::watch;
 
-use crate::clock::LONGEST_SLEEP_MS;
 use crate::error::EngineError;
-use crate::execution::GRACE;
 use crate::session::Session;
 use crate::stop::stop_requested;
 use crate::validate::baseline_claim;
@@ -33,7 +31,9 @@ impl Session {
     pub(super) fn is_explained(&self) -> bool {
         let runs_check = |check: &ConfiguredValidator| Selection::RequiredChecks.includes(check);
         self.checkout.is_some()
-            && !self.explanation_budget().is_zero()
+            && self.context.config.validation.explain != Some(Duration::ZERO)
+            // Somebody waits for what a session of their own is told.
+            && !self.context.attached
             && self.context.policy.validators.iter().any(runs_check)
     }
 
@@ -56,6 +56,9 @@ impl Session {
             return Ok(None);
         };
         let budget = self.explanation_budget();
+        if budget.is_zero() {
+            return Ok(None);
+        }
         let conditions = ExplainConditions {
             base: read_outcome(&self.journal.state.validation.baseline_verdicts),
             green_run: self.green_run(&verdicts),
@@ -67,16 +70,13 @@ impl Session {
         let task = self.validation_task(Selection::RequiredChecks, claim, cancelled, false);
         let mut work = Box::pin(find_explanation(task, conditions));
         let mut stop = self.controls.stop.clone();
-        let found = loop {
-            let goes_on = cancel.borrow().is_none();
-            tokio::select! {
-                biased;
-                found = &mut work => break found,
-                () = stop_requested(&mut stop, 1), if goes_on => {
-                    cancel.send_replace(Some(CancelReason::Signal));
-                }
-                () = tokio::time::sleep(GRACE), if !goes_on => break Ok(None),
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
+        let found = tokio::select! {
+            biased;
+            found = &mut work => found,
+            () = stop_requested(&mut stop, 1) => {
+                cancel.send_replace(Some(CancelReason::Signal));
+                // It ends its processes, and removes what it wrote.
+                work.await
             }
         };
         match found {
