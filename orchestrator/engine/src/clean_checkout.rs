@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use ralph_orchestrator_checkout::{Checkout, CheckoutError, CheckoutSource};
+use ralph_orchestrator_checkout::{Checkout, CheckoutSource};
 use ralph_orchestrator_config::CheckPlace;
+use ralph_orchestrator_machine::Effect;
 use ralph_orchestrator_store::{Layout, StateError};
 use ralph_orchestrator_workspace::common_git_folder;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 use super::blocking::blocking;
 use super::error::EngineError;
@@ -29,21 +30,29 @@ impl Session {
             return Ok(());
         }
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
-        let keeps_start = self.context.config.validation.explain != Some(Duration::ZERO);
-        let pinned = Arc::clone(&self.observer.pinned);
-        let begun = blocking(move || {
-            let begun = Checkout::begin(source, &storage)?;
-            if keeps_start {
-                begun.keep_start(&|path| pinned.contains(path))?;
-            }
-            Ok::<_, CheckoutError>(begun)
-        });
-        let begun = begun.await??;
+        let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let stored = serde_json::to_string(&StoredCheckout { digest: begun.digest().to_owned() })
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.journal.store.write_signed_file(Layout::CHECKOUT, &stored)?;
-        self.checkout = Some(Arc::new(begun));
+        let begun = Arc::new(begun);
+        self.checkout = Some(Arc::clone(&begun));
+        if self.is_explained() {
+            let pinned = Arc::clone(&self.observer.pinned);
+            let keep = move || begun.keep_start(&|path| pinned.contains(path));
+            self.start_copies = Some(spawn_blocking(keep));
+        }
         Ok(())
+    }
+
+    /// Waits for the copies of what counted when the run began. They are made beside the checks before any work, which
+    /// change no file of the workspace.
+    pub(super) async fn finish_start_copies(&mut self, next: &Effect) -> Result<(), EngineError> {
+        let is_read_only = matches!(next, Effect::Observe | Effect::CheckBaseline);
+        if is_read_only && self.setup_before(next).is_none() {
+            return Ok(());
+        }
+        let Some(copies) = self.start_copies.take() else { return Ok(()) };
+        Ok(copies.await.map_err(|error| EngineError::Internal(error.to_string()))??)
     }
 
     /// Opens what was recorded when the run began.

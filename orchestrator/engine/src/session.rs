@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ralph_orchestrator_checkout::Checkout;
+use ralph_orchestrator_checkout::{Checkout, CheckoutError};
 use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
     SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
 use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
 use serde::Serialize;
+use tokio::task::JoinHandle;
 use tracing::{Instrument as _, info_span};
 
 use super::agent_slot::AgentSlot;
@@ -64,6 +65,8 @@ pub struct Session {
     pub(super) start: StartNotes,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<Arc<Checkout>>,
+    /// While what counted when the run began is copied.
+    pub(super) start_copies: Option<JoinHandle<Result<(), CheckoutError>>>,
 }
 
 /// Findings of the start, recorded once the run has begun or is resumed.
@@ -416,6 +419,7 @@ impl Session {
 
     /// Performs an effect. What must not change while code of the agent runs is guarded meanwhile.
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
+        self.finish_start_copies(&effect).await?;
         let setup = self.setup_before(&effect);
         let phase =
             if setup.is_some() { Some(GuardedPhase::Setup) } else { GuardedPhase::of(&effect) };

@@ -203,6 +203,7 @@ impl SessionBuilder {
             memory: MemorySlot(memory),
             start: self.start,
             checkout: None,
+            start_copies: None,
             context,
         }
     }
