@@ -136,6 +136,9 @@ impl World {
             if ordered(|effect| matches!(effect, Effect::Validate(_))) {
                 return Input::Validated(self.validation(bytes));
             }
+            if ordered(|effect| matches!(effect, Effect::Explain)) {
+                return explained(bytes);
+            }
             if ordered(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
                 return Input::WaitFinished;
             }
@@ -175,10 +178,7 @@ impl World {
             }
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
-            19 => Input::Explained(bytes.flag().then(|| ExplainedCompletion {
-                summary: bytes.text(),
-                explanation: serde_json::json!({"runs": bytes.number()}),
-            })),
+            19 => explained(bytes),
             16 | 17 => self.control(bytes),
             18 => Input::GuidanceTaken(vec![format!("c{}", bytes.byte() % 32)]),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
@@ -231,6 +231,7 @@ impl World {
             tampering: if bytes.byte() % 8 == 7 { vec![bytes.text()] } else { Vec::new() },
             evidence: Vec::new(),
             task: "task".into(),
+            is_explained: bytes.flag(),
             interrupted: bytes.byte() % 8 == 7,
             out_of_time: bytes.byte() % 8 == 7,
         }
@@ -333,6 +334,13 @@ impl World {
         let expected = (pending || proves) && !again.state.process.attached;
         assert_eq!(validates, expected, "a pending claim is validated after a restart");
     }
+}
+
+fn explained(bytes: &mut Bytes<'_>) -> Input {
+    Input::Explained(bytes.flag().then(|| ExplainedCompletion {
+        summary: bytes.text(),
+        explanation: serde_json::json!({"runs": bytes.number()}),
+    }))
 }
 
 fn observation(bytes: &mut Bytes<'_>) -> Observation {
