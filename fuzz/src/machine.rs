@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, ControlOrigin,
-    Effect, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation,
-    ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted, SaveMode,
-    StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict, step,
+    Effect, ExplainedCompletion, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now,
+    Observation, ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted,
+    SaveMode, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict,
+    step,
 };
 
 use crate::bytes::Bytes;
@@ -136,6 +137,9 @@ impl World {
             if ordered(|effect| matches!(effect, Effect::Validate(_))) {
                 return Input::Validated(self.validation(bytes));
             }
+            if ordered(|effect| matches!(effect, Effect::Explain)) {
+                return explained(bytes);
+            }
             if ordered(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
                 return Input::WaitFinished;
             }
@@ -146,7 +150,7 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 20 {
+        match bytes.byte() % 21 {
             0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
@@ -175,6 +179,7 @@ impl World {
             }
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
+            19 => explained(bytes),
             16 | 17 => self.control(bytes),
             18 => Input::GuidanceTaken(vec![format!("c{}", bytes.byte() % 32)]),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
@@ -228,6 +233,7 @@ impl World {
             tampering: if bytes.byte() % 8 == 7 { vec![bytes.text()] } else { Vec::new() },
             evidence: Vec::new(),
             task: "task".into(),
+            is_explained: bytes.flag(),
             interrupted: bytes.byte() % 8 == 7,
             out_of_time: bytes.byte() % 8 == 7,
         }
@@ -271,7 +277,12 @@ impl World {
         assert!(!(starts && state.is_pause_requested()), "an agent in a pause");
         if before.completion().is_some() {
             assert_eq!(before.latch, state.latch, "a completion was changed");
-            assert!(new.iter().all(|record| matches!(record, Record::Warning { .. })), "{new:?}");
+            let is_said = |record: &Record| match record {
+                Record::Warning { .. } => true,
+                Record::Explained { .. } => before.explained.is_none(),
+                _ => false,
+            };
+            assert!(new.iter().all(is_said), "{new:?}");
         }
         let completed = new.iter().position(|record| matches!(record, Record::Completed { .. }));
         assert_eq!(
@@ -330,6 +341,13 @@ impl World {
         let expected = (pending || proves) && !again.state.process.attached;
         assert_eq!(validates, expected, "a pending claim is validated after a restart");
     }
+}
+
+fn explained(bytes: &mut Bytes<'_>) -> Input {
+    Input::Explained(bytes.flag().then(|| ExplainedCompletion {
+        summary: bytes.text(),
+        explanation: serde_json::json!({"runs": bytes.number()}),
+    }))
 }
 
 fn observation(bytes: &mut Bytes<'_>) -> Observation {

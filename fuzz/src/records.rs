@@ -37,7 +37,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 24 {
+    match bytes.byte() % 25 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -165,6 +165,11 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         },
         20 => Record::Answered { text: bytes.text(), origin: Some(origin(bytes)) },
         21 => Record::Paused { runtime_ms: bytes.number() },
+        24 => Record::Explained {
+            summary: bytes.text(),
+            explanation: serde_json::json!({"parts": [bytes.text()], "runs": bytes.number()}),
+            runtime_ms: bytes.number(),
+        },
         22 => Record::GuidanceDelivered { iteration, ids: vec![bytes.text()] },
         _ => Record::Warning { message: bytes.text() },
     }

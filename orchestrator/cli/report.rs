@@ -146,6 +146,10 @@ fn facts(
         ),
         ("tokens", tokens(state.tokens())),
         ("changes", changes(&summary.changes)),
+        (
+            "made green",
+            state.explained.as_ref().map(|found| found.summary.clone()).unwrap_or_default(),
+        ),
     ];
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }

@@ -32,6 +32,7 @@ mod discovery;
 mod doctor;
 mod echoes;
 mod environment;
+mod explained;
 mod fallback;
 mod faults;
 mod foreign;

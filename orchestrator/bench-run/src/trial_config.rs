@@ -105,6 +105,8 @@ pub fn load(
         flag("state.dir", &text(settings.state)),
         flag("git.commit", &json!(if bench.curve { "checkpoint" } else { "off" })),
         flag("git.worktree", &json!(false)),
+        // It would be part of the time that a trial took.
+        flag("validation.explain", &json!("0s")),
     ]);
     let mut env = settings.env.clone();
     env.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());

@@ -28,9 +28,9 @@ const UNHIDDEN: &str = "unhidden";
 /// What a run knows of the start of its workspace, with layers in a folder of its own.
 #[derive(Debug)]
 pub struct Checkout {
-    storage: PathBuf,
-    source: CheckoutSource,
-    start: StartRecord,
+    pub(crate) storage: PathBuf,
+    pub(crate) source: CheckoutSource,
+    pub(crate) start: StartRecord,
     /// What is in the layers that are kept: nobody else can have put anything there.
     kept: Mutex<Inventory>,
     /// It is not what was returned of it last.
@@ -40,7 +40,7 @@ pub struct Checkout {
 /// What was there when the run began: to be stored where nobody else can write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRecord {
-    files: Inventory,
+    pub(crate) files: Inventory,
     /// Of git's own files, if the workspace is in a repository.
     git: Option<Inventory>,
 }
@@ -88,12 +88,12 @@ impl Drop for PreparedCheckout {
 }
 
 /// What is not as it was at the start.
-#[derive(Default)]
-struct Changes {
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
     /// Files that count, with their times.
-    work: Vec<(PathBuf, Stamp)>,
+    pub(crate) work: Vec<(PathBuf, Stamp)>,
     hidden: Vec<PathBuf>,
-    removed: Vec<PathBuf>,
+    pub(crate) removed: Vec<PathBuf>,
     gone: Vec<PathBuf>,
 }
 
@@ -190,6 +190,17 @@ impl Checkout {
         is_work: &dyn Fn(&Path) -> bool,
         visibility: Visibility,
     ) -> Result<PreparedCheckout, CheckoutError> {
+        let write_work = |folder: &Path, changes: &Changes| self.write_work(folder, changes);
+        self.prepare_with(is_work, visibility, &write_work)
+    }
+
+    /// Makes the layers, that with the work as `write_work` does in this folder.
+    pub(crate) fn prepare_with(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+        visibility: Visibility,
+        write_work: &dyn Fn(&Path, &Changes) -> Result<PathBuf, CheckoutError>,
+    ) -> Result<PreparedCheckout, CheckoutError> {
         let folder = self.storage.join(match visibility {
             Visibility::Clean => VALIDATION,
             Visibility::All => UNHIDDEN,
@@ -219,7 +230,7 @@ impl Checkout {
         if base.exists() && visibility == Visibility::Clean {
             below.insert(0, base);
         }
-        below.insert(0, self.write_work(&prepared.folder, &changes)?);
+        below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
         if let Some(git) = self.git().filter(|_| git_inside.is_none()) {
             let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
@@ -268,7 +279,10 @@ impl Checkout {
     }
 
     /// Returns what is not as it was when the run began.
-    fn compare(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<Changes, CheckoutError> {
+    pub(crate) fn compare(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<Changes, CheckoutError> {
         let now = take_inventory(&self.source.workspace, &self.source.shown)?;
         let before = &self.start.files.entries;
         let mut changes = Changes::default();
@@ -315,14 +329,23 @@ impl Checkout {
         for (number, (path, _)) in (0_i64..).zip(files) {
             layer.copy(path, now.saturating_add(number))?;
         }
-        // Only a layer of the orchestrator's own can have what is no longer in the workspace.
+        self.hide_removed(&mut layer, changes)?;
+        layer.finish()
+    }
+
+    /// Hides what is gone: only a layer of the orchestrator's own can have what is no longer in the workspace.
+    pub(crate) fn hide_removed(
+        &self,
+        layer: &mut Layer<'_>,
+        changes: &Changes,
+    ) -> Result<(), CheckoutError> {
         let base = self.storage.join(BASE);
         for path in &changes.removed {
             if fs::symlink_metadata(base.join(path)).is_ok() {
                 layer.hide(path)?;
             }
         }
-        layer.finish()
+        Ok(())
     }
 
     fn write_hidden(
@@ -390,14 +413,17 @@ fn copy_repository(git: &Path, storage: &Path) -> Result<Inventory, CheckoutErro
 }
 
 /// Records what is in a workspace. Repositories within it are seen as they are.
-fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, CheckoutError> {
+pub(crate) fn take_inventory(
+    workspace: &Path,
+    shown: &[PathBuf],
+) -> Result<Inventory, CheckoutError> {
     Inventory::take(workspace, &|path| {
         path.file_name().is_some_and(|name| name == GIT)
             || shown.iter().any(|shown| path.starts_with(shown))
     })
 }
 
-fn now_ns() -> i64 {
+pub(crate) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }

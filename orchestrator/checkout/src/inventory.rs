@@ -68,6 +68,10 @@ impl Stamp {
         }
     }
 
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
+    }
+
     pub(crate) const fn modified_ns(&self) -> i64 {
         self.modified_ns
     }

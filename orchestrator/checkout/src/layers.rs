@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{
     MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink,
 };
@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::error::CheckoutError;
+use crate::work_content::WorkContent;
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -58,6 +59,33 @@ impl<'a> Layer<'a> {
         }
         .map_err(failed)?;
         keep_owner(&found, &target);
+        set_time(&target, modified_ns).map_err(|error| failed(error.into()))
+    }
+
+    /// Writes a file or a link, as of this time.
+    pub(crate) fn write(
+        &mut self,
+        path: &Path,
+        content: &WorkContent,
+        modified_ns: i64,
+    ) -> Result<(), CheckoutError> {
+        let Some(target) = self.make_place(path)? else { return Ok(()) };
+        let failed = |error: io::Error| CheckoutError::io("write", &target)(error);
+        match content {
+            WorkContent::File { bytes, is_executable } => {
+                let mode = if *is_executable { 0o755 } else { 0o644 };
+                let options =
+                    OpenOptions::new().write(true).create_new(true).mode(0o600).to_owned();
+                options.open(&target).and_then(|mut file| {
+                    file.write_all(bytes)?;
+                    file.set_permissions(Permissions::from_mode(mode))
+                })
+            }
+            WorkContent::Link { target: leads_to } => {
+                symlink(WorkContent::link_target(leads_to), &target)
+            }
+        }
+        .map_err(failed)?;
         set_time(&target, modified_ns).map_err(|error| failed(error.into()))
     }
 

@@ -15,6 +15,9 @@
 //!
 //! `hidden` lies below `base`: an agent's build folder must not hide the trusted one of the same name.
 //!
+//! [`Checkout::prepare_variant`] makes the same with other contents of some files, as to find out what made a check green:
+//! [`Checkout::find_changed_work`] returns what they held when the run began, as far as [`Checkout::keep_start`] kept it.
+//!
 //! Whether a file is as it was is told by its inode, size, mode and times; the time of the last change of an inode cannot be
 //! set. Contents that are the same in a file that was written anew count as changed: they get a new time stamp, and no more.
 
@@ -23,7 +26,11 @@ mod error;
 mod inventory;
 mod layers;
 mod repository;
+mod variants;
+mod work_content;
 
 pub use checkout::{Checkout, CheckoutSource, PreparedCheckout, StartRecord, Visibility};
 pub use error::CheckoutError;
 pub use inventory::Inventory;
+pub use variants::{ChangedWork, Variant};
+pub use work_content::{ChangedFile, WorkContent, WorkState};

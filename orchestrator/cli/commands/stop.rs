@@ -91,11 +91,14 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     Ok(exit::OK)
 }
 
-/// Returns what resumes the run that was stopped.
+/// Returns what resumes the run that was stopped, unless it is complete.
 fn what_resumes(context: &Context, layout: &Layout, program: &str) -> String {
     let found = read_current_run(layout, |_| {}).ok().flatten();
     let plain = Some(&context.loaded).filter(|loaded| loaded.config.backlog.is_none());
     let state = found.map(|found| found.state).unwrap_or_default();
+    if plain.is_some() && state.completion().is_some() {
+        return "the run is complete".to_owned();
+    }
     next_step::resumes(&state, program, plain)
 }
 

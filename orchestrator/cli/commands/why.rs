@@ -20,7 +20,7 @@ use ralph_orchestrator_story::words::{changes, describe_tests, outcome, tokens};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
-use ralph_orchestrator_text::{columns, duration, fold, one_line};
+use ralph_orchestrator_text::{columns, duration, escape_line, fold, one_line};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
@@ -249,6 +249,9 @@ fn lines(
     if let Some(line) = story.claim_stats.summary_line() {
         lines.extend(fold(&one_line(&line, 400), 0, width));
     }
+    if let Some(explained) = &state.explained {
+        lines.extend(fold(&format!("made green: {}", escape_line(&explained.summary)), 0, width));
+    }
     let groups = groups(story);
     let shown = shown(&groups);
     lines.extend([String::new(), "What happened:".into()]);
@@ -468,6 +471,7 @@ fn object(stored: &SelectedRun, story: &RunSummary, hints: &Hints<'_>) -> Value 
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
         "runtime_ms": stored.runtime_ms(),
+        "explained": state.explained,
         "advice": advice(state, story, running, hints),
         "state_dir": stored.layout.root(),
     })

@@ -364,6 +364,12 @@ impl HumanReporter {
                     "",
                 );
             }
+            RunEvent::Explaining { .. } => {
+                state.live.begin(LiveActivity::Explaining);
+                self.refresh(state);
+            }
+            // The summary at the end says it.
+            RunEvent::Explained { .. } => state.live.begin(LiveActivity::Scanning),
             RunEvent::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
                 state.live.begin(LiveActivity::Scanning);
                 self.verdicts(state, verdicts);
@@ -426,6 +432,8 @@ impl RunObserver for HumanReporter {
             | RunEvent::Validating { .. }
             | RunEvent::Previewed { .. }
             | RunEvent::Verdict { .. }
+            | RunEvent::Explaining { .. }
+            | RunEvent::Explained { .. }
             | RunEvent::Artefacts { .. }
             | RunEvent::Baseline { .. } => self.completion(state, notice),
             RunEvent::ControlReceived { .. }

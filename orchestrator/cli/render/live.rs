@@ -27,6 +27,8 @@ pub(super) enum LiveActivity {
     SettingUp(String),
     /// These validators work.
     Validating(String),
+    /// It is looked for what made the checks green.
+    Explaining,
     /// Nothing happens until then, for this reason.
     Waiting(Instant, String),
     /// The same between two iterations.
@@ -154,6 +156,10 @@ impl LiveLine {
                     "validating ({}): {names}",
                     clock(now.saturating_duration_since(self.since))
                 )
+            }
+            LiveActivity::Explaining => {
+                let time = clock(now.saturating_duration_since(self.since));
+                format!("accepted; looking for what made the checks green ({time})")
             }
             LiveActivity::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
             LiveActivity::Pausing(until) => format!("next iteration in {}", left(until)),

@@ -10,7 +10,7 @@ use ralph_orchestrator_story::words::{changed_files, changes, cost, describe_exe
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stderr_width};
 use ralph_orchestrator_text::{
-    NO_BREAK, columns, count, duration, fold, len, local, one_line, shorten_home,
+    NO_BREAK, columns, count, duration, escape_line, fold, len, local, one_line, shorten_home,
 };
 
 /// Where values begin.
@@ -57,6 +57,9 @@ fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -
     let mut label = "verdicts";
     for named in &story.verdicts {
         rows.add(std::mem::take(&mut label), &verdict(named));
+    }
+    if let Some(explained) = &state.explained {
+        rows.add("made green", &escape_line(&explained.summary));
     }
     let folder = layout.run(&found.run);
     if let Some(completion) = state.completion().filter(|done| !done.evidence.is_empty()) {

@@ -54,7 +54,7 @@ pub(crate) struct ConfigDocument {
     /// How completion is claimed.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) completion: CompletionTable,
-    /// In which tree the checks run.
+    /// In which tree the checks run, and how long is looked for what made them green.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) validation: Validation,
     /// Those who decide whether a claim stands.

@@ -35,7 +35,7 @@ impl CheckoutPolicy {
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Self, ConfigErrors> {
-        let Validation { place, setup, setup_inputs, setup_timeout, link } =
+        let Validation { place, setup, setup_inputs, setup_timeout, link, .. } =
             &loaded.config.validation;
         let command = build_setup(loaded, "validation", setup, (registry, context))?;
         let setup = command.map(|command| CheckoutSetup {

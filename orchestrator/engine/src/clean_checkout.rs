@@ -1,14 +1,17 @@
 //! The checkout in which the checks of a run are run: recorded when it begins, opened again when it is resumed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_orchestrator_checkout::{
     Checkout, CheckoutError, CheckoutSource, Inventory, StartRecord,
 };
 use ralph_orchestrator_config::CheckPlace;
+use ralph_orchestrator_machine::Effect;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_workspace::common_git_folder;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 use super::blocking::blocking;
 use super::error::EngineError;
@@ -52,7 +55,14 @@ impl Session {
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        self.checkout = Some(RunCheckout::new(begun, None));
+        let known = RunCheckout::new(begun, None);
+        let begun = Arc::clone(&known.checkout);
+        self.checkout = Some(known);
+        if self.is_explained() {
+            let pinned = Arc::clone(&self.observer.pinned);
+            let keep = move || begun.keep_start(&|path| pinned.contains(path));
+            self.start_copies = Some(spawn_blocking(keep));
+        }
         self.store_kept()
     }
 
@@ -63,6 +73,17 @@ impl Session {
         let kept = StoredKept { layers, set_up: known.set_up() };
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT_KEPT, &kept)
+    }
+
+    /// Waits for the copies of what counted when the run began. They are made beside the checks before any work, which
+    /// change no file of the workspace.
+    pub(super) async fn finish_start_copies(&mut self, next: &Effect) -> Result<(), EngineError> {
+        let is_read_only = matches!(next, Effect::Observe | Effect::CheckBaseline);
+        if is_read_only && self.setup_before(next).is_none() {
+            return Ok(());
+        }
+        let Some(copies) = self.start_copies.take() else { return Ok(()) };
+        Ok(copies.await.map_err(|error| EngineError::Internal(error.to_string()))??)
     }
 
     /// Opens what was recorded when the run began.

@@ -26,6 +26,7 @@ mod error;
 mod evidence_check;
 mod execution;
 mod existing_run;
+mod explanation;
 mod feedback;
 mod fingerprint;
 mod guidance;

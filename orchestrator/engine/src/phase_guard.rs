@@ -39,7 +39,7 @@ impl GuardedPhase {
     pub(super) const fn of(effect: &Effect) -> Option<Self> {
         match effect {
             Effect::Start(_) => Some(Self::Iteration),
-            Effect::CheckBaseline | Effect::Validate(_) => Some(Self::Checks),
+            Effect::CheckBaseline | Effect::Validate(_) | Effect::Explain => Some(Self::Checks),
             Effect::Save(order) if order.commit.is_some() => Some(Self::Git),
             _ => None,
         }

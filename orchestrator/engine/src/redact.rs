@@ -185,6 +185,7 @@ impl Redactor {
             Input::Control(received) => {
                 received.control = self.redact(received.control.clone());
             }
+            Input::Explained(found) => *found = self.redact(found.take()),
             Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
             | Input::TaskChanged(_)

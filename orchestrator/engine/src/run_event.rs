@@ -93,6 +93,10 @@ pub enum RunEvent {
         stagnant: u32,
         max_stagnant: Option<u32>,
     },
+    /// The work is accepted, and for at most so long is looked for what made the checks green.
+    Explaining { iteration: u64, budget_ms: u64 },
+    /// What made the checks of the accepted work green, as far as it was tried out. Decides nothing.
+    Explained { iteration: u64, summary: String, explanation: serde_json::Value },
     /// An iteration is over.
     IterationFinished {
         iteration: u64,

@@ -86,6 +86,11 @@ impl RunJournal {
         self.emit(&RunEvent::Validating { iteration: self.state.iterations, validators });
     }
 
+    /// Announces that it is looked for what made the checks green.
+    pub(super) fn announce_explaining(&self, budget_ms: u64) {
+        self.emit(&RunEvent::Explaining { iteration: self.state.iterations, budget_ms });
+    }
+
     /// Announces the end of the run, or of this start of it.
     pub(super) fn announce_end(&self, reason: StopReason, message: &str) {
         let state = &self.state;
@@ -257,8 +262,8 @@ impl RunJournal {
                 let (stagnant, max_stagnant) = self.stagnation();
                 RunEvent::Verdict { iteration, accepted, verdicts, reasons, stagnant, max_stagnant }
             }
-            Record::Baseline { accepted, verdicts, .. } => {
-                RunEvent::Baseline { accepted, verdicts }
+            Record::Baseline { .. } | Record::Explained { .. } => {
+                return self.announce_checks(record);
             }
             Record::Note { text, .. } => RunEvent::Note { iteration, text },
             Record::Previewed { accepted, reasons, .. } => {
@@ -290,6 +295,20 @@ impl RunJournal {
             | Record::Stopped { .. } => return,
         };
         self.emit(&notice);
+    }
+
+    /// Announces what checks said beside the validations of claims.
+    fn announce_checks(&self, record: &Record) {
+        match record.clone() {
+            Record::Baseline { accepted, verdicts, .. } => {
+                self.emit(&RunEvent::Baseline { accepted, verdicts });
+            }
+            Record::Explained { summary, explanation, .. } => {
+                let iteration = self.state.iterations;
+                self.emit(&RunEvent::Explained { iteration, summary, explanation });
+            }
+            _ => {}
+        }
     }
 
     fn announce_control(&self, record: &Record) {

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
     SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
 use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
 use serde::Serialize;
+use tokio::task::JoinHandle;
 use tracing::{Instrument as _, info_span};
 
 use super::agent_slot::AgentSlot;
@@ -65,6 +67,8 @@ pub struct Session {
     pub(super) start: StartNotes,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<RunCheckout>,
+    /// While what counted when the run began is copied.
+    pub(super) start_copies: Option<JoinHandle<Result<(), CheckoutError>>>,
     /// What checks ran before any agent worked.
     pub(super) test_floor: Arc<TestFloor>,
 }
@@ -423,6 +427,7 @@ impl Session {
 
     /// Performs an effect. What must not change while code of the agent runs is guarded meanwhile.
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
+        self.finish_start_copies(&effect).await?;
         let setup = self.setup_before(&effect);
         let phase =
             if setup.is_some() { Some(GuardedPhase::Setup) } else { GuardedPhase::of(&effect) };
@@ -453,6 +458,11 @@ impl Session {
                 let span = info_span!("validation", iteration = self.journal.state.iterations);
                 let done = self.validate(Selection::All, claim).instrument(span).await;
                 done.map(|done| vec![Input::Validated(done)])
+            }
+            Effect::Explain => {
+                let span = info_span!("explanation", iteration = self.journal.state.iterations);
+                let found = self.explain_completion().instrument(span).await?;
+                Ok(vec![Input::Explained(found)])
             }
             Effect::Prepare(start) => {
                 self.memory.close(&self.journal);

@@ -204,6 +204,7 @@ impl SessionBuilder {
             start: self.start,
             checkout: None,
             test_floor: Arc::default(),
+            start_copies: None,
             context,
         }
     }

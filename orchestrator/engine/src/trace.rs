@@ -15,6 +15,7 @@ pub(super) fn effect(effect: &Effect) {
         Effect::Save(order) => debug!(iteration = order.iteration, "effect: save"),
         Effect::CheckBaseline => debug!("effect: check the baseline"),
         Effect::Validate(claim) => debug!(detector = claim.detector, "effect: validate"),
+        Effect::Explain => debug!("effect: explain"),
         Effect::Prepare(start) => debug!(iteration = start.iteration, "effect: prepare"),
         Effect::Start(start) => debug!(iteration = start.iteration, "effect: start"),
         Effect::Pause { failures } => debug!(failures, "effect: pause"),
@@ -63,6 +64,7 @@ pub(super) fn record(record: &Record) {
             info!(accepted, tree, reasons = reasons.len(), "validated");
         }
         Record::Completed { validated, tree, .. } => info!(validated, tree, "completed"),
+        Record::Explained { summary, .. } => info!(summary = summary.as_str(), "explained"),
         Record::Stopped { reason, message, .. } => {
             info!(reason = reason.word(), message = message.as_str(), "stopped");
         }

@@ -36,7 +36,7 @@ impl Session {
         self.validation_task(Selection::All, claim, cancel, true)
     }
 
-    fn validation_task(
+    pub(super) fn validation_task(
         &mut self,
         selection: Selection,
         claim: Claim,
@@ -49,7 +49,10 @@ impl Session {
         if selection == Selection::All {
             self.observer.known_tree.set(None);
         }
-        self.journal.announce_validators(names);
+        // An explanation is announced as such.
+        if self.journal.state.completion().is_none() {
+            self.journal.announce_validators(names);
+        }
         ValidationTask {
             run: self.context.run.clone(),
             workspace: self.context.workspace.clone(),
@@ -100,6 +103,7 @@ impl Session {
         if let Some(text) = self.prompts.source.last_text() {
             validation.task = self.context.policy.task_digest(&text).await;
         }
+        validation.is_explained = self.is_explained();
         Ok(validation)
     }
 

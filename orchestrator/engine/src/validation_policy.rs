@@ -310,9 +310,9 @@ fn config_part(config: &Config) -> serde_json::Value {
     if let Some(part) = part.as_object_mut().filter(|_| !bookkeeping.is_empty()) {
         part.insert("bookkeeping".to_owned(), json!(bookkeeping));
     }
-    if let Some(part) = part.as_object_mut().filter(|_| config.validation != Validation::default())
-    {
-        part.insert("validation".to_owned(), json!(config.validation));
+    let validation = Validation { explain: None, ..config.validation.clone() };
+    if let Some(part) = part.as_object_mut().filter(|_| validation != Validation::default()) {
+        part.insert("validation".to_owned(), json!(validation));
     }
     part
 }

@@ -366,7 +366,7 @@ impl ValidationTask {
     }
 
     /// Resolves when no observation may run any longer: soon after the cancellation.
-    fn observation_end(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(super) fn observation_end(&self) -> impl Future<Output = ()> + Send + 'static {
         let (cancel, mut stop) = (CancelToken::new(self.cancel.clone()), self.stop.clone());
         async move {
             tokio::select! {
@@ -388,7 +388,7 @@ impl ValidationTask {
         Ok(self.snapshot().await?.map(Arc::new))
     }
 
-    async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
+    pub(super) async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
         self.held.verify()?;
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("an observation of the tree was broken off".into()));
@@ -419,7 +419,7 @@ impl ValidationTask {
     }
 
     /// Executes a validator once; `None` if it was cancelled.
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         check: &ConfiguredValidator,
         protection: &Protection,

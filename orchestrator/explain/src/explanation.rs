@@ -76,7 +76,26 @@ pub struct Explanation {
     /// How many times the checks ran.
     pub runs: u64,
     /// How long one run was allowed to take.
+    #[serde(rename = "time_limit_ms", with = "milliseconds")]
     pub time_limit: Duration,
+    /// How long the search was allowed to take.
+    #[serde(rename = "budget_ms", with = "milliseconds")]
+    pub budget: Duration,
     /// Why not everything was tried.
     pub stopped: Option<StopCause>,
+}
+
+/// `#[serde(with = …)]` for a duration as a number of milliseconds.
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
 }

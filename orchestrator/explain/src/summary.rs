@@ -56,18 +56,28 @@ pub fn summarize(explanation: &Explanation) -> String {
         ("Steers the checks", list_steering(explanation)),
     ]);
     let not_tried = list(is_other, |verdict| *verdict == PartVerdict::NotTried);
-    let why = match &explanation.stopped {
-        Some(StopCause::Error { message }) => {
-            format!("Not tried, because the checks could not run ({})", escape_line(message))
-        }
-        Some(StopCause::Budget) => "Not tried within the budget".to_owned(),
-        None => "Not tried".to_owned(),
-    };
-    sentences.push((&why, not_tried));
+    sentences.push(("Not tried", not_tried));
     let sentences = sentences.into_iter().filter(|(_, files)| !files.is_empty());
-    let sentences: Vec<String> =
-        sentences.map(|(words, files)| format!("{words}: {files}.")).collect();
-    sentences.join(" ")
+    let sentences = sentences.map(|(words, files)| format!("{words}: {files}."));
+    describe_stop(explanation).into_iter().chain(sentences).collect::<Vec<_>>().join(" ")
+}
+
+/// Says that not everything was tried, and why.
+fn describe_stop(explanation: &Explanation) -> Option<String> {
+    let all = explanation.parts.len();
+    let is_tried = |part: &&ExplainedPart| part.verdict != PartVerdict::NotTried;
+    let tried = explanation.parts.iter().filter(is_tried).count();
+    let parts = if all == 1 { "part" } else { "parts" };
+    let begin = format!("explained in part: {tried} of {all} {parts} tried");
+    match explanation.stopped.as_ref()? {
+        StopCause::Budget => {
+            let budget = u64::try_from(explanation.budget.as_millis()).unwrap_or(u64::MAX);
+            Some(format!("{begin} in {}.", duration(budget)))
+        }
+        StopCause::Error { message } => {
+            Some(format!("{begin}, then the checks could not run ({}).", escape_line(message)))
+        }
+    }
 }
 
 /// Lists the files of some parts, with how many of their hunks these are.

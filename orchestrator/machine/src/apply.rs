@@ -6,8 +6,8 @@ use super::control::{Control, ControlOrigin};
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
-    AgentChange, AgentState, Answer, Completion, ContextUsage, LastError, Latch, Note, PauseState,
-    ProviderWait, RunningIteration, State,
+    AgentChange, AgentState, Answer, Completion, ContextUsage, ExplainedCompletion, LastError,
+    Latch, Note, PauseState, ProviderWait, RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
 
@@ -77,6 +77,7 @@ impl State {
             }
             Record::Validated { .. } => self.validated(record),
             Record::Completed { .. } => self.completed(record),
+            Record::Explained { .. } => self.set_explained(record),
             Record::Waiting { until_ms, reason } => {
                 self.waiting = Some(ProviderWait { until_ms: *until_ms, reason: reason.clone() });
             }
@@ -324,6 +325,12 @@ impl State {
             verdicts: std::mem::take(&mut self.validation.accepted_verdicts),
         });
         self.stop = Some(Stop::new(StopReason::Completed, "the work is proved done"));
+    }
+
+    fn set_explained(&mut self, record: &Record) {
+        let Record::Explained { summary, explanation, .. } = record else { return };
+        let (summary, explanation) = (summary.clone(), explanation.clone());
+        self.explained = Some(ExplainedCompletion { summary, explanation });
     }
 
     const fn set_pause_in_effect(&mut self, in_effect: bool) {

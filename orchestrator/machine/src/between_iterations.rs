@@ -16,7 +16,7 @@ use super::outcome::IterationOutcome;
 use super::reached_limits;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
 use super::save;
-use super::state::{Latch, State};
+use super::state::{ExplainedCompletion, Latch, State};
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
 use super::verdict::Validation;
@@ -290,6 +290,29 @@ pub(super) fn validated(next: &mut Transition, mut validation: Validation) {
         validated,
         runtime_ms,
     });
+    if validated && validation.is_explained {
+        // The completion is safe before anything else is run.
+        next.effect(Effect::Latch);
+        return next.effect(Effect::Explain);
+    }
+    finish_completed(next, validated);
+}
+
+/// Ends a complete run. What made the checks green is recorded once.
+pub(super) fn explained(next: &mut Transition, found: Option<ExplainedCompletion>) {
+    let Some(validated) = next.state.completion().map(|completion| completion.validated) else {
+        return;
+    };
+    if let Some(ExplainedCompletion { summary, explanation }) = found
+        && next.state.explained.is_none()
+    {
+        let runtime_ms = next.runtime_ms();
+        next.record(Record::Explained { summary, explanation, runtime_ms });
+    }
+    finish_completed(next, validated);
+}
+
+fn finish_completed(next: &mut Transition, validated: bool) {
     let message = if validated { "validated" } else { "completed WITHOUT validation" };
     let note = completion_note(&next.state);
     next.finish(StopReason::Completed, format!("{message}{note}"));

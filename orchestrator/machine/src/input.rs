@@ -10,7 +10,7 @@ use super::evidence::ObservedEvidence;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
-use super::state::ContextUsage;
+use super::state::{ContextUsage, ExplainedCompletion};
 use super::stop::StopReason;
 use super::verdict::{Validation, ValidatorVerdict};
 
@@ -209,6 +209,8 @@ pub enum Input {
     ProcessesSurvived(String),
     /// The validators have run.
     Validated(Validation),
+    /// What made the checks of the completion green was tried out; `None` if that was broken off, or there is nothing to say.
+    Explained(Option<ExplainedCompletion>),
     /// A pause or wait is over.
     WaitFinished,
     /// A person asks something of the run.
@@ -260,6 +262,7 @@ impl Input {
             Self::Baseline(_) => "baseline",
             Self::ProcessesSurvived(_) => "processes_survived",
             Self::Validated(_) => "validated",
+            Self::Explained(_) => "explained",
             Self::WaitFinished => "wait_finished",
             Self::Control(_) => "control_received",
             Self::GuidanceTaken(_) => "guidance_delivered",
@@ -312,6 +315,8 @@ pub enum Effect {
     CheckBaseline,
     /// Run the validators on this claim: answer with [`Input::Validated`].
     Validate(Claim),
+    /// Find out what made the checks of the completion green: answer with [`Input::Explained`].
+    Explain,
     /// Read the prompt: answer with [`Input::Prepared`].
     Prepare(StartIteration),
     /// Start the agent: answer with [`Input::IterationEnded`] after any number of other inputs.

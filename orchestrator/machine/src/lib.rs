@@ -59,9 +59,9 @@ pub use record::{LaunchDigests, Record, RunStarted, SaveMode, Trigger};
 pub use resume_blocker::ResumeBlocker;
 pub use state::{
     AgentChange, AgentState, Answer, ClaimState, Completion, ContextUsage, ControlState,
-    InitializerState, LastError, Latch, Note, PauseState, ProcessState, ProgressState,
-    ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State, ValidationState,
-    WorkspaceState,
+    ExplainedCompletion, InitializerState, LastError, Latch, Note, PauseState, ProcessState,
+    ProgressState, ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State,
+    ValidationState, WorkspaceState,
 };
 pub use step::step;
 pub use stop::{Stop, StopKind, StopReason};

@@ -85,10 +85,17 @@ impl State {
         let counted = verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?)));
         self.validation.baseline_tests =
             counted.map(|(validator, tests)| (validator.clone(), tests)).collect();
+        self.validation.baseline_verdicts.clone_from(verdicts);
+        self.count_check_time(verdicts);
         self.workspace.observed_since_validation = false;
         self.workspace.tree.clone_from(tree);
         self.progress.trees_seen.insert(tree.clone());
         self.workspace.evidence_history.begin(evidence, false);
+    }
+
+    fn count_check_time(&mut self, verdicts: &[ValidatorVerdict]) {
+        let took = verdicts.iter().map(|named| named.duration_ms).fold(0, u64::saturating_add);
+        self.validation.checks_ms = self.validation.checks_ms.saturating_add(took);
     }
 
     pub(super) fn validated(&mut self, record: &Record) {
@@ -102,6 +109,7 @@ impl State {
             workspace.tree_left.clone_from(tree_left);
         }
         self.count_check_errors(verdicts);
+        self.count_check_time(verdicts);
         if self.progress.verdicts_seen.insert(signature(verdicts, reasons)) {
             self.progress.since_iteration_start = true;
             self.progress.reset_stagnation();

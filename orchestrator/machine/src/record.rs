@@ -6,6 +6,7 @@ use ralph_orchestrator_contract::{
     CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::changes::Changes;
 use super::control::{Control, ControlOrigin};
@@ -440,6 +441,15 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
+    /// What made the checks of the completion green, as far as it was tried out. Decides nothing.
+    Explained {
+        /// In sentences, for people.
+        summary: String,
+        /// Each part of the work, and what checks without it showed.
+        explanation: Value,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
     /// The provider refuses requests: waiting.
     Waiting {
         /// Until when, in milliseconds since the Unix epoch.
@@ -521,6 +531,7 @@ impl Record {
                 | Self::Context { .. }
                 | Self::Note { .. }
                 | Self::Previewed { .. }
+                | Self::Explained { .. }
                 | Self::Artefacts { .. }
                 | Self::MarkerRemoved { .. }
                 | Self::Cancelling { .. }
@@ -544,6 +555,7 @@ impl Record {
             | Self::SetupFinished { runtime_ms, .. }
             | Self::Validated { runtime_ms, .. }
             | Self::Completed { runtime_ms, .. }
+            | Self::Explained { runtime_ms, .. }
             | Self::Paused { runtime_ms }
             | Self::Stopped { runtime_ms, .. } => Some(*runtime_ms),
             _ => None,

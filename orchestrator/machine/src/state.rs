@@ -8,6 +8,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_test_results::TestCounts;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
@@ -59,6 +60,15 @@ pub struct Completion {
     pub validated: bool,
     /// The verdicts.
     pub verdicts: Vec<ValidatorVerdict>,
+}
+
+/// What made the checks of a completion green, as far as it was tried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedCompletion {
+    /// In sentences, for people.
+    pub summary: String,
+    /// Each part of the work, and what checks without it showed.
+    pub explanation: Value,
 }
 
 /// The last rejection.
@@ -219,6 +229,8 @@ pub struct State {
     pub process: ProcessState,
     /// Why the run stopped.
     pub stop: Option<Stop>,
+    /// What made the checks green, once that was tried out.
+    pub explained: Option<ExplainedCompletion>,
 }
 
 /// The agent in use, and the agents that can take over from it.
@@ -306,6 +318,10 @@ pub struct ValidationState {
     pub baseline_accepted: Option<bool>,
     /// The tests that each validator ran then, where that is known.
     pub baseline_tests: BTreeMap<String, TestCounts>,
+    /// What the checks said before any work was done.
+    pub baseline_verdicts: Vec<ValidatorVerdict>,
+    /// How long the checks took so far, in milliseconds.
+    pub checks_ms: u64,
 }
 
 /// The workspace as last observed.

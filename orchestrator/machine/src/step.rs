@@ -36,6 +36,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
             between_iterations::processes_survived(next, message);
         }
         Input::Validated(validation) => between_iterations::validated(next, validation),
+        Input::Explained(found) => between_iterations::explained(next, found),
         Input::WaitFinished => between_iterations::wait_finished(next),
         Input::Control(control) => received_control::received(next, control),
         Input::GuidanceTaken(ids) => received_control::guidance_taken(next, ids),

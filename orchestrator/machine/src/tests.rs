@@ -6,6 +6,7 @@ mod baseline;
 mod cases;
 mod controls;
 mod edges;
+mod explained;
 mod failover;
 mod figures;
 mod pauses;
@@ -366,6 +367,12 @@ fn side_inputs() -> impl Strategy<Value = Input> {
         }),
         1 => any::<bool>().prop_map(|accepted| Input::Previewed {
             accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
+        }),
+        1 => proptest::option::of("[a-z ]{0,9}").prop_map(|summary| {
+            Input::Explained(summary.map(|summary| ExplainedCompletion {
+                summary,
+                explanation: serde_json::json!({"runs": 1}),
+            }))
         }),
         1 => "[a-z ]{0,9}".prop_map(Input::Note),
         1 => (0u64..200_000).prop_map(|used| {

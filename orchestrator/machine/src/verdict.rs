@@ -106,6 +106,8 @@ pub struct Validation {
     pub evidence: Vec<EvidenceFile>,
     /// Digest of the prompt, claims aside.
     pub task: String,
+    /// What made it green is to be found out, if it is accepted.
+    pub is_explained: bool,
     /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
     /// Broken off by `limits.max_runtime`: the verdicts do not count.

@@ -7,7 +7,7 @@ use ralph_orchestrator_machine::{
 };
 use ralph_orchestrator_store::JournalEntry;
 use ralph_orchestrator_text::{
-    count, duration, escape, fold, len, local, local_clock, one_line, timestamp,
+    count, duration, escape, escape_line, fold, len, local, local_clock, one_line, timestamp,
 };
 
 use crate::words::{
@@ -130,8 +130,8 @@ impl RecordFormatter {
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => describe_accepted(verdicts),
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
-            Record::Completed { validated: true, .. } => "COMPLETED".into(),
-            Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
+            Record::Completed { validated, .. } => describe_completion(*validated),
+            Record::Explained { summary, .. } => format!("made green: {}", escape_line(summary)),
             Record::Waiting { until_ms, reason } => {
                 format!("waiting: {}{}", one_line(reason, 160), until(*until_ms))
             }
@@ -225,6 +225,10 @@ impl RecordFormatter {
             duration(*runtime_ms)
         ))
     }
+}
+
+fn describe_completion(is_validated: bool) -> String {
+    if is_validated { "COMPLETED".to_owned() } else { "COMPLETED WITHOUT validation".to_owned() }
 }
 
 fn describe_stop(reason: StopReason, message: &str) -> String {

@@ -17,6 +17,8 @@ pub enum Activity {
     Waiting = 3,
     /// The setup of the workspace runs.
     Setup = 4,
+    /// The work is accepted, and validators show what made them accept it.
+    Explaining = 5,
 }
 
 static NOW: AtomicU8 = AtomicU8::new(0);
@@ -29,6 +31,7 @@ impl Activity {
             2 => Self::Validators,
             3 => Self::Waiting,
             4 => Self::Setup,
+            5 => Self::Explaining,
             _ => Self::Between,
         }
     }
@@ -44,6 +47,7 @@ impl Activity {
         match notice {
             RunEvent::IterationStarted { .. } => Some(Self::Agent),
             RunEvent::SetupStarted { .. } => Some(Self::Setup),
+            RunEvent::Explaining { .. } => Some(Self::Explaining),
             // During an in-session validation, or its own wait, the agent stays active.
             RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
             RunEvent::Paused { .. } | RunEvent::Waiting { .. } | RunEvent::PauseBegan { .. }
@@ -54,6 +58,7 @@ impl Activity {
             RunEvent::IterationFinished { .. }
             | RunEvent::Verdict { .. }
             | RunEvent::Baseline { .. }
+            | RunEvent::Explained { .. }
             | RunEvent::Changes { .. }
             | RunEvent::Saved { .. }
             | RunEvent::RunFinished { .. } => Some(Self::Between),
@@ -69,6 +74,9 @@ impl Activity {
             Self::Validators => "stopping: ending the validators, whose verdict is discarded",
             Self::Waiting => "stopping: the wait is cancelled",
             Self::Setup => "stopping: ending the setup of the workspace",
+            Self::Explaining => {
+                "stopping: the work is accepted, and what made the checks green is no longer looked for"
+            }
         }
     }
 
@@ -78,7 +86,7 @@ impl Activity {
             Self::Between | Self::Waiting => "stopping at once",
             Self::Agent => "killing the agent at once",
             Self::Setup => "killing the setup at once",
-            Self::Validators => "killing the validators at once",
+            Self::Validators | Self::Explaining => "killing the validators at once",
         }
     }
 }

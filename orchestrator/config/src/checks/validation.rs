@@ -7,11 +7,7 @@ use crate::diagnostics::Diagnostics;
 use crate::model::Validation;
 
 pub(super) fn check(validation: &mut Validation, diagnostics: &mut Diagnostics<'_>) {
-    let Validation { setup, setup_inputs, link, .. } = validation;
-    if setup.is_empty() && !setup_inputs.is_empty() {
-        let message = "it tells when `setup` has to be run again, and there is none";
-        diagnostics.add(&["validation", "setup_inputs"], message);
-    }
+    let Validation { setup_inputs, link, .. } = validation;
     for (key, paths) in [("setup_inputs", setup_inputs), ("link", link)] {
         for (index, path) in paths.iter_mut().enumerate() {
             if !is_inside(path) {

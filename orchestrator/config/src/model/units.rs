@@ -16,6 +16,8 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60
 const RICHEST: f64 = 1_000_000.0;
 /// The word for "no such limit".
 pub(crate) const NONE: &str = "none";
+/// The word for what the orchestrator decides.
+const AUTO: &str = "auto";
 
 const A_DURATION: &str = r#"a duration such as "90s" or "2h 30m""#;
 
@@ -44,6 +46,22 @@ impl Visitor<'_> for DurationVisitor {
     }
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
         parse_duration(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+/// A duration, or none if the orchestrator is to find one.
+struct DurationOrAutoVisitor;
+
+impl Visitor<'_> for DurationOrAutoVisitor {
+    type Value = Option<Duration>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{A_DURATION}, or \"{AUTO}\"")
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        if text == AUTO {
+            return Ok(None);
+        }
+        parse_duration(text).map(Some).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 
@@ -238,6 +256,30 @@ pub(crate) mod duration_or_none {
     }
 }
 
+/// `#[serde(with = …)]` for a duration that may be "auto", and may be 0s.
+pub(crate) mod duration_or_auto {
+    use super::{AUTO, Duration, DurationOrAutoVisitor, duration_text};
+    use serde::{Deserializer, Serializer};
+
+    // The signature is serde's.
+    #[allow(clippy::ref_option)]
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => serializer.serialize_str(&duration_text(*duration)),
+            None => serializer.serialize_str(AUTO),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        deserializer.deserialize_str(DurationOrAutoVisitor)
+    }
+}
+
 /// `#[serde(with = …)]` for a positive duration of which "none" is the longest that there is.
 pub(crate) mod duration_or_longest {
     use super::{Duration, LONGEST, NONE, OrNone, PositiveDurationVisitor, duration_text};
@@ -298,6 +340,10 @@ pub(crate) fn duration_schema(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn duration_or_none_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "pattern": r"^(none$|\s*\d)", "examples": ["4h", "none"]})
+}
+
+pub(crate) fn duration_or_auto_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": r"^(auto$|\s*\d)", "examples": ["10m", "0s"]})
 }
 
 pub(crate) fn usd_or_none_schema(_: &mut SchemaGenerator) -> Schema {

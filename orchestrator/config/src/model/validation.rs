@@ -1,4 +1,4 @@
-//! In which tree checks run, and what has to be done before they can.
+//! In which tree checks run, what has to be done before they can, and how long is looked for what made them green.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::units;
 use crate::strict::{self, strict_enum};
 
-/// In which tree the checks run.
+/// In which tree the checks run, and how long is looked for what made them green.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Validation {
@@ -43,6 +43,12 @@ pub struct Validation {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub link: Vec<PathBuf>,
+    /// How long is looked, once checks in a checkout have accepted the work, for what made them green: they run without a
+    /// part of the work at a time. "auto": as long as the checks of the run took so far, at most 10 minutes. "0s" is not
+    /// at all.
+    #[serde(with = "units::duration_or_auto")]
+    #[schemars(schema_with = "units::duration_or_auto_schema")]
+    pub explain: Option<Duration>,
 }
 
 impl Default for Validation {
@@ -53,6 +59,7 @@ impl Default for Validation {
             setup_inputs: Vec::new(),
             setup_timeout: Duration::from_secs(10 * 60),
             link: Vec::new(),
+            explain: None,
         }
     }
 }

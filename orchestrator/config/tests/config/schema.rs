@@ -40,6 +40,8 @@ fn good_files_are_good_for_both() {
         "agent.config.anything = { goes = [1, 'x'] }",
         "limits.max_runtime = 'none'\nlimits.max_cost_usd = 3\nlimits.max_tokens = 'none'",
         "[[validator]]\nkind = 'command'\nprogram = ['true']",
+        "validation.explain = 'auto'",
+        "validation.explain = '0s'",
         "[[completion.detector]]\nname = 'promise'\nword = 'DONE'",
     ] {
         assert!(loaded(text).is_some(), "{text}");
@@ -77,6 +79,8 @@ fn bad_files_are_bad_for_both() {
         "[[validator]]\nname = 'x'",
         "[[validator]]\nkind = 'x'\nrequired = 'no'",
         "[[validator]]\nkind = 'x'\ntimeout = 5",
+        "validation.explain = 5",
+        "validation.explain = 'none'",
         "limits.max_cost = 1",
         "limits.max_cost_usd = -1",
         "limits.max_cost_usd = 'five'",

@@ -289,6 +289,7 @@ impl PartSearch<'_> {
             is_unnoticed_together: self.is_unnoticed_together,
             runs: self.trials.runs,
             time_limit: self.trials.time_limit(),
+            budget: self.trials.budget(),
             stopped: stopped.and_then(Stop::into_cause),
         }
     }

@@ -76,6 +76,10 @@ impl<'a> Trials<'a> {
         self.conditions.green_run.saturating_mul(LIMIT_FACTOR).max(MIN_LIMIT)
     }
 
+    pub(super) fn budget(&self) -> Duration {
+        self.conditions.budget
+    }
+
     pub(super) fn verdict(&self, part: usize) -> &PartVerdict {
         self.verdicts.get(part).unwrap_or(&PartVerdict::NotTried)
     }

@@ -202,7 +202,8 @@ fn ends_a_loop_that_a_part_had_ended() {
     let said = verdicts(&found, "calc.py");
     assert_eq!(said[0], "endless", "{said:?}");
     assert_eq!(said.last().unwrap(), "unnoticed", "{said:?}");
-    assert!(summarize(&found).contains("The checks do not end within 3.0 s without: calc.py"));
+    let said = summarize(&found);
+    assert!(said.contains("The checks do not end within ") && said.contains(" without: calc.py"));
 }
 
 #[test]

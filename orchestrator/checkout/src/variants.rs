@@ -1,0 +1,349 @@
+//! The work with some of its files as they were when the run began, or in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
+
+use crate::checkout::{Changes, Checkout, PreparedCheckout, Visibility, now_ns, take_inventory};
+use crate::error::CheckoutError;
+use crate::inventory::Stamp;
+use crate::layers::Layer;
+use crate::work_content::{ChangedFile, MAX_BYTES, WorkContent, WorkState};
+
+/// In the storage: what counted when the run began.
+const START: &str = "start";
+/// If there is more that counts, nothing is kept of it: the copy would take longer than people wait for a start.
+const MOST_FILES: usize = 2_000;
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+
+/// What files hold instead of what the workspace has, by path relative to it; `None` where there is to be nothing.
+pub type Variant = BTreeMap<PathBuf, Option<WorkContent>>;
+
+/// The work at one time.
+#[derive(Debug)]
+pub struct ChangedWork {
+    /// The files that count and are not as they were when the run began, by path.
+    pub files: Vec<ChangedFile>,
+    changes: Changes,
+}
+
+impl Checkout {
+    /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work); nothing of very much.
+    ///
+    /// # Errors
+    /// The folder of the copies cannot be made.
+    pub fn keep_start(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
+        let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+        let counts = |(path, stamp): &(&PathBuf, &Stamp)| {
+            !stamp.is_folder() && stamp.size() <= limit && is_work(path)
+        };
+        let kept: Vec<_> = self.start.files.entries.iter().filter(counts).collect();
+        let bytes: u64 = kept.iter().map(|(_, stamp)| stamp.size()).sum();
+        if kept.len() > MOST_FILES || bytes > MOST_BYTES {
+            return Ok(());
+        }
+        let root = self.storage.join(START);
+        remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
+        let mut copies = Layer::create(root, &self.source.workspace)?;
+        for (path, stamp) in kept {
+            // What cannot be read, or written, is not known later.
+            let _ = copies.copy(path, stamp.modified_ns());
+        }
+        copies.finish().map(drop)
+    }
+
+    /// Returns what counts and is not as it was when the run began.
+    ///
+    /// # Errors
+    /// The workspace cannot be read.
+    pub fn find_changed_work(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<ChangedWork, CheckoutError> {
+        let changes = self.compare(is_work)?;
+        let now = take_inventory(&self.source.workspace, &self.source.shown)?;
+        let before = &self.start.files.entries;
+        let root = self.storage.join(START);
+        let state = |root: &Path, path: &Path, stamp: Option<&Stamp>| match stamp {
+            None => WorkState::Missing,
+            Some(stamp) => {
+                let content = WorkContent::read(&root.join(path));
+                WorkState::from_read(content.filter(|content| content.size() == stamp.size()))
+            }
+        };
+        let mut files = Vec::new();
+        let paths: BTreeSet<&PathBuf> = before.keys().chain(now.entries.keys()).collect();
+        for path in paths.into_iter().filter(|path| is_work(path)) {
+            let then = before.get(path).filter(|stamp| !stamp.is_folder());
+            let later = now.entries.get(path).filter(|stamp| !stamp.is_folder());
+            if then == later {
+                continue;
+            }
+            let (start, now) =
+                (state(&root, path, then), state(&self.source.workspace, path, later));
+            if start != now || start == WorkState::Unknown {
+                files.push(ChangedFile { path: path.clone(), start, now });
+            }
+        }
+        Ok(ChangedWork { files, changes })
+    }
+
+    /// Makes the layers for checks of a variant of this work.
+    ///
+    /// # Errors
+    /// The workspace cannot be read, or is not as it was then, or the layers cannot be written.
+    pub fn prepare_variant(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+        of: &ChangedWork,
+        variant: &Variant,
+    ) -> Result<PreparedCheckout, CheckoutError> {
+        self.prepare_with(is_work, Visibility::Clean, &|folder, changes| {
+            if changes.work != of.changes.work || changes.removed != of.changes.removed {
+                return Err(CheckoutError::Unstable { path: self.source.workspace.clone() });
+            }
+            self.write_variant(folder, changes, variant)
+        })
+    }
+
+    /// Writes the layer with the work, but for what the variant says of it. Whatever is written is newer than all before.
+    fn write_variant(
+        &self,
+        folder: &Path,
+        changes: &Changes,
+        variant: &Variant,
+    ) -> Result<PathBuf, CheckoutError> {
+        let mut layer = Layer::create(folder.join("work"), &self.source.workspace)?;
+        let now = now_ns();
+        let others = changes.work.iter().filter(|(path, _)| !variant.contains_key(path));
+        let others: Vec<&PathBuf> = others.map(|(path, _)| path).collect();
+        let written = variant.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
+        let written: Vec<(&PathBuf, &WorkContent)> = written.collect();
+        let there: BTreeSet<&PathBuf> =
+            others.iter().copied().chain(written.iter().map(|(path, _)| *path)).collect();
+        let mut number = 0_i64;
+        let mut next_time = || {
+            number = number.saturating_add(1);
+            now.saturating_add(number)
+        };
+        for (path, content) in &written {
+            layer.write(path, content, next_time())?;
+        }
+        for path in &others {
+            layer.copy(path, next_time())?;
+        }
+        // After all that is there: a folder with something in it hides nothing.
+        let is_hidden = |path: &Path| {
+            let before = self.start.files.entries.get(path);
+            let is_folder = before.is_some_and(Stamp::is_folder);
+            let below = there.range(path.to_owned()..).next();
+            !is_folder && !below.is_some_and(|below| below.starts_with(path))
+        };
+        for (path, _) in variant.iter().filter(|(_, content)| content.is_none()) {
+            let above = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+            let top = above.take_while(|path| is_hidden(path)).last();
+            layer.hide(top.unwrap_or(path))?;
+        }
+        self.hide_removed(&mut layer, changes)?;
+        layer.finish()
+    }
+}
+
+impl PreparedCheckout {
+    /// Returns the files of a variant that no longer hold what it says, since the checks wrote them.
+    #[must_use]
+    pub fn find_rewritten(&self, variant: &Variant) -> Vec<PathBuf> {
+        let Some(upper) = self.overlays.first().map(|overlay| overlay.upper.as_path()) else {
+            return Vec::new();
+        };
+        let is_rewritten =
+            |(path, content): &(&PathBuf, &Option<WorkContent>)| match find_written(upper, path) {
+                Written::Nothing => false,
+                Written::Removed => content.is_some(),
+                Written::There => {
+                    content.is_none() || WorkContent::read(&upper.join(path)) != **content
+                }
+            };
+        variant.iter().filter(is_rewritten).map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// What checks did to a path.
+enum Written {
+    Nothing,
+    Removed,
+    There,
+}
+
+fn find_written(upper: &Path, path: &Path) -> Written {
+    let above: Vec<&Path> = path.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
+    let mut missing = Written::Nothing;
+    for part in above.into_iter().rev() {
+        let place = upper.join(part);
+        let Ok(found) = fs::symlink_metadata(&place) else { return missing };
+        if found.file_type().is_char_device() {
+            return Written::Removed;
+        }
+        if part == path {
+            return if found.is_dir() { Written::Removed } else { Written::There };
+        }
+        if !found.is_dir() || is_opaque(&place) {
+            missing = Written::Removed;
+        }
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use super::*;
+    use crate::checkout::CheckoutSource;
+
+    struct Place {
+        temp: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn root(&self) -> PathBuf {
+            self.temp.path().canonicalize().unwrap()
+        }
+
+        fn path(&self, file: &str) -> PathBuf {
+            self.root().join("w").join(file)
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.path(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        /// Begins with these files.
+        fn begin(files: &[&str]) -> (Self, Checkout) {
+            let place = Self { temp: tempfile::tempdir().unwrap() };
+            files.iter().for_each(|file| place.write(file, "base"));
+            let source =
+                CheckoutSource { workspace: place.root().join("w"), git: None, shown: Vec::new() };
+            let checkout = Checkout::begin(source, &place.root().join("state/c")).unwrap();
+            checkout.keep_start(&|_| true).unwrap();
+            (place, checkout)
+        }
+    }
+
+    fn file(text: &str) -> WorkContent {
+        WorkContent::File { bytes: text.as_bytes().into(), is_executable: false }
+    }
+
+    #[test]
+    fn changed_work_is_known_as_it_was_and_as_it_is() {
+        let (place, checkout) = Place::begin(&["changed", "touched", "gone", "kind/a"]);
+        place.write("changed", "work");
+        place.write("touched", "base");
+        place.write("new", "work");
+        place.write("large", &"x".repeat(MAX_BYTES + 1));
+        fs::remove_file(place.path("gone")).unwrap();
+        fs::remove_dir_all(place.path("kind")).unwrap();
+        symlink("new", place.path("kind")).unwrap();
+        let found = checkout.find_changed_work(&|path| path != Path::new("ignored")).unwrap();
+        let known = |text: &str| WorkState::Known(file(text));
+        let link = WorkState::Known(WorkContent::Link { target: b"new".as_slice().into() });
+        let expected = [
+            ("changed", known("base"), known("work")),
+            ("gone", known("base"), WorkState::Missing),
+            ("kind", WorkState::Missing, link),
+            ("kind/a", known("base"), WorkState::Missing),
+            ("large", WorkState::Missing, WorkState::Unknown),
+            ("new", WorkState::Missing, known("work")),
+        ];
+        let found: Vec<_> = found
+            .files
+            .iter()
+            .map(|file| (file.path.to_str().unwrap(), file.start.clone(), file.now.clone()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_variant_is_written_anew_and_hides_what_is_left_out() {
+        let (place, checkout) = Place::begin(&["a", "gone/x", "kept/x"]);
+        place.write("a", "work");
+        place.write("b", "work");
+        place.write("new/deep/x", "work");
+        place.write("new/other", "work");
+        place.write("alone/x", "work");
+        place.write("kept/y", "work");
+        fs::remove_dir_all(place.path("gone")).unwrap();
+        let work = checkout.find_changed_work(&|_| true).unwrap();
+        let of = |list: &[(&str, Option<&str>)]| -> Variant {
+            list.iter().map(|(path, text)| (PathBuf::from(path), text.map(file))).collect()
+        };
+        let variant = of(&[
+            ("a", Some("base")),
+            ("gone/x", Some("base")),
+            ("new/deep/x", None),
+            ("alone/x", None),
+            ("kept/y", None),
+        ]);
+        let before = now_ns();
+        let prepared = checkout.prepare_variant(&|_| true, &work, &variant).unwrap();
+        let layer = &prepared.overlays[0].layers[0];
+        let read = |path: &str| fs::read_to_string(layer.join(path)).ok();
+        let is_hidden = |path: &str| {
+            let found = fs::symlink_metadata(layer.join(path));
+            found.is_ok_and(|found| found.file_type().is_char_device())
+        };
+        assert_eq!(read("a").as_deref(), Some("base"));
+        assert_eq!(read("gone/x").as_deref(), Some("base"));
+        assert_eq!(
+            (read("b").as_deref(), read("new/other").as_deref()),
+            (Some("work"), Some("work"))
+        );
+        // A folder of which nothing is left is gone as well.
+        assert!(["new/deep", "alone", "kept/y"].iter().all(|path| is_hidden(path)));
+        for path in ["a", "gone/x", "b"] {
+            let found = fs::metadata(layer.join(path)).unwrap();
+            assert!(found.mtime() * 1_000_000_000 + found.mtime_nsec() > before, "{path}");
+        }
+        drop(prepared);
+        place.write("b", "edited meanwhile");
+        let error = checkout.prepare_variant(&|_| true, &work, &variant).unwrap_err();
+        assert!(matches!(error, CheckoutError::Unstable { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_the_checks_wrote_is_told_from_what_they_only_touched() {
+        let (place, checkout) = Place::begin(&["same", "other", "hidden", "made", "folder/a"]);
+        for path in ["same", "other", "hidden", "made", "folder/a"] {
+            place.write(path, "work");
+        }
+        let work = checkout.find_changed_work(&|_| true).unwrap();
+        let mut variant: Variant =
+            work.files.iter().map(|changed| (changed.path.clone(), Some(file("v")))).collect();
+        variant.insert("made".into(), None);
+        let prepared = checkout.prepare_variant(&|_| true, &work, &variant).unwrap();
+        let upper = &prepared.overlays[0].upper;
+        assert!(prepared.find_rewritten(&variant).is_empty());
+        fs::write(upper.join("same"), "v").unwrap();
+        for path in ["other", "made", "folder"] {
+            fs::write(upper.join(path), "by the check").unwrap();
+        }
+        let found = prepared.find_rewritten(&variant);
+        assert_eq!(found, ["folder/a", "made", "other"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn of_very_much_nothing_is_kept() {
+        let names: Vec<String> = (0..=MOST_FILES).map(|number| number.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (place, checkout) = Place::begin(&names);
+        place.write("1", "work");
+        let found = checkout.find_changed_work(&|_| true).unwrap();
+        assert_eq!(found.files.len(), 1);
+        assert_eq!(found.files[0].start, WorkState::Unknown);
+    }
+}
