@@ -212,7 +212,7 @@ fn only_what_makes_a_difference_is_named_and_tried_once() {
 #[test]
 fn a_setup_makes_what_is_ignored_and_runs_again_where_its_inputs_changed() {
     let keys = "setup = [\"sh\", \"-c\", \"mkdir -p out && cp lock out/deps && echo >> ../setups\"]\n\
-                setup_inputs = [\"lock\"]\n";
+                setup_inputs = [\"lock\"]\nexplain = \"0s\"\n";
     let env = configured(keys, "cmp lock out/deps && grep -q work src/a\n", "\"check.sh\"");
     env.write("lock", "1\n");
     let setups = || fs::read_to_string(env.root().join("setups")).unwrap().lines().count();
