@@ -244,3 +244,37 @@ fn what_a_person_links_is_seen_as_the_agent_made_it() {
     env.agent.default_call().script("mkdir out; touch out/made out/other\n").out(CLAIM);
     env.run().expect(0);
 }
+
+#[test]
+fn what_a_check_builds_into_a_protected_folder_may_be_built_by_the_agent_too() {
+    // Its own build is not seen, and does not keep its work from being accepted.
+    let check = "mkdir -p tests && cp src/a tests/product && grep -q work tests/product\n";
+    let env = configured("", check, "\"check.sh\", \"tests/**\"");
+    env.write(".gitignore", "/out\n/venv\n/tests/product\n");
+    env.write("tests/product", "base\n");
+    git(&env, &["commit", "-qam", "ignore the product"]);
+    env.agent.default_call().script("echo work > src/a; echo forged > tests/product\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_check_does_not_see_what_an_earlier_one_did_to_the_work() {
+    // The first check runs the agent's code, which rewrites the second one.
+    let env = configured("", "grep -q done src/a\n", "\"check.sh\"");
+    let config = env.read("ralph.toml");
+    let first =
+        "[[validator]]\nkind = \"command\"\nname = \"runs\"\nprogram = [\"sh\", \"src/a\"]\n";
+    env.write("ralph.toml", config.replacen("[[validator]]", &format!("{first}[[validator]]"), 1));
+    env.agent.default_call().script("echo 'echo true > check.sh' > src/a\n").out(CLAIM);
+    env.run().expect(1);
+}
+
+#[test]
+fn work_in_a_repository_that_the_agent_made_is_no_work() {
+    let env = configured("", "grep -q work lib/a\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir lib; echo work > lib/a; git -C lib init -q\n").out(CLAIM);
+    env.agent.call(2).script("rm -r lib/.git\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2);
+}

@@ -186,8 +186,7 @@ fn a_run_that_is_killed_meanwhile_is_complete() {
 
 #[test]
 fn it_is_cut_by_its_budget_and_off_at_0s() {
-    // By default it takes as long as the checks took, which is next to nothing here.
-    let rows = [("explain = \"2s\"", Some("2.0 s.")), ("", Some("")), ("explain = \"0s\"", None)];
+    let rows = [("explain = \"2s\"", Some("2.0 s.")), ("explain = \"0s\"", None)];
     for (explain, cut) in rows {
         let env = endless(explain);
         env.run().expect(0);

@@ -258,17 +258,40 @@ impl Checkout {
     ) -> Result<(), CheckoutError> {
         let base = self.storage.join(BASE);
         remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
+        self.put_back_work(prepared, is_work)?;
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
-        let upper = &overlay.upper;
-        for (path, stamp) in &Inventory::take(upper, &|_| false)?.entries {
-            let found = upper.join(path);
+        fs::rename(&overlay.upper, &base).map_err(CheckoutError::io("create", &base))?;
+        self.record_kept()
+    }
+
+    /// Undoes what checks did to files that count, so that the next check sees the work. None may be running.
+    ///
+    /// # Errors
+    /// What they wrote cannot be read, or not be removed.
+    pub fn put_back_work(
+        &self,
+        prepared: &PreparedCheckout,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
+        let is_new = |path: &Path| {
+            overlay.layers.first().is_some_and(|work| work.join(path).symlink_metadata().is_ok())
+        };
+        for (path, stamp) in &Inventory::take(&overlay.upper, &|_| false)?.entries {
+            let found = overlay.upper.join(path);
             let covers = !stamp.is_folder() || is_opaque(&found);
-            if covers && self.has_work_at(path, is_work) {
+            if covers && (is_new(path) || self.has_work_at(path, is_work)) {
                 remove_layer(&found).map_err(CheckoutError::errno("remove", &found))?;
             }
         }
-        fs::rename(upper, &base).map_err(CheckoutError::io("create", &base))?;
-        self.record_kept()
+        Ok(())
+    }
+
+    /// Whether a path is in a repository within the workspace that was not there when the run began: git stores no file of it.
+    fn is_in_new_repository(&self, path: &Path) -> bool {
+        let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let mut new = folders.take_while(|folder| !self.start.files.entries.contains_key(*folder));
+        new.any(|folder| self.source.workspace.join(folder).join(GIT).symlink_metadata().is_ok())
     }
 
     /// Whether something that counts was at or beneath a path when the run began.
@@ -292,7 +315,7 @@ impl Checkout {
             if before.get(path).is_some_and(|known| known.is_same(stamp)) {
                 continue;
             }
-            if !stamp.is_folder() && is_work(path) {
+            if !stamp.is_folder() && is_work(path) && !self.is_in_new_repository(path) {
                 with_work.extend(path.ancestors().map(Path::to_owned));
                 changes.work.push((path.clone(), *stamp));
             } else {

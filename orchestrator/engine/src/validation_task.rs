@@ -62,6 +62,8 @@ pub(super) struct ValidationTask {
     pub(super) pinned: Arc<PinnedPaths>,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<RunCheckout>,
+    /// What checks in the present checkout do not see.
+    pub(super) hidden: Vec<PathBuf>,
     pub(super) test_floor: Arc<TestFloor>,
     /// What steered the checks when the run began, if an acceptance is to name what of it was changed.
     pub(super) steering: Option<SteeringFiles>,
@@ -207,6 +209,7 @@ impl ValidationTask {
         counted: &Arc<TreeSnapshot>,
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let checkout = self.prepare_checkout(counted, Visibility::Clean).await?;
+        self.hidden = checkout.as_ref().map(|made| made.hidden.clone()).unwrap_or_default();
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
         let ready = match &checkout {
             Some(prepared) => self.set_up_checkout(prepared).await?,
@@ -219,6 +222,9 @@ impl ValidationTask {
                 let verdict = Verdict::Error { message: problem.clone() };
                 verdicts.push(ValidatorVerdict::new(&check.info, verdict, 0));
                 continue;
+            }
+            if let (Some(known), Some(prepared)) = (&self.checkout, &checkout) {
+                known.checkout.put_back_work(prepared, &|path| counted.has(path))?;
             }
             let started = Instant::now();
             let Some((mut verdict, tests)) = self.repeat(check, protection, overlays).await? else {
@@ -427,7 +433,8 @@ impl ValidationTask {
         until_ms: u64,
     ) -> Result<Option<(Verdict, CheckTests)>, EngineError> {
         self.held.verify()?;
-        let changes = protection.changes_for(check)?;
+        let mut changes = protection.changes_for(check)?;
+        changes.retain(|change| !self.hidden.iter().any(|hidden| change.path.starts_with(hidden)));
         let (_bytecode, env) = self.isolate_bytecode(protection)?;
         let reader = CheckTestsReader::default();
         let context = ValidationContext {

@@ -68,6 +68,7 @@ fn a_check_that_hangs_is_ended_and_blocks() {
 #[test]
 fn a_killed_check_blocks() {
     let env = environment();
+    env.check_in_workspace();
     // The check's own process is the parent of the validator's supervisor.
     env.write(
         "check.sh",

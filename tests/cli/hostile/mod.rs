@@ -116,6 +116,8 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
             "log.jsonl",
             "paths.json",
             "prompts.json",
+            "steering.json",
+            "tests.json",
             "validating.json",
         ];
         only(&run.unwrap().path(), &known);

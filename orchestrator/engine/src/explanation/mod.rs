@@ -23,7 +23,8 @@ use outcome::read_outcome;
 use parts::Parts;
 use variants::CheckoutChecker;
 
-/// The longest search that nobody asked for.
+/// The shortest and the longest search that nobody asked for.
+const SHORTEST_AUTO: Duration = Duration::from_secs(30);
 const LONGEST_AUTO: Duration = Duration::from_secs(600);
 
 impl Session {
@@ -42,7 +43,7 @@ impl Session {
         let (state, now_ms) = (&self.journal.state, self.journal.clock.runtime_ms());
         let checks = Duration::from_millis(state.validation.checks_ms);
         let wanted = self.context.config.validation.explain;
-        let wanted = wanted.unwrap_or_else(|| checks.min(LONGEST_AUTO));
+        let wanted = wanted.unwrap_or_else(|| checks.clamp(SHORTEST_AUTO, LONGEST_AUTO));
         let max_ms = state.limits.max_runtime_ms.unwrap_or(u64::MAX);
         wanted.min(Duration::from_millis(max_ms.saturating_sub(now_ms)))
     }

@@ -93,6 +93,7 @@ impl CheckoutChecker {
         let folder = bytecode.path().display().to_string();
         self.task.env.insert(BytecodeDir::VARIABLE.to_owned(), folder);
         let prepared = self.prepare(variant).await?;
+        self.task.hidden.clone_from(&prepared.hidden);
         let mut outcome = VariantOutcome::Green;
         match self.task.set_up_checkout(&prepared).await? {
             None => return Ok(None),
