@@ -278,3 +278,14 @@ fn work_in_a_repository_that_the_agent_made_is_no_work() {
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 2);
 }
+
+#[test]
+fn what_the_first_checks_wrote_into_a_protected_folder_is_not_there_again() {
+    // The first time it records what it sees, as tests with snapshots do, and compares with that later.
+    let check = "mkdir -p tests; if [ -e tests/snapshot ]; then cmp src/a tests/snapshot; else cp src/a tests/snapshot; \
+                 exit 1; fi\n";
+    let env = configured("", check, "\"check.sh\", \"tests/**\"");
+    env.write("tests/kept", "");
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1);
+}

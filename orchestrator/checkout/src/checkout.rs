@@ -280,7 +280,8 @@ impl Checkout {
         for (path, stamp) in &Inventory::take(&overlay.upper, &|_| false)?.entries {
             let found = overlay.upper.join(path);
             let covers = !stamp.is_folder() || is_opaque(&found);
-            if covers && (is_new(path) || self.has_work_at(path, is_work)) {
+            let counts = !stamp.is_folder() && is_work(path);
+            if covers && (counts || is_new(path) || self.has_work_at(path, is_work)) {
                 remove_layer(&found).map_err(CheckoutError::errno("remove", &found))?;
             }
         }
@@ -599,7 +600,7 @@ mod tests {
         let layers = &prepared.overlays[0].layers;
         assert_eq!(files(&layers[0]), ["src/lock"]);
         // What it did to the work is undone.
-        assert_eq!(files(&layers[1]), ["built", "src/product"]);
+        assert_eq!(files(&layers[1]), ["built"]);
         assert!(prepared.overlays[0].upper.read_dir().unwrap().next().is_none());
     }
 

@@ -14,7 +14,9 @@ use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_test_results::TestCounts;
-use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
+use ralph_orchestrator_workspace::{
+    PinnedPaths, ProtectedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle,
+};
 use tokio::sync::watch;
 
 use super::allowance::OBSERVE_AFTER_STOP;
@@ -246,7 +248,11 @@ impl ValidationTask {
         }
         if let (Some(known), Some(prepared), true) = (&self.checkout, &checkout, self.keeps_base())
         {
-            known.checkout.keep_base(prepared, &|path| counted.has(path))?;
+            let globs = ProtectedPaths::new(&self.policy.protects());
+            let globs = globs.map_err(|error| EngineError::Workspace(error.to_string()))?;
+            known
+                .checkout
+                .keep_base(prepared, &|path| counted.has(path) || globs.contains(path))?;
         }
         Ok(Some(verdicts))
     }
@@ -434,7 +440,9 @@ impl ValidationTask {
     ) -> Result<Option<(Verdict, CheckTests)>, EngineError> {
         self.held.verify()?;
         let mut changes = protection.changes_for(check)?;
-        changes.retain(|change| !self.hidden.iter().any(|hidden| change.path.starts_with(hidden)));
+        let is_hidden = |path: &Path| self.hidden.iter().any(|hidden| path.starts_with(hidden));
+        // What counted when the run began is missing where something else hides it.
+        changes.retain(|change| self.pinned.contains(&change.path) || !is_hidden(&change.path));
         let (_bytecode, env) = self.isolate_bytecode(protection)?;
         let reader = CheckTestsReader::default();
         let context = ValidationContext {
