@@ -289,3 +289,13 @@ fn what_the_first_checks_wrote_into_a_protected_folder_is_not_there_again() {
     env.agent.default_call().out(CLAIM);
     env.run().expect(1);
 }
+
+#[test]
+fn right_work_that_needs_what_is_hidden_is_told_so_after_wrong_work() {
+    let env = configured("", "grep -q work src/a && [ -e out/made ]\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir out; touch out/made\n").out(CLAIM);
+    env.agent.default_call().script("echo work > src/a\n").out(CLAIM);
+    env.run().expect(1);
+    assert!(!env.ralph(&["log", "1"]).stdout.contains("green only with"));
+    env.ralph(&["log", "2"]).says("green only with out");
+}

@@ -7,24 +7,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ralph_orchestrator_checkout::PreparedCheckout;
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_text::escape_line;
+use ralph_orchestrator_workspace::TreeDigest;
 
 use super::protection::join_names;
 
-/// The hidden files with which each check has rejected once more: to try the same again would only take time.
+/// The work, and the hidden files with it, that each check has rejected once more: to try the same again would only take
+/// time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HiddenTrials(Arc<Mutex<BTreeMap<String, Vec<PathBuf>>>>);
+pub(super) struct HiddenTrials(Arc<Mutex<BTreeMap<String, (TreeDigest, Vec<PathBuf>)>>>);
 
 impl HiddenTrials {
-    /// Whether it is to be tried whether a check that rejects would accept with what it did not see.
-    pub(super) fn is_due(&self, check: &str, hidden: &[PathBuf]) -> bool {
+    /// Whether it is to be tried whether a check that rejects this work would accept it with what it did not see.
+    pub(super) fn is_due(&self, check: &str, work: &TreeDigest, hidden: &[PathBuf]) -> bool {
         let tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !hidden.is_empty() && tried.get(check).is_none_or(|tried| tried != hidden)
+        let is_same = |(of, with): &(TreeDigest, Vec<PathBuf>)| of == work && with == hidden;
+        !hidden.is_empty() && !tried.get(check).is_some_and(is_same)
     }
 
-    /// Records that it rejects with these, too.
-    pub(super) fn record(&self, check: &str, hidden: &[PathBuf]) {
+    /// Records that it rejects it with these, too.
+    pub(super) fn record(&self, check: &str, work: &TreeDigest, hidden: &[PathBuf]) {
         let mut tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tried.insert(check.to_owned(), hidden.to_vec());
+        tried.insert(check.to_owned(), (work.clone(), hidden.to_vec()));
     }
 }
 

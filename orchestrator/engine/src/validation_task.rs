@@ -304,7 +304,7 @@ impl ValidationTask {
         if !is_rejected || !check.info.runs_check {
             return Ok(Some(verdict));
         }
-        if known.trials.is_due(name, &prepared.hidden) {
+        if known.trials.is_due(name, counted.digest(), &prepared.hidden) {
             let Some(all) = self.prepare_checkout(counted, Visibility::All).await? else {
                 return Ok(Some(verdict));
             };
@@ -318,7 +318,7 @@ impl ValidationTask {
             if tried.is_accepted() {
                 return Ok(Some(name_decisive(verdict, prepared)));
             }
-            known.trials.record(name, &prepared.hidden);
+            known.trials.record(name, counted.digest(), &prepared.hidden);
         }
         Ok(Some(name_gone(verdict, prepared)))
     }
