@@ -14,13 +14,16 @@ use super::protection::join_names;
 /// The work, and the hidden files with it, that each check has rejected once more: to try the same again would only take
 /// time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HiddenTrials(Arc<Mutex<BTreeMap<String, (TreeDigest, Vec<PathBuf>)>>>);
+pub(super) struct HiddenTrials(Arc<Mutex<BTreeMap<String, Trial>>>);
+
+/// The work, and the hidden files.
+type Trial = (TreeDigest, Vec<PathBuf>);
 
 impl HiddenTrials {
     /// Whether it is to be tried whether a check that rejects this work would accept it with what it did not see.
     pub(super) fn is_due(&self, check: &str, work: &TreeDigest, hidden: &[PathBuf]) -> bool {
         let tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |(of, with): &(TreeDigest, Vec<PathBuf>)| of == work && with == hidden;
+        let is_same = |(of, with): &Trial| of == work && with == hidden;
         !hidden.is_empty() && !tried.get(check).is_some_and(is_same)
     }
 
