@@ -67,6 +67,12 @@ pub(crate) fn tested_program() -> &'static Path {
     }
 }
 
+/// Whether a folder among the states is that of a workspace.
+fn is_state(path: &Path) -> bool {
+    let others = ["sessions", ".trust", ".checks"];
+    !others.iter().any(|name| path.ends_with(name))
+}
+
 pub(crate) struct TestEnvironment {
     folder: TempDir,
     pub(crate) agent: FakeAgent,
@@ -213,13 +219,9 @@ impl TestEnvironment {
     pub(crate) fn state(&self) -> PathBuf {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         // It may be in the making.
-        // Beside the records of sessions that people run.
         let states = || {
             let found = fs::read_dir(&parent).into_iter().flatten();
-            let is_state = |path: &PathBuf| {
-                !["sessions", ".trust", ".checks"].iter().any(|name| path.ends_with(name))
-            };
-            found.map(|entry| entry.unwrap().path()).filter(is_state)
+            found.map(|entry| entry.unwrap().path()).filter(|path| is_state(path))
         };
         eventually("a state directory", || states().next().is_some());
         let mut found = states();
@@ -231,11 +233,7 @@ impl TestEnvironment {
     pub(crate) fn has_state(&self) -> bool {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
         let mut found = fs::read_dir(&parent).into_iter().flatten();
-        found.any(|entry| {
-            !["sessions", ".trust", ".checks"]
-                .iter()
-                .any(|name| entry.as_ref().unwrap().file_name() == *name)
-        })
+        found.any(|entry| is_state(&entry.unwrap().path()))
     }
 
     /// The journal of the newest run.

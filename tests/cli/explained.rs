@@ -112,7 +112,7 @@ fn parts_that_no_check_notices_are_told_from_those_that_are_needed() {
 }
 
 #[test]
-fn of_two_parts_that_do_the_same_one_is_enough() {
+fn one_of_two_equal_parts_is_enough() {
     let env =
         project("explain = \"2m\"", &[("rates.py", "RATE = 18\n"), ("more.py", "MORE = 0\n")]);
     let base = "from rates import RATE\nfrom more import MORE\n\n\ndef net(gross):\n    \

@@ -19,29 +19,42 @@ use crate::error::CommandError;
 const ALL: &str = ".checks";
 const LOCK: &str = "lock";
 
-/// A checkout of the workspace as it is.
-pub struct TransientCheckout {
+/// A checkout of the workspace as it is; nothing where checks run in the workspace.
+pub struct TransientCheckout(Option<MadeCheckout>);
+
+struct MadeCheckout {
     prepared: PreparedCheckout,
     folder: PathBuf,
     _lock: File,
 }
 
 impl TransientCheckout {
-    /// Makes one; `None` where the checks run in the workspace.
+    /// Makes one where there can be one.
     ///
     /// # Errors
     /// The configuration asks for one and there can be none, or it cannot be made.
-    pub async fn make(context: &Context) -> Result<Option<Self>, CommandError> {
-        let Some(FoundPlace::Checkout) = FoundPlace::find(context).await? else { return Ok(None) };
+    pub async fn make(context: &Context) -> Result<Self, CommandError> {
+        let Some(FoundPlace::Checkout) = FoundPlace::find(context).await? else {
+            return Ok(Self(None));
+        };
         let all = storage(context)?.join(ALL);
         Disk::default().create_dir(&all)?;
         let workspace = context.loaded.config.run.workspace.canonicalize()?;
         let git = common_git_folder(&workspace);
         let source = CheckoutSource { workspace, git, shown: Vec::new() };
-        let made = tokio::task::spawn_blocking(move || Self::in_folder(&all, source));
-        made.await.map_err(|error| CommandError::internal(error.to_string()))?.map(Some)
+        let made = tokio::task::spawn_blocking(move || MadeCheckout::in_folder(&all, source));
+        let made = made.await.map_err(|error| CommandError::internal(error.to_string()))??;
+        Ok(Self(Some(made)))
     }
 
+    /// Returns what checks see over the workspace.
+    #[must_use]
+    pub fn overlays(&self) -> &[LayeredFolder] {
+        self.0.as_ref().map_or(&[], |made| &made.prepared.overlays)
+    }
+}
+
+impl MadeCheckout {
     fn in_folder(all: &Path, source: CheckoutSource) -> Result<Self, CommandError> {
         let (folder, lock) = take_folder(all).map_err(StateError::io("create a folder in", all))?;
         let checkout = Checkout::begin(source, &folder.join("checkout"));
@@ -50,15 +63,9 @@ impl TransientCheckout {
         let prepared = prepared.map_err(EngineError::from)?;
         Ok(Self { prepared, folder, _lock: lock })
     }
-
-    /// Returns what checks see over the workspace.
-    #[must_use]
-    pub fn overlays(&self) -> &[LayeredFolder] {
-        &self.prepared.overlays
-    }
 }
 
-impl Drop for TransientCheckout {
+impl Drop for MadeCheckout {
     /// What cannot be removed now is before the next one is made.
     fn drop(&mut self) {
         let _ = remove_layer(&self.folder);

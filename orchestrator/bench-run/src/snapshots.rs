@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_bench::task::copy_sparse;
 use ralph_orchestrator_engine::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
+use ralph_orchestrator_safe_fs::copy_sparse;
 
 /// The bytes of one copy: what is larger is left out, since it would be there once for each iteration.
 const MAX_BYTES: u64 = 2 << 30;

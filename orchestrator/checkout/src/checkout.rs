@@ -215,7 +215,7 @@ impl Checkout {
             gone: Vec::new(),
             has_base,
         };
-        let mut changes = self.compare(is_work)?;
+        let (_, mut changes) = self.compare(is_work)?;
         if visibility == Visibility::All {
             changes.hidden.clear();
         }
@@ -302,11 +302,11 @@ impl Checkout {
         beneath.any(|(known, stamp)| !stamp.is_folder() && is_work(known))
     }
 
-    /// Returns what is not as it was when the run began.
+    /// Returns what is there, and what is not as it was when the run began.
     pub(crate) fn compare(
         &self,
         is_work: &dyn Fn(&Path) -> bool,
-    ) -> Result<Changes, CheckoutError> {
+    ) -> Result<(Inventory, Changes), CheckoutError> {
         let now = take_inventory(&self.source.workspace, &self.source.shown)?;
         let before = &self.start.files.entries;
         let mut changes = Changes::default();
@@ -341,7 +341,7 @@ impl Checkout {
         }
         let is_gone = |path: &&PathBuf| !self.has_work_at(path, is_work);
         changes.gone = changes.removed.iter().filter(is_gone).cloned().collect();
-        Ok(changes)
+        Ok((now, changes))
     }
 
     /// Writes the layer with the work. What changed at once keeps its order.
@@ -437,10 +437,7 @@ fn copy_repository(git: &Path, storage: &Path) -> Result<Inventory, CheckoutErro
 }
 
 /// Records what is in a workspace. Repositories within it are seen as they are.
-pub(crate) fn take_inventory(
-    workspace: &Path,
-    shown: &[PathBuf],
-) -> Result<Inventory, CheckoutError> {
+fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, CheckoutError> {
     Inventory::take(workspace, &|path| {
         path.file_name().is_some_and(|name| name == GIT)
             || shown.iter().any(|shown| path.starts_with(shown))
@@ -457,42 +454,7 @@ mod tests {
     use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 
     use super::*;
-
-    struct Place {
-        _temp: tempfile::TempDir,
-        workspace: PathBuf,
-        storage: PathBuf,
-    }
-
-    impl Place {
-        fn new(files: &[&str]) -> Self {
-            let temp = tempfile::tempdir().unwrap();
-            let root = temp.path().canonicalize().unwrap();
-            let place =
-                Self { workspace: root.join("w"), storage: root.join("state/c"), _temp: temp };
-            for file in files {
-                place.write(file, "base");
-            }
-            place
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            let path = self.workspace.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        fn source(&self) -> CheckoutSource {
-            let git = [".git", "../.git"].map(|name| self.workspace.join(name));
-            let git = git.into_iter().find_map(|git| git.canonicalize().ok());
-            let (workspace, shown) = (self.workspace.clone(), vec!["proof".into()]);
-            CheckoutSource { workspace, git, shown }
-        }
-
-        fn begin(&self) -> Checkout {
-            Checkout::begin(self.source(), &self.storage).unwrap()
-        }
-    }
+    use crate::fixture::Place;
 
     /// As after another start.
     fn reopened(place: &Place, checkout: &Checkout) -> Checkout {

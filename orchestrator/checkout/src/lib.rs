@@ -23,6 +23,8 @@
 
 mod checkout;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod inventory;
 mod layers;
 mod repository;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
 
-use crate::checkout::{Changes, Checkout, PreparedCheckout, Visibility, now_ns, take_inventory};
+use crate::checkout::{Changes, Checkout, PreparedCheckout, Visibility, now_ns};
 use crate::error::CheckoutError;
 use crate::inventory::Stamp;
 use crate::layers::Layer;
@@ -31,11 +31,16 @@ pub struct ChangedWork {
 }
 
 impl Checkout {
-    /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work); nothing of very much.
+    /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work), but for what has secrets in
+    /// it; nothing of very much.
     ///
     /// # Errors
     /// The folder of the copies cannot be made.
-    pub fn keep_start(&self, is_work: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
+    pub fn keep_start(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+        has_secret: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), CheckoutError> {
         let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
         let counts = |(path, stamp): &(&PathBuf, &Stamp)| {
             !stamp.is_folder() && stamp.size() <= limit && is_work(path)
@@ -49,8 +54,11 @@ impl Checkout {
         remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
         let mut copies = Layer::create(root, &self.source.workspace)?;
         for (path, stamp) in kept {
+            let content = WorkContent::read(&self.source.workspace.join(path));
             // What cannot be read, or written, is not known later.
-            let _ = copies.copy(path, stamp.modified_ns());
+            if let Some(content) = content.filter(|content| !has_secret(content.bytes())) {
+                let _ = copies.write(path, &content, stamp.modified_ns());
+            }
         }
         copies.finish().map(drop)
     }
@@ -63,8 +71,7 @@ impl Checkout {
         &self,
         is_work: &dyn Fn(&Path) -> bool,
     ) -> Result<ChangedWork, CheckoutError> {
-        let changes = self.compare(is_work)?;
-        let now = take_inventory(&self.source.workspace, &self.source.shown)?;
+        let (now, changes) = self.compare(is_work)?;
         let before = &self.start.files.entries;
         let root = self.storage.join(START);
         let state = |root: &Path, path: &Path, stamp: Option<&Stamp>| match stamp {
@@ -202,37 +209,14 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, symlink};
 
     use super::*;
-    use crate::checkout::CheckoutSource;
+    use crate::fixture::Place;
 
-    struct Place {
-        temp: tempfile::TempDir,
-    }
-
-    impl Place {
-        fn root(&self) -> PathBuf {
-            self.temp.path().canonicalize().unwrap()
-        }
-
-        fn path(&self, file: &str) -> PathBuf {
-            self.root().join("w").join(file)
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            let path = self.path(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        /// Begins with these files.
-        fn begin(files: &[&str]) -> (Self, Checkout) {
-            let place = Self { temp: tempfile::tempdir().unwrap() };
-            files.iter().for_each(|file| place.write(file, "base"));
-            let source =
-                CheckoutSource { workspace: place.root().join("w"), git: None, shown: Vec::new() };
-            let checkout = Checkout::begin(source, &place.root().join("state/c")).unwrap();
-            checkout.keep_start(&|_| true).unwrap();
-            (place, checkout)
-        }
+    /// Begins with these files.
+    fn begin(files: &[&str]) -> (Place, Checkout) {
+        let place = Place::new(files);
+        let checkout = place.begin();
+        checkout.keep_start(&|_| true, &|bytes| bytes == b"a secret").unwrap();
+        (place, checkout)
     }
 
     fn file(text: &str) -> WorkContent {
@@ -241,7 +225,7 @@ mod tests {
 
     #[test]
     fn changed_work_is_known_as_it_was_and_as_it_is() {
-        let (place, checkout) = Place::begin(&["changed", "touched", "gone", "kind/a"]);
+        let (place, checkout) = begin(&["changed", "touched", "gone", "kind/a"]);
         place.write("changed", "work");
         place.write("touched", "base");
         place.write("new", "work");
@@ -270,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_variant_is_written_anew_and_hides_what_is_left_out() {
-        let (place, checkout) = Place::begin(&["a", "gone/x", "kept/x"]);
+        let (place, checkout) = begin(&["a", "gone/x", "kept/x"]);
         place.write("a", "work");
         place.write("b", "work");
         place.write("new/deep/x", "work");
@@ -317,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_the_checks_wrote_is_told_from_what_they_only_touched() {
-        let (place, checkout) = Place::begin(&["same", "other", "hidden", "made", "folder/a"]);
+        let (place, checkout) = begin(&["same", "other", "hidden", "made", "folder/a"]);
         for path in ["same", "other", "hidden", "made", "folder/a"] {
             place.write(path, "work");
         }
@@ -337,10 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn of_very_much_nothing_is_kept() {
+    fn a_large_workspace_is_not_kept() {
         let names: Vec<String> = (0..=MOST_FILES).map(|number| number.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let (place, checkout) = Place::begin(&names);
+        let (place, checkout) = begin(&names);
         place.write("1", "work");
         let found = checkout.find_changed_work(&|_| true).unwrap();
         assert_eq!(found.files.len(), 1);

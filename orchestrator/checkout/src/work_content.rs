@@ -47,10 +47,15 @@ impl WorkContent {
         }
     }
 
+    /// Returns its bytes, or where it leads to.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let (Self::File { bytes, .. } | Self::Link { target: bytes }) = self;
+        bytes
+    }
+
     /// Returns how many bytes it has.
     pub(crate) fn size(&self) -> u64 {
-        let (Self::File { bytes, .. } | Self::Link { target: bytes }) = self;
-        u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+        u64::try_from(self.bytes().len()).unwrap_or(u64::MAX)
     }
 
     /// Returns where a link leads to.

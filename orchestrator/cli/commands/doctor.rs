@@ -363,8 +363,7 @@ async fn check_baseline(
         Ok(checkout) => checkout,
         Err(error) => return vec![Finding::skipped("baseline", &error.detail())],
     };
-    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
-    let site = CheckSite { workspace: &workspace, checkout, env };
+    let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env };
     let BaselineReport { verdicts, warnings } = judges.check_baseline(site, None).await;
     let mut findings = vec![describe_baseline(context, &verdicts)];
     let is_unable = !warnings.is_empty();

@@ -121,8 +121,7 @@ async fn judge(context: &Context) -> Result<Checked, CommandError> {
     let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
     let checkout = TransientCheckout::make(context).await?;
-    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
-    let site = CheckSite { workspace: &workspace, checkout, env: &setup.env };
+    let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &setup.env };
     let verdicts = redactor.redact(setup.policy.verify(site).await);
     let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();
     let protects = !setup.policy.protects().is_empty();

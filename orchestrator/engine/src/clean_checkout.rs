@@ -59,8 +59,9 @@ impl Session {
         let begun = Arc::clone(&known.checkout);
         self.checkout = Some(known);
         if self.is_explained() {
-            let pinned = Arc::clone(&self.observer.pinned);
-            let keep = move || begun.keep_start(&|path| pinned.contains(path));
+            let (pinned, context) = (Arc::clone(&self.observer.pinned), Arc::clone(&self.context));
+            let has_secret = move |bytes: &[u8]| context.redactor.bytes(bytes) != bytes;
+            let keep = move || begun.keep_start(&|path| pinned.contains(path), &has_secret);
             self.start_copies = Some(spawn_blocking(keep));
         }
         self.store_kept()

@@ -74,6 +74,17 @@ pub(super) struct RunSetup<'a> {
     pub(super) attached: bool,
 }
 
+impl<'a> RunSetup<'a> {
+    /// That of somebody who only looks, and names nothing on the command line.
+    pub(super) const fn to_look(
+        (loaded, layout): (&'a LoadedConfig, &'a Layout),
+        registry: &'a Registry,
+        (context, vars): (&'a BuildContext, &'a BTreeMap<String, String>),
+    ) -> Self {
+        Self { loaded, layout, registry, context, vars, protect: &[], attached: false }
+    }
+}
+
 /// The configuration that was stored when a run began, and the policy built from it.
 pub(super) struct StoredPolicy {
     pub(super) loaded: LoadedConfig,
@@ -172,7 +183,7 @@ impl RunSetup<'_> {
         let given = &found.state.started.as_ref()?.task;
         // What an iteration that was cut off left may be the agent's.
         let kept = kept.filter(|_| found.state.running.is_none())?;
-        let prompt = own_prompt(&self.load_frozen_config(&found.run)?, found);
+        let prompt = recorded_prompt(&self.load_frozen_config(&found.run)?, found);
         if !kept.is_other(&prompt) {
             return None;
         }
@@ -279,15 +290,10 @@ impl RunSetup<'_> {
         if self.gives_other_checks(&frozen.loaded) {
             return false;
         }
-        match self.prompt_of(found).read_text() {
+        match recorded_prompt(self.loaded, found).read_text() {
             Some(text) => found.state.was_given(&frozen.policy.task_digest(&text).await),
             None => false,
         }
-    }
-
-    /// Returns the prompt of this configuration, with what was recorded of it.
-    fn prompt_of(self, found: &StoredRun) -> PromptSource {
-        PromptSource::recorded(&self.loaded.config, &found.state.identities, PromptPlace::locate)
     }
 
     /// Returns the configuration that was stored when the run began, in the workspace as it is called now.
@@ -320,7 +326,7 @@ impl RunSetup<'_> {
         if frozen.as_ref().is_some_and(|frozen| self.gives_other_checks(&frozen.loaded)) {
             return false;
         }
-        let prompt = self.prompt_of(found).read_text();
+        let prompt = recorded_prompt(self.loaded, found).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
             (Some(frozen), Some(prompt)) => {
                 found.state.has_completed(&frozen.policy.task_digest(&prompt).await)
@@ -367,9 +373,9 @@ impl RunSetup<'_> {
     }
 }
 
-/// Returns the prompt with which a run began, whatever the configuration names now.
-fn own_prompt(frozen: &LoadedConfig, found: &StoredRun) -> PromptSource {
-    PromptSource::recorded(&frozen.config, &found.state.identities, PromptPlace::locate)
+/// Returns the prompt of a configuration, with what was recorded of it.
+fn recorded_prompt(loaded: &LoadedConfig, found: &StoredRun) -> PromptSource {
+    PromptSource::recorded(&loaded.config, &found.state.identities, PromptPlace::locate)
 }
 
 /// Refuses the journal of another workspace.

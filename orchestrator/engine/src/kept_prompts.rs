@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::phase_guard::HeldPrompt;
 use super::prompt::PromptSource;
+use super::stored_object::read_object;
 use super::validation_policy::CompletionPolicy;
 
 /// By the path in the configuration, escaped: the bytes in base64, or that there was no such file.
@@ -24,13 +25,7 @@ pub(super) struct KeptPrompts {
 impl KeptPrompts {
     /// Reads those of the run that is open.
     pub(super) fn read(store: &Store) -> Result<Self, StateError> {
-        let Some(object) = store.read_signed_file(Layout::PROMPTS)? else {
-            return Ok(Self::default());
-        };
-        serde_json::from_str(&object).map_err(|error| StateError::Damaged {
-            path: Layout::PROMPTS.into(),
-            problem: error.to_string(),
-        })
+        Ok(read_object(store, Layout::PROMPTS)?.unwrap_or_default())
     }
 
     /// Puts back what a link has taken the place of. Returns what was done.

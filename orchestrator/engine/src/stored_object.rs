@@ -28,7 +28,7 @@ pub(super) fn store_object<T: Serialize>(
 pub(super) fn read_object<T: DeserializeOwned>(
     store: &Store,
     name: &str,
-) -> Result<Option<T>, EngineError> {
+) -> Result<Option<T>, StateError> {
     let Some(object) = store.read_signed_file(name)? else { return Ok(None) };
     let damaged = |error: serde_json::Error| StateError::Damaged {
         path: name.into(),

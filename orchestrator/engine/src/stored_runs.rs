@@ -28,9 +28,7 @@ pub async fn find_completed(
     let layout = state_layout(loaded, state_home).ok()?;
     verify_owner(loaded, &layout).ok()?;
     let context = build_context(loaded, vars);
-    let (context, protect) = (&context, &[]);
-    let setup =
-        RunSetup { loaded, layout: &layout, registry, context, vars, protect, attached: false };
+    let setup = RunSetup::to_look((loaded, &layout), registry, (&context, vars));
     let found = setup.find_completed(None).await?;
     let workspace = real_path(&loaded.config.run.workspace);
     let held = workspace.is_dir().then(|| WorkspaceHandle::open(&workspace)).transpose().ok()?;
@@ -54,15 +52,8 @@ pub async fn has_other_task(
 ) -> Result<bool, ConfigErrors> {
     let layout = state_layout(loaded, state_home)?;
     let context = build_context(loaded, vars);
-    let setup = RunSetup {
-        loaded,
-        layout: &layout,
-        registry,
-        context: &context,
-        vars,
-        protect,
-        attached: false,
-    };
+    let setup = RunSetup::to_look((loaded, &layout), registry, (&context, vars));
+    let setup = RunSetup { protect, ..setup };
     // An earlier run that is resumed instead has worked in the same place.
     Ok(matches!(setup.classify(found, None, None).await, ExistingRun::OtherTask { .. }))
 }
@@ -79,15 +70,7 @@ pub async fn find_protected_changes(
     // In an iteration that was cut off, the agent may have changed anything.
     let worked = found.worked.filter(|_| found.state.running.is_none())?;
     let context = build_context(loaded, vars);
-    let setup = RunSetup {
-        loaded,
-        layout,
-        registry,
-        context: &context,
-        vars,
-        protect: &[],
-        attached: false,
-    };
+    let setup = RunSetup::to_look((loaded, layout), registry, (&context, vars));
     let frozen = setup.load_frozen_policy(&found.run).await?;
     let baseline = serde_json::from_slice(&read_baseline(layout, &found.run)).ok()?;
     let (state, workspace) =
@@ -117,15 +100,7 @@ pub async fn is_as_recorded(
         return false;
     };
     let context = build_context(loaded, vars);
-    let setup = RunSetup {
-        loaded,
-        layout,
-        registry,
-        context: &context,
-        vars,
-        protect: &[],
-        attached: false,
-    };
+    let setup = RunSetup::to_look((loaded, layout), registry, (&context, vars));
     let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
     // There is none of a run that protects nothing; one that cannot be read is another one.
     let baseline = read_baseline(layout, &found.run);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_store::{Layout, StateError};
+use ralph_orchestrator_store::Layout;
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
 use super::session::Session;
+use super::stored_object::{read_object, store_object};
 use super::test_floor::{BaseTests, TestFloor};
 
 /// The stored form, in JSON.
@@ -19,28 +20,17 @@ impl Session {
     /// Stores what the checks ran before any agent worked.
     pub(super) fn store_test_floor(&mut self) -> Result<(), EngineError> {
         let stored = StoredFloor { checks: self.test_floor.checks() };
-        let object = serde_json::to_string(&stored)
-            .map_err(|error| EngineError::Internal(error.to_string()))?;
-        let store = &mut self.journal.store;
-        // The name of a test may have a secret in it.
-        if self.context.redactor.bytes(object.as_bytes()) == object.as_bytes() {
-            store.write_signed_file(Layout::TESTS, &object)?;
-        } else {
-            store.write_sealed_file(Layout::TESTS, &object)?;
-        }
-        Ok(())
+        let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
+        store_object(store, redactor, Layout::TESTS, &stored)
     }
 
     /// Reads what the checks ran before any agent worked; where that is missing, the numbers of the journal count.
     pub(super) fn resume_test_floor(&mut self) -> Result<(), EngineError> {
-        let Some(object) = self.journal.store.read_signed_file(Layout::TESTS)? else {
-            let counts = &self.journal.state.validation.baseline_tests;
-            self.test_floor = TestFloor::from_counts(counts).into();
+        let Some(stored) = read_object::<StoredFloor>(&self.journal.store, Layout::TESTS)? else {
+            let verdicts = &self.journal.state.validation.baseline_verdicts;
+            self.test_floor = TestFloor::from_verdicts(verdicts).into();
             return Ok(());
         };
-        let stored: StoredFloor = serde_json::from_str(&object).map_err(|error| {
-            StateError::Damaged { path: Layout::TESTS.into(), problem: error.to_string() }
-        })?;
         self.test_floor = TestFloor::new(stored.checks).into();
         Ok(())
     }

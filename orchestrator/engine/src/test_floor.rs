@@ -9,8 +9,9 @@ use std::iter;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_test_results::{
-    ResultDifference, StartFailure, TestCounts, TestResults, compare_test_results,
+    ResultDifference, StartFailure, TestResults, compare_test_results,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,10 @@ pub(super) struct BaseTests {
 
 impl TestFloor {
     /// Takes the numbers alone, where nothing else is known.
-    pub(super) fn from_counts(counts: &BTreeMap<String, TestCounts>) -> Self {
-        let checks = counts.iter().filter(|(_, counts)| counts.ran() > 0).map(|(name, counts)| {
-            let base = BaseTests { results: (*counts).into(), tolerates_failures: false };
+    pub(super) fn from_verdicts(verdicts: &[ValidatorVerdict]) -> Self {
+        let counted = verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?)));
+        let checks = counted.filter(|(_, counts)| counts.ran() > 0).map(|(name, counts)| {
+            let base = BaseTests { results: counts.into(), tolerates_failures: false };
             (name.clone(), base)
         });
         Self::new(checks.collect())

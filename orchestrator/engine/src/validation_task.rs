@@ -226,7 +226,9 @@ impl ValidationTask {
                 continue;
             }
             if let (Some(known), Some(prepared)) = (&self.checkout, &checkout) {
-                known.checkout.put_back_work(prepared, &|path| counted.has(path))?;
+                let (checkout, prepared) = (Arc::clone(&known.checkout), Arc::clone(prepared));
+                let is_work = self.work_test(counted);
+                blocking(move || checkout.put_back_work(&prepared, &is_work)).await??;
             }
             let started = Instant::now();
             let Some((mut verdict, tests)) = self.repeat(check, protection, overlays).await? else {
@@ -250,9 +252,10 @@ impl ValidationTask {
         {
             let globs = ProtectedPaths::new(&self.policy.protects());
             let globs = globs.map_err(|error| EngineError::Workspace(error.to_string()))?;
-            known
-                .checkout
-                .keep_base(prepared, &|path| counted.has(path) || globs.contains(path))?;
+            let (checkout, prepared) = (Arc::clone(&known.checkout), Arc::clone(prepared));
+            let is_work = self.work_test(counted);
+            let is_undone = move |path: &Path| is_work(path) || globs.contains(path);
+            blocking(move || checkout.keep_base(&prepared, &is_undone)).await??;
         }
         Ok(Some(verdicts))
     }
@@ -328,15 +331,23 @@ impl ValidationTask {
         &self,
         counted: &Arc<TreeSnapshot>,
         visibility: Visibility,
-    ) -> Result<Option<PreparedCheckout>, EngineError> {
+    ) -> Result<Option<Arc<PreparedCheckout>>, EngineError> {
         let Some(checkout) = self.checkout.as_ref().map(|known| Arc::clone(&known.checkout)) else {
             return Ok(None);
         };
-        let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
-        // What counted when the run began does so to its end, also where it is gone.
-        let is_work = move |path: &Path| counted.has(path) || pinned.contains(path);
+        let is_work = self.work_test(counted);
         let prepared = blocking(move || checkout.prepare(&is_work, visibility)).await?;
-        Ok(Some(prepared?))
+        Ok(Some(Arc::new(prepared?)))
+    }
+
+    /// Returns what tells whether a path counts as work: what counted when the run began does so to its end, also where it is
+    /// gone.
+    pub(super) fn work_test(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+    ) -> impl Fn(&Path) -> bool + Send + use<> {
+        let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
+        move |path| counted.has(path) || pinned.contains(path)
     }
 
     /// Replaces the verdicts of validators that change work each time they run.

@@ -58,8 +58,7 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;
     let checkout = TransientCheckout::make(context).await?;
-    let checkout = checkout.as_ref().map(TransientCheckout::overlays).unwrap_or_default();
-    let site = CheckSite { workspace: &workspace, checkout, env: &env };
+    let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &env };
     let found = judges.check_baseline(site, Some(AT_MOST)).await;
     Ok(found.verdicts.iter().map(|named| line(context, &setup, named)).collect())
 }

@@ -82,9 +82,6 @@ impl State {
     pub(super) fn baseline_checked(&mut self, record: &Record) {
         let Record::Baseline { accepted, tree, evidence, verdicts, .. } = record else { return };
         self.validation.baseline_accepted = Some(*accepted);
-        let counted = verdicts.iter().filter_map(|named| Some((&named.validator, named.tests?)));
-        self.validation.baseline_tests =
-            counted.map(|(validator, tests)| (validator.clone(), tests)).collect();
         self.validation.baseline_verdicts.clone_from(verdicts);
         self.count_check_time(verdicts);
         self.workspace.observed_since_validation = false;

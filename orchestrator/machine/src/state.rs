@@ -6,7 +6,6 @@ use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, Guidance, NearMiss, Survivor, Tokens,
     Usage, Usd,
 };
-use ralph_orchestrator_test_results::TestCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -316,8 +315,6 @@ pub struct ValidationState {
     pub baseline_mode: BaselineMode,
     /// Whether all checks accepted before any work was done, if they were run.
     pub baseline_accepted: Option<bool>,
-    /// The tests that each validator ran then, where that is known.
-    pub baseline_tests: BTreeMap<String, TestCounts>,
     /// What the checks said before any work was done.
     pub baseline_verdicts: Vec<ValidatorVerdict>,
     /// How long the checks took so far, in milliseconds.

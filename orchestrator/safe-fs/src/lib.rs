@@ -18,7 +18,7 @@ mod replace;
 mod walk;
 mod write;
 
-pub use copy::copy_data;
+pub use copy::{copy_data, copy_sparse, find_data};
 pub use fingerprint::{FileFingerprint, boot_clock, wall_clock};
 pub use list::{DirEntryName, DirLister};
 pub use openat::{

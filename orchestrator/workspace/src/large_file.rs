@@ -6,8 +6,8 @@
 //! Both together with the size say what the content is, and the same content has the same digest, with
 //! holes or without.
 
+use ralph_orchestrator_safe_fs::find_data;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 /// Files that are larger, in bytes, have this digest. Those up to here have the plain BLAKE3 of their
@@ -103,18 +103,7 @@ pub(super) fn digest(
 
 /// Returns where from `at` on the next data begin and end, in whole blocks but for the file's end.
 fn next_data(fd: BorrowedFd<'_>, at: u64, size: u64) -> Result<(u64, u64), Errno> {
-    let data = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
-        Ok(data) => data.min(size),
-        Err(Errno::NXIO) => return Ok((size, size)),
-        // A file system that knows of no holes has none.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((at, size)),
-        Err(error) => return Err(error),
-    };
-    let hole = match rustix::fs::seek(fd, SeekFrom::Hole(data)) {
-        Ok(hole) => hole,
-        Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => size,
-        Err(error) => return Err(error),
-    };
+    let Some((data, hole)) = find_data(fd, at, size)? else { return Ok((size, size)) };
     let begin = (data - data % BLOCK).max(at);
     Ok((begin, hole.next_multiple_of(BLOCK).min(size)))
 }

@@ -5,12 +5,13 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_safe_fs::{FileFingerprint, create_folders, open_folder_nofollow};
+use ralph_orchestrator_safe_fs::{
+    FileFingerprint, copy_sparse, create_folders, open_folder_nofollow,
+};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::problem::TreeError;
-use super::sparse::copy_sparse;
 use super::tree::{MAX_FILE, Selection, TreeSink, open_plain_file, walk_tree};
 
 /// Says what becomes of an entry, by its path relative to the top and whether it is a folder.

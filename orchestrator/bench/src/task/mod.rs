@@ -24,7 +24,6 @@ mod provided;
 pub mod reward;
 mod settings;
 mod setup_stage;
-mod sparse;
 mod stage;
 mod template;
 mod text_file;
@@ -54,6 +53,5 @@ pub use self::settings::{
     OperatingSystem, RewardGate, RewardStrategy, Tpu, User,
 };
 pub use self::setup_stage::{SetupStage, TaskEnvironment};
-pub use self::sparse::copy_sparse;
 pub use self::stage::{Mount, StageError, StagedEnvironment};
 pub use self::template::{MissingVariable, resolve_env};

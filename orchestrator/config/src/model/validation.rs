@@ -44,8 +44,8 @@ pub struct Validation {
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub link: Vec<PathBuf>,
     /// How long is looked, once checks in a checkout have accepted the work, for what made them green: they run without a
-    /// part of the work at a time. "auto": as long as the checks of the run took so far, at least 30 seconds and at most 10 minutes. "0s" is not
-    /// at all.
+    /// part of the work at a time. "auto": as long as the checks of the run took so far, at least 30 seconds and at most 10
+    /// minutes. "0s" is not at all.
     #[serde(with = "units::duration_or_auto")]
     #[schemars(schema_with = "units::duration_or_auto_schema")]
     pub explain: Option<Duration>,

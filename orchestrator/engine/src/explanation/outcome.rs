@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_checks_the_first_that_did_not_accept_counts() {
+    fn the_first_check_that_did_not_accept_counts() {
         let named = |required: bool, verdict: Verdict| ValidatorVerdict {
             validator: "v".to_owned(),
             required,

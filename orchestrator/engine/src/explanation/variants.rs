@@ -1,7 +1,6 @@
 //! Runs the checks on variants of the work, each in a checkout of its own.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +51,7 @@ impl CheckoutChecker {
         let Some(protection) = protection else { return Ok(None) };
         let protected = ProtectedPaths::new(&policy.protects())
             .map_err(|error| EngineError::Workspace(error.to_string()))?;
-        let (start, is_work) = (Arc::clone(&checkout), work_test(&task, &counted));
+        let (start, is_work) = (Arc::clone(&checkout), task.work_test(&counted));
         let work = Arc::new(blocking(move || start.find_changed_work(&is_work)).await??);
         let began_ms = task.clock.runtime_ms();
         Ok(Some(Self {
@@ -129,7 +128,7 @@ impl CheckoutChecker {
 
     async fn prepare(&self, variant: &Arc<Variant>) -> Result<PreparedCheckout, EngineError> {
         let (checkout, work) = (Arc::clone(&self.checkout), Arc::clone(&self.work));
-        let (variant, is_work) = (Arc::clone(variant), work_test(&self.task, &self.counted));
+        let (variant, is_work) = (Arc::clone(variant), self.task.work_test(&self.counted));
         Ok(blocking(move || checkout.prepare_variant(&is_work, &work, &variant)).await??)
     }
 }
@@ -162,13 +161,4 @@ impl VariantChecker for CheckoutChecker {
 
 fn required_checks(policy: &CompletionPolicy) -> impl Iterator<Item = &ConfiguredValidator> {
     policy.validators.iter().filter(|check| Selection::RequiredChecks.includes(check))
-}
-
-/// Returns what tells whether a path counts as work, now or when the run began.
-fn work_test(
-    task: &ValidationTask,
-    counted: &Arc<TreeSnapshot>,
-) -> impl Fn(&Path) -> bool + Send + use<> {
-    let (counted, pinned) = (Arc::clone(counted), Arc::clone(&task.pinned));
-    move |path| counted.has(path) || pinned.contains(path)
 }
