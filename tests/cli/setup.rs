@@ -157,7 +157,7 @@ fn a_setup_that_fails_to_the_end_is_named_among_what_to_do() {
 
 #[test]
 fn it_is_skipped_until_the_file_is_made() {
-    let env = environment("");
+    let env = environment("[validation]\nexplain = \"0s\"");
     env.agent.call(1).script(
         "printf '#!/bin/sh\\necho ran >> ../order\\n' > init.sh; chmod +x init.sh; touch made\n",
     );

@@ -119,7 +119,8 @@ fn a_check_that_cannot_begin_is_told_of_before_an_agent_is_paid() {
     let broken = "echo 'def broken(:' >> tests/test_a.py";
     for (check, prepare, says) in [
         ("make test || exit 1", "", "make says `make: *** No rule to make target 'test'."),
-        ("no-such-runner", "", "the shell says `check.sh: 1: no-such-runner: not found`"),
+        // With its exit status, 127, there is no verdict, which says it.
+        ("no-such-runner || exit 1", "", "the shell says `check.sh: 1: no-such-runner: not found`"),
         ("python3 -m no_such_runner", "", "No module named no_such_runner`"),
         (UNITTEST, broken, "python says `SyntaxError: invalid syntax`"),
     ] {

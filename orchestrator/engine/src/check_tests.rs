@@ -28,7 +28,9 @@ impl CheckTestsReader {
     pub(super) fn finish(self, verdict: &Verdict) -> CheckTests {
         let (results, failure) = self.readers.into_inner().unwrap_or_else(PoisonError::into_inner);
         let results = results.finish();
-        let start_failure = failure.finish(results.as_ref()).filter(|_| !verdict.is_accepted());
+        // Why there is no verdict, that says itself.
+        let is_rejected = matches!(verdict, Verdict::Rejected { .. });
+        let start_failure = failure.finish(results.as_ref()).filter(|_| is_rejected);
         let is_checked = !matches!(verdict, Verdict::Error { .. });
         CheckTests { results: results.filter(|_| is_checked), start_failure }
     }

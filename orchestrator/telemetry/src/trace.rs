@@ -164,7 +164,10 @@ impl TraceBuilder {
             Record::Completed { .. } => self.end_run("completed", time),
             _ => {}
         }
-        self.last = self.last.max(Some(time));
+        // It is found out after the run has ended.
+        if !matches!(entry.record, Record::Explained { .. }) {
+            self.last = self.last.max(Some(time));
+        }
     }
 
     /// Takes the next event of an iteration's transcript, after the records of the run up to the end of the iteration

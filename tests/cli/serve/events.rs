@@ -9,7 +9,7 @@ fn a_client_gets_every_record_once_and_in_order() {
     let env = completed();
     let server = Server::start(&env, &[]);
     let path = format!("/api/runs/{}/events", server.run());
-    let all = server.follow(&path, &[]).until("completed");
+    let all = server.follow(&path, &[]).until("explained");
     let numbers: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
     assert_eq!(numbers, (1..=u64::try_from(all.len()).unwrap()).collect::<Vec<_>>());
     let journal = env.journal();
@@ -23,16 +23,16 @@ fn a_client_gets_every_record_once_and_in_order() {
     let lines: Vec<&str> = lines.map(|line| line.as_str().unwrap()).collect();
     assert_eq!(lines, log.lines().collect::<Vec<_>>());
     // From a place, by the query and by what a browser sends when it connects again.
-    let after = &server.follow(&format!("{path}?after=5"), &[]).until("completed")[0];
+    let after = &server.follow(&format!("{path}?after=5"), &[]).until("explained")[0];
     assert_eq!(after.0, 6);
     let seen = ["Last-Event-ID: 7".to_owned()];
-    assert_eq!(server.follow(&format!("{path}?after=2"), &seen).until("completed")[0].0, 8);
+    assert_eq!(server.follow(&format!("{path}?after=2"), &seen).until("explained")[0].0, 8);
     // What is said of a record does not depend on where a client begins.
     for left in 1..=all.len() {
-        let last = server.follow(&format!("{path}?last={left}"), &[]).until("completed");
+        let last = server.follow(&format!("{path}?last={left}"), &[]).until("explained");
         assert_eq!(last, all[all.len() - left..]);
         let after = format!("{path}?after={}", all.len() - left);
-        assert_eq!(server.follow(&after, &[]).until("completed"), last);
+        assert_eq!(server.follow(&after, &[]).until("explained"), last);
     }
 }
 
@@ -49,7 +49,7 @@ fn a_server_that_is_killed_leaves_no_gap_and_repeats_nothing() {
     let seen = [format!("Last-Event-ID: {}", before.last().unwrap().0)];
     let mut stream = again.follow(&path, &seen);
     fs::write(&gate, "go").unwrap();
-    let after = stream.until("completed");
+    let after = stream.until("explained");
     running.wait().expect(0);
     let numbers: Vec<u64> = before.iter().chain(&after).map(|(id, _)| *id).collect();
     let expected = 1..=u64::try_from(env.journal().len()).unwrap();
