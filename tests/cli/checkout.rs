@@ -299,3 +299,21 @@ fn right_work_that_needs_what_is_hidden_is_told_so_after_wrong_work() {
     assert!(!env.ralph(&["log", "1"]).stdout.contains("green only with"));
     env.ralph(&["log", "2"]).says("green only with out");
 }
+
+#[test]
+fn rules_outside_of_the_workspace_are_those_of_the_start_too() {
+    // The user ignores `private`. The agent has it count, and in a later start hides its own file from a commit.
+    let check = "grep -q work src/a private/made || grep -q work hidden\n";
+    let env = configured("", check, "\"check.sh\"");
+    let rules = env.root().join("home/.config/git/ignore");
+    fs::create_dir_all(rules.parent().unwrap()).unwrap();
+    fs::write(&rules, "private\n").unwrap();
+    let script = "mkdir private; echo work > private/made; echo > \"$HOME/.config/git/ignore\"\n";
+    env.agent.call(1).script(script).out(CLAIM);
+    let script = "rm -r private; echo work > hidden; echo hidden > \"$HOME/.config/git/ignore\"\n";
+    env.agent.call(2).script(script).out(CLAIM);
+    env.ralph(&["run", "--once"]);
+    env.run().expect(1);
+    env.ralph(&["log", "1"]).says("green only with private");
+    env.ralph(&["log", "2"]).says("green only with hidden");
+}

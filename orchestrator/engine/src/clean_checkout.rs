@@ -117,9 +117,11 @@ impl Session {
         let link = self.context.policy.checkout.link.iter().cloned();
         let workspace = &self.context.workspace;
         let inside = all.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
+        // An agent can make a repository of its own in the workspace.
+        let top = self.observer.pinned.repository_top(workspace);
         CheckoutSource {
             workspace: workspace.clone(),
-            git: common_git_folder(workspace),
+            git: common_git_folder(top.as_ref().unwrap_or(workspace)),
             shown: inside.chain(link).chain([PathBuf::from(OWN)]).collect(),
         }
     }

@@ -1,10 +1,10 @@
-//! The paths that counted in the workspace when the run began: they count to the run's end.
+//! The paths that counted in the workspace when the run began, and the ignore rules around it: both hold to the run's end.
 
 use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::{escape, unescape};
 use ralph_orchestrator_store::{Layout, Store};
-use ralph_orchestrator_workspace::{PinnedPaths, TreeSnapshot};
+use ralph_orchestrator_workspace::{OuterRules, PinnedPaths, TreeSnapshot};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
@@ -15,6 +15,9 @@ use super::stored_object::{read_object, store_object};
 #[derive(Default, Serialize, Deserialize)]
 struct StoredPaths {
     paths: Vec<String>,
+    /// The ignore rules around the workspace.
+    #[serde(default)]
+    outer: Option<OuterRules>,
 }
 
 impl WorkspaceObserver {
@@ -24,11 +27,13 @@ impl WorkspaceObserver {
         store: &mut Store,
         snapshot: &TreeSnapshot,
     ) -> Result<(), EngineError> {
-        self.pinned = Arc::new(snapshot.paths().collect());
+        let outer = self.hasher.as_ref().map(|hasher| hasher.outer_rules().clone());
+        let paths: PinnedPaths = snapshot.paths().collect();
+        self.pinned = Arc::new(paths.with_outer_rules(outer.clone()));
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored = StoredPaths { paths: snapshot.paths().map(escape).collect() };
+        let stored = StoredPaths { paths: snapshot.paths().map(escape).collect(), outer };
         store_object(store, &self.context.redactor, Layout::PATHS, &stored)
     }
 }
@@ -38,5 +43,6 @@ pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
     let Some(stored) = read_object::<StoredPaths>(store, Layout::PATHS)? else {
         return Ok(PinnedPaths::default());
     };
-    Ok(stored.paths.iter().filter_map(|path| unescape(path)).collect())
+    let paths: PinnedPaths = stored.paths.iter().filter_map(|path| unescape(path)).collect();
+    Ok(paths.with_outer_rules(stored.outer))
 }

@@ -1,6 +1,7 @@
 //! The git repository a workspace belongs to, as far as its files tell. Git itself is not run.
 
 mod index;
+mod settings;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) use index::{IndexError, Tracked};
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
+pub use settings::GitEnvironment;
 
 /// The most that a pointer file such as a worktree's `.git` may hold, in bytes.
 const POINTER_LIMIT: usize = 64 * 1024;
@@ -49,7 +51,8 @@ impl Repository {
         workspace.ancestors().find_map(Self::at)
     }
 
-    fn at(top: &Path) -> Option<Self> {
+    /// Returns the repository whose working tree has this top.
+    pub(super) fn at(top: &Path) -> Option<Self> {
         let dot_git = top.join(".git");
         let folder =
             if dot_git.is_dir() { dot_git } else { top.join(pointer(&dot_git, b"gitdir:")?) };

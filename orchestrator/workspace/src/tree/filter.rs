@@ -10,6 +10,7 @@ use ralph_orchestrator_safe_fs::path_bytes;
 use super::pinned_paths::PinnedPaths;
 use crate::git::Tracked;
 use crate::gitignore::{CompiledRules, IgnoreRules, RULE_FILE};
+use crate::outer_rules::as_prefix;
 use crate::protected::{BYTECODE, ProtectedPaths, is_cached, is_compiled, repository_of};
 
 /// What a folder hands down to its entries.
@@ -70,13 +71,10 @@ impl TreeFilter {
         }
     }
 
-    /// Counts what git tracks in the repository at `top`.
-    pub(super) fn track(&mut self, tracked: Arc<Tracked>, top: &Path, workspace: &Path) {
+    /// Counts what git tracks in a repository in which the workspace has this path.
+    pub(super) fn track(&mut self, tracked: Arc<Tracked>, inside: &Path) {
         self.tracked = tracked;
-        self.prefix = workspace.strip_prefix(top).map(path_bytes).unwrap_or_default().to_vec();
-        if !self.prefix.is_empty() {
-            self.prefix.push(b'/');
-        }
+        self.prefix = as_prefix(inside);
     }
 
     /// Returns what git tracks, and the workspace's path in its repository, ending in `/` unless empty.

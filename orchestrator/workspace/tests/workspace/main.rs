@@ -11,6 +11,7 @@
 mod changes;
 mod git;
 mod manifest;
+mod outer_rules;
 mod prompt;
 mod protected;
 mod support;
