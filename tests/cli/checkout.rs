@@ -317,3 +317,65 @@ fn rules_outside_of_the_workspace_are_those_of_the_start_too() {
     env.ralph(&["log", "1"]).says("green only with private");
     env.ralph(&["log", "2"]).says("green only with hidden");
 }
+
+/// Each is green in the agent's tree, and red in a clone of `git add -A && git commit`. Undone, it is accepted.
+#[test]
+fn work_that_a_clone_would_not_have_is_rejected() {
+    let far = "ln -sf ../../elsewhere src/a; echo work > ../elsewhere";
+    let cheats = [
+        (
+            "echo work > src/a; echo /src/a >> .gitignore; git rm -q --cached src/a",
+            "sed -i '/src/d' .gitignore",
+            "git no longer tracks src/a, and ignores it",
+        ),
+        (
+            "echo work > src/a; git update-index --assume-unchanged src/a",
+            "git update-index --no-assume-unchanged src/a",
+            "`git update-index --no-assume-unchanged src/a`",
+        ),
+        (
+            "echo work > src/a; git update-index --skip-worktree src/a",
+            "git update-index --no-skip-worktree src/a",
+            "`git update-index --no-skip-worktree src/a`",
+        ),
+        (
+            far,
+            "rm src/a; echo work > src/a",
+            "src/a leads to ../../elsewhere, outside of the repository",
+        ),
+        (
+            "echo work > src/a; git update-index --split-index",
+            "git update-index --no-split-index",
+            "`git update-index --no-split-index`",
+        ),
+        ("mkfifo src/pipe", "echo work > src/a", "src/pipe is neither a file nor a link"),
+    ];
+    let env = configured("", "[ -p src/pipe ] || grep -q work src/a\n", "\"check.sh\"");
+    for (cheat, repair, named) in cheats {
+        let call = env.agent.calls() + 1;
+        env.agent.call(call).script(&format!("{cheat}\n")).out(CLAIM);
+        env.agent.call(call + 1).script(&format!("{repair}\n")).out(CLAIM);
+        let ended = env.ralph(&["run", "--restart"]);
+        assert_eq!(ended.code, Some(0), "{cheat}: {}", ended.stderr);
+        assert_eq!(env.agent.calls(), call + 1, "{cheat}");
+        env.ralph(&["log", "1"]).says(named);
+        git(&env, &["reset", "-q", "--hard", "HEAD"]);
+        git(&env, &["clean", "-qfd", "src"]);
+    }
+}
+
+#[test]
+fn what_was_tracked_though_ignored_and_links_of_the_start_stay_work() {
+    let env =
+        configured("", "grep -q work out/forced && cat src/far > /dev/null\n", "\"check.sh\"");
+    env.write("out/forced", "base\n");
+    fs::write(env.root().join("elsewhere"), "").unwrap();
+    std::os::unix::fs::symlink("../../elsewhere", env.path("src/far")).unwrap();
+    git(&env, &["add", "-f", "out/forced", "src/far"]);
+    git(&env, &["commit", "-qm", "force"]);
+    // Git makes the link anew.
+    let script = "git rm -q src/far; git reset -q --hard; echo work > out/forced\n";
+    env.agent.default_call().script(script).out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+}

@@ -76,6 +76,8 @@ pub struct PreparedCheckout {
     pub hidden: Vec<PathBuf>,
     /// What does not count as work and was there when the run began.
     pub gone: Vec<PathBuf>,
+    /// What counts as work and is new or not as it was, or was there when the run began; what is gone, folders as a whole.
+    pub work: Vec<PathBuf>,
     /// Whether they see what the first checks wrote, if they wrote anything: false once that was changed from outside.
     pub has_base: bool,
 }
@@ -213,6 +215,7 @@ impl Checkout {
             overlays: Vec::new(),
             hidden: Vec::new(),
             gone: Vec::new(),
+            work: Vec::new(),
             has_base,
         };
         let (_, mut changes) = self.compare(is_work)?;
@@ -240,6 +243,9 @@ impl Checkout {
             let copies = self.storage.join(REPOSITORY).join(GIT);
             prepared.add(git, vec![copies, hidden.finish()?, git.to_owned()], "-git")?;
         }
+        let is_removed_work = |path: &&PathBuf| !changes.gone.contains(path);
+        let removed = changes.removed.iter().filter(is_removed_work);
+        prepared.work = changes.work.iter().map(|(path, _)| path).chain(removed).cloned().collect();
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
         Ok(prepared)

@@ -10,6 +10,7 @@ use ralph_orchestrator_text::escape_line;
 use ralph_orchestrator_workspace::TreeDigest;
 
 use super::protection::join_names;
+use super::uncommitted_work::UncommittedWork;
 
 /// The work, and the hidden files with it, that each check has rejected once more: to try the same again would only take
 /// time.
@@ -35,17 +36,23 @@ impl HiddenTrials {
 }
 
 /// Says first in a rejection that the check accepts with what it did not see.
-pub(super) fn name_decisive(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
+pub(super) fn name_decisive(
+    verdict: Verdict,
+    checkout: &PreparedCheckout,
+    uncommitted: &UncommittedWork,
+) -> Verdict {
     let Verdict::Rejected { mut reasons } = verdict else { return verdict };
-    reasons.insert(
-        0,
-        format!(
+    let mut first = uncommitted.describe_hidden(checkout);
+    let ignored = uncommitted.list_ignored(checkout);
+    if !ignored.is_empty() {
+        first.push(format!(
             "green only with {}, which git ignores and which is new or changed since the run began, so a clean \
              checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
              ignore it, or, as the user, name it in `validation.link`",
-            names(&checkout.hidden)
-        ),
-    );
+            names(&ignored)
+        ));
+    }
+    reasons.splice(0..0, first);
     Verdict::Rejected { reasons }
 }
 

@@ -85,6 +85,7 @@ mod test_floor;
 mod token_bucket;
 mod trace;
 mod transcript;
+mod uncommitted_work;
 mod validate;
 mod validation_policy;
 mod validation_task;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::{escape, unescape};
 use ralph_orchestrator_store::{Layout, Store};
-use ralph_orchestrator_workspace::{OuterRules, PinnedPaths, TreeSnapshot};
+use ralph_orchestrator_workspace::{
+    OuterRules, PinnedPaths, TreeSnapshot, Uncommitted, UncommittedReason,
+};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
@@ -18,6 +20,9 @@ struct StoredPaths {
     /// The ignore rules around the workspace.
     #[serde(default)]
     outer: Option<OuterRules>,
+    /// What a commit would not have carried.
+    #[serde(default)]
+    uncommitted: Vec<(String, UncommittedReason)>,
 }
 
 impl WorkspaceObserver {
@@ -29,11 +34,15 @@ impl WorkspaceObserver {
     ) -> Result<(), EngineError> {
         let outer = self.hasher.as_ref().map(|hasher| hasher.outer_rules().clone());
         let paths: PinnedPaths = snapshot.paths().collect();
-        self.pinned = Arc::new(paths.with_outer_rules(outer.clone()));
+        let found = snapshot.uncommitted().to_vec();
+        let uncommitted = found.iter().map(|one| (escape(&one.path), one.reason.clone())).collect();
+        let pinned = paths.with_outer_rules(outer.clone()).with_uncommitted(found);
+        self.pinned = Arc::new(pinned);
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored = StoredPaths { paths: snapshot.paths().map(escape).collect(), outer };
+        let stored =
+            StoredPaths { paths: snapshot.paths().map(escape).collect(), outer, uncommitted };
         store_object(store, &self.context.redactor, Layout::PATHS, &stored)
     }
 }
@@ -44,5 +53,9 @@ pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
         return Ok(PinnedPaths::default());
     };
     let paths: PinnedPaths = stored.paths.iter().filter_map(|path| unescape(path)).collect();
-    Ok(paths.with_outer_rules(stored.outer))
+    let uncommitted = stored
+        .uncommitted
+        .into_iter()
+        .filter_map(|(path, reason)| Some(Uncommitted { path: unescape(&path)?, reason }));
+    Ok(paths.with_outer_rules(stored.outer).with_uncommitted(uncommitted.collect()))
 }

@@ -37,6 +37,7 @@ use super::secret_files::SecretFiles;
 use super::steering_files::SteeringFiles;
 use super::stop::{StopRequests, stop_requested};
 use super::test_floor::TestFloor;
+use super::uncommitted_work::UncommittedWork;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 
@@ -239,6 +240,12 @@ impl ValidationTask {
                 let Some(named) = named.await? else { return Ok(None) };
                 verdict = named;
             }
+            if let Some(prepared) = checkout.as_ref().filter(|_| check.info.runs_check)
+                && verdict.is_accepted()
+                && let Some(rejected) = self.uncommitted(counted).reject(prepared)
+            {
+                verdict = rejected;
+            }
             let duration_ms = millis(started.elapsed());
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
@@ -319,7 +326,7 @@ impl ValidationTask {
                 return Ok(None);
             }
             if tried.is_accepted() {
-                return Ok(Some(name_decisive(verdict, prepared)));
+                return Ok(Some(name_decisive(verdict, prepared, &self.uncommitted(counted))));
             }
             known.trials.record(name, counted.digest(), &prepared.hidden);
         }
@@ -340,14 +347,19 @@ impl ValidationTask {
         Ok(Some(Arc::new(prepared?)))
     }
 
-    /// Returns what tells whether a path counts as work: what counted when the run began does so to its end, also where it is
-    /// gone.
+    /// Returns what tells whether a path counts as work that a commit has: what counted when the run began does so to its
+    /// end, also where it is gone.
     pub(super) fn work_test(
         &self,
         counted: &Arc<TreeSnapshot>,
     ) -> impl Fn(&Path) -> bool + Send + use<> {
+        let uncommitted = self.uncommitted(counted);
         let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
-        move |path| counted.has(path) || pinned.contains(path)
+        move |path| (counted.has(path) || pinned.contains(path)) && !uncommitted.hides(path)
+    }
+
+    fn uncommitted(&self, counted: &TreeSnapshot) -> UncommittedWork {
+        UncommittedWork::find(&self.pinned, counted)
     }
 
     /// Replaces the verdicts of validators that change work each time they run.

@@ -41,7 +41,7 @@ pub use evidence_digests::{
 pub use file_copy::{copy_if_other, is_same_content};
 pub use file_id::FileId;
 pub use folder_watch::FolderWatch;
-pub use git::{GitEnvironment, common_git_folder, find_untracked, has_commit};
+pub use git::{GitEnvironment, IndexMark, common_git_folder, find_untracked, has_commit};
 pub use globs::GlobError;
 pub use guarded_paths::GuardedPaths;
 pub use outer_rules::OuterRules;
@@ -57,6 +57,6 @@ pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{
     FileChangeKind, PathChange, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError,
-    TreeHasher, TreeSnapshot, TreeState,
+    TreeHasher, TreeSnapshot, TreeState, Uncommitted, UncommittedReason,
 };
 pub use workspace_handle::{WorkspaceError, WorkspaceHandle};

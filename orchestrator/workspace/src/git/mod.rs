@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub use index::IndexMark;
 pub(super) use index::{IndexError, Tracked};
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 pub use settings::GitEnvironment;

@@ -9,6 +9,7 @@ mod read_ahead;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod uncommitted;
 mod walk;
 
 use std::collections::HashSet;
@@ -36,8 +37,9 @@ use prefetch::{Prefetch, beside};
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 use read_ahead::ReadAhead;
-use snapshot::Entries;
+use snapshot::FoundEntries;
 pub use snapshot::{TreeDiff, TreeSnapshot};
+pub use uncommitted::{Uncommitted, UncommittedReason};
 use walk::{Cancelled, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
@@ -183,9 +185,9 @@ impl TreeHasher {
     /// # Errors
     /// As for [`TreeHasher::digest`].
     pub fn digest_and_snapshot(&mut self) -> Result<(TreeState, TreeSnapshot), TreeError> {
-        let mut entries = Entries::new();
-        let state = self.walk_tree(Some(&mut entries))?;
-        let snapshot = TreeSnapshot::new(state.digest.clone(), entries);
+        let mut found = FoundEntries::default();
+        let state = self.walk_tree(Some(&mut found))?;
+        let snapshot = TreeSnapshot::new(state.digest.clone(), found);
         Ok((state, snapshot))
     }
 
@@ -226,7 +228,7 @@ impl TreeHasher {
         self.inventory.changes()
     }
 
-    fn walk_tree(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
+    fn walk_tree(&mut self, entries: Option<&mut FoundEntries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
         let real = self.workspace.canonicalize().map_err(failed)?;
@@ -310,22 +312,33 @@ impl TreeHasher {
         }
         notes.extend(rule_notes.iter().cloned());
         self.rule_notes = rule_notes;
-        if let Some(repository) = repository {
-            let tracked = self.tracked(repository, notes);
-            filter.track(tracked, &self.outer.inside());
+        let known = start.filter(|start| start.top(real).is_some());
+        match (repository, known) {
+            (Some(repository), _) => {
+                let tracked = self.tracked(repository, notes);
+                filter.track(tracked, real, &self.outer.inside());
+            }
+            (None, Some(start)) => {
+                filter.track(Err("the repository is gone".into()), real, &start.inside());
+            }
+            (None, None) => {}
         }
         filter
     }
 
-    /// Returns what git tracks in this repository; nothing if its index cannot be read, and then a note.
-    fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
+    /// Returns what git tracks in this repository, or why its index cannot be read, which is noted then.
+    fn tracked(
+        &mut self,
+        repository: Repository,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<Tracked>, String> {
         let started = safe_fs::wall_clock();
         let fingerprint = repository.index_fingerprint();
         if let Some(known) = &self.index
             && Some(known.fingerprint) == fingerprint
             && known.repository == repository
         {
-            return Arc::clone(&known.tracked);
+            return Ok(Arc::clone(&known.tracked));
         }
         self.index = None;
         match repository.tracked() {
@@ -337,7 +350,7 @@ impl TreeHasher {
                     let tracked = Arc::clone(&tracked);
                     self.index = Some(CachedIndex { repository, fingerprint, tracked });
                 }
-                tracked
+                Ok(tracked)
             }
             Err(error) => {
                 notes.push(format!(
@@ -345,7 +358,7 @@ impl TreeHasher {
                      ignore rule do not count",
                     repository.top.display()
                 ));
-                Arc::default()
+                Err(error.to_string())
             }
         }
     }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::path_bytes;
 
+use super::TreeSnapshot;
+use super::uncommitted::Uncommitted;
 use crate::outer_rules::OuterRules;
 
 /// Paths that count in the digest of a workspace, relative to it: those that were there when a run began.
@@ -13,6 +15,7 @@ use crate::outer_rules::OuterRules;
 pub struct PinnedPaths {
     paths: Vec<Box<[u8]>>,
     outer: Option<OuterRules>,
+    uncommitted: Vec<Uncommitted>,
 }
 
 impl<P: AsRef<Path>> FromIterator<P> for PinnedPaths {
@@ -20,7 +23,7 @@ impl<P: AsRef<Path>> FromIterator<P> for PinnedPaths {
         let mut sorted: Vec<_> =
             paths.into_iter().map(|path| path_bytes(path.as_ref()).into()).collect();
         sorted.sort();
-        Self { paths: sorted, outer: None }
+        Self { paths: sorted, ..Self::default() }
     }
 }
 
@@ -30,6 +33,27 @@ impl PinnedPaths {
     pub fn with_outer_rules(mut self, outer: Option<OuterRules>) -> Self {
         self.outer = outer;
         self
+    }
+
+    /// Adds what a commit would not have carried as it was.
+    #[must_use]
+    pub fn with_uncommitted(mut self, found: Vec<Uncommitted>) -> Self {
+        self.uncommitted = found;
+        self
+    }
+
+    /// Returns what a commit would not have carried as it was.
+    #[must_use]
+    pub fn uncommitted(&self) -> &[Uncommitted] {
+        &self.uncommitted
+    }
+
+    /// Returns what of this work a commit would not carry as it is, and would have carried then.
+    #[must_use]
+    pub fn find_uncommitted(&self, work: &TreeSnapshot) -> Vec<Uncommitted> {
+        let is_new =
+            |found: &&Uncommitted| !self.uncommitted.iter().any(|known| known.covers(found));
+        work.uncommitted().iter().filter(is_new).cloned().collect()
     }
 
     /// Returns the rules that were in force around the workspace, if they are known.

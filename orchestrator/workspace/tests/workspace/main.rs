@@ -17,5 +17,6 @@ mod protected;
 mod support;
 mod template;
 mod tree;
+mod uncommitted;
 mod unprivileged;
 mod watch;
