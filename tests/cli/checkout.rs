@@ -379,3 +379,30 @@ fn what_was_tracked_though_ignored_and_links_of_the_start_stay_work() {
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 1);
 }
+
+#[test]
+fn what_a_clone_has_otherwise_is_said_of_accepted_work() {
+    let env = configured("", "grep -q work src/a lib/f\n", "\"check.sh\"");
+    let module = env.root().join("module");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("f"), "base\n").unwrap();
+    let at = module.to_str().unwrap();
+    git(&env, &["-C", at, "init", "-q"]);
+    git(&env, &["-C", at, "add", "f"]);
+    git(&env, &["-C", at, "commit", "-qm", "base"]);
+    git(&env, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", at, "lib"]);
+    env.write(".gitattributes", "*.dos text=auto\n");
+    git(&env, &["add", "-A"]);
+    git(&env, &["commit", "-qm", "module"]);
+    let script = "echo work > lib/f; printf 'work\\r\\n' > src/a.dos; echo work > src/a; \
+                  git config filter.own.clean 'sed s/work/base/'; echo 'src/a filter=own' > .git/info/attributes\n";
+    env.agent.default_call().script(script).out(CLAIM);
+    let ended = env.run().expect(0);
+    for named in [
+        "the submodule lib is in no commit of this repository",
+        "lines of src/a.dos end in CR and LF",
+        "the filter `sed s/work/base/` makes of src/a:",
+    ] {
+        assert!(ended.stdout.contains(named) || ended.stderr.contains(named), "{named}: {ended:?}");
+    }
+}

@@ -49,7 +49,7 @@ pub(super) fn name_decisive(
             "green only with {}, which git ignores and which is new or changed since the run began, so a clean \
              checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
              ignore it, or, as the user, name it in `validation.link`",
-            names(&ignored)
+            name_paths(&ignored)
         ));
     }
     reasons.splice(0..0, first);
@@ -62,12 +62,13 @@ pub(super) fn name_gone(verdict: Verdict, checkout: &PreparedCheckout) -> Verdic
     if !checkout.gone.is_empty() {
         reasons.push(format!(
             "these, which git ignores, were there when the run began: {}",
-            names(&checkout.gone)
+            name_paths(&checkout.gone)
         ));
     }
     Verdict::Rejected { reasons }
 }
 
-fn names(paths: &[PathBuf]) -> String {
+/// Names paths, some of them if they are many.
+pub(super) fn name_paths(paths: &[PathBuf]) -> String {
     join_names(paths.iter().map(|path| escape_line(&path.to_string_lossy())).collect())
 }

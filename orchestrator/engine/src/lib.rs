@@ -18,6 +18,7 @@ mod checkout_policy;
 mod checkout_setup;
 mod clean_checkout;
 mod clock;
+mod clone_warnings;
 mod completion_phrases;
 mod construction;
 mod controls;

@@ -73,6 +73,7 @@ impl Session {
             pinned: Arc::clone(&self.observer.pinned),
             checkout: self.checkout.clone(),
             hidden: Vec::new(),
+            changed_work: Vec::new(),
             test_floor: Arc::clone(&self.test_floor),
             steering: None,
             artefacts: self.journal.state.workspace.artefacts.clone(),

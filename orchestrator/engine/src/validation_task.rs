@@ -67,6 +67,8 @@ pub(super) struct ValidationTask {
     pub(super) checkout: Option<RunCheckout>,
     /// What checks in the present checkout do not see.
     pub(super) hidden: Vec<PathBuf>,
+    /// What of the work in it is not as it was when the run began.
+    pub(super) changed_work: Vec<PathBuf>,
     pub(super) test_floor: Arc<TestFloor>,
     /// What steered the checks when the run began, if an acceptance is to name what of it was changed.
     pub(super) steering: Option<SteeringFiles>,
@@ -168,6 +170,7 @@ impl ValidationTask {
         let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
         warnings.extend(protection.take_warning());
         warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
+        warnings.extend(self.find_clone_differences(&verdicts).await?);
         Ok(Some(Validation {
             verdicts,
             tree_before,
@@ -186,8 +189,7 @@ impl ValidationTask {
         verdicts: &[ValidatorVerdict],
         work: Arc<TreeSnapshot>,
     ) -> Result<Vec<String>, EngineError> {
-        let accepts = |named: &ValidatorVerdict| !named.required || named.verdict.is_accepted();
-        let Some(base) = self.steering.take().filter(|_| verdicts.iter().all(accepts)) else {
+        let Some(base) = self.steering.take().filter(|_| accept_together(verdicts)) else {
             return Ok(Vec::new());
         };
         let workspace = self.workspace.clone();
@@ -213,6 +215,7 @@ impl ValidationTask {
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let checkout = self.prepare_checkout(counted, Visibility::Clean).await?;
         self.hidden = checkout.as_ref().map(|made| made.hidden.clone()).unwrap_or_default();
+        self.changed_work = checkout.as_ref().map(|made| made.work.clone()).unwrap_or_default();
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
         let ready = match &checkout {
             Some(prepared) => self.set_up_checkout(prepared).await?,
@@ -525,6 +528,11 @@ impl ValidationTask {
             }
         }
     }
+}
+
+/// Whether these verdicts accept the work.
+pub(super) fn accept_together(verdicts: &[ValidatorVerdict]) -> bool {
+    verdicts.iter().all(|named| !named.required || named.verdict.is_accepted())
 }
 
 /// Whether a snapshot is stored before the validators of this selection run.

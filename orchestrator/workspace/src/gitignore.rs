@@ -140,6 +140,11 @@ fn ignores_workspace(files: &[OuterFile], above: usize) -> bool {
     decided == Some(true)
 }
 
+/// Whether one of these patterns matches a path that is no folder.
+pub(super) fn matches(patterns: &Gitignore, path: &Path) -> bool {
+    !patterns.matched(path, false).is_none()
+}
+
 fn decide(rules: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
     match rules.matched(path, is_folder) {
         Match::None => None,
@@ -166,7 +171,7 @@ fn read_rules(folder: BorrowedFd<'_>) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// Compiles rules. A line that is no pattern, or not UTF-8, hides nothing.
-fn compile(text: &[u8]) -> Gitignore {
+pub(super) fn compile(text: &[u8]) -> Gitignore {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut builder = GitignoreBuilder::new("");
     for line in text.split(|byte| *byte == b'\n') {

@@ -10,6 +10,7 @@
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
 
+mod clone_differences;
 mod evidence_digests;
 mod file_copy;
 mod file_hasher;
@@ -35,13 +36,16 @@ mod template;
 mod tree;
 mod workspace_handle;
 
+pub use clone_differences::CloneDifferences;
 pub use evidence_digests::{
     EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
 };
 pub use file_copy::{copy_if_other, is_same_content};
 pub use file_id::FileId;
 pub use folder_watch::FolderWatch;
-pub use git::{GitEnvironment, IndexMark, common_git_folder, find_untracked, has_commit};
+pub use git::{
+    Conversion, GitEnvironment, IndexMark, common_git_folder, find_untracked, has_commit,
+};
 pub use globs::GlobError;
 pub use guarded_paths::GuardedPaths;
 pub use outer_rules::OuterRules;

@@ -104,7 +104,6 @@ impl Tracked {
     }
 
     /// Returns the paths of submodules.
-    #[cfg(test)]
     pub(crate) fn submodules(&self) -> impl Iterator<Item = &[u8]> {
         self.submodules.iter().map(|range| self.name(range))
     }

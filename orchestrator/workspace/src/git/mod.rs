@@ -1,5 +1,6 @@
 //! The git repository a workspace belongs to, as far as its files tell. Git itself is not run.
 
+mod attributes;
 mod index;
 mod settings;
 #[cfg(test)]
@@ -9,6 +10,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub(super) use attributes::Attributes;
+pub use attributes::Conversion;
 pub use index::IndexMark;
 pub(super) use index::{IndexError, Tracked};
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};

@@ -1,5 +1,4 @@
-//! Reads git's configuration files, as far as they say where a user's own ignore rules are. Git itself is not run: its
-//! configuration can name programs.
+//! Reads git's configuration files. Git itself is not run: its configuration can name programs.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +13,7 @@ const FILE_LIMIT: usize = 1024 * 1024;
 /// The most files that include each other, as for git.
 const MOST_INCLUDES: usize = 10;
 /// The setting that names the file with the user's ignore rules.
-const EXCLUDES_FILE: &[u8] = b"core.excludesfile";
+const EXCLUDES_FILE: &str = "core.excludesfile";
 
 /// Where git looks for the configuration of a user and of the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,20 +59,30 @@ impl GitEnvironment {
         repository: &Repository,
         notes: &mut Vec<String>,
     ) -> Option<PathBuf> {
-        let own = [repository.common.join("config"), repository.folder.join("config.worktree")];
-        let mut search = Search { environment: self, repository, notes, found: None };
-        for file in self.files.iter().chain(&own) {
-            search.read(file, 0);
-        }
-        match search.found {
-            Some(value) if value.is_empty() => None,
-            Some(value) => Some(repository.top.join(self.expand(&value))),
+        let settings = self.search(repository, notes);
+        match settings.last(EXCLUDES_FILE) {
+            Some([]) => None,
+            Some(value) => Some(repository.top.join(self.expand(value))),
             None => self.config_folder.as_ref().map(|folder| folder.join("ignore")),
         }
     }
 
+    /// Returns all settings that hold for a repository.
+    pub(super) fn read_settings(&self, repository: &Repository) -> Settings {
+        self.search(repository, &mut Vec::new())
+    }
+
+    fn search(&self, repository: &Repository, notes: &mut Vec<String>) -> Settings {
+        let own = [repository.common.join("config"), repository.folder.join("config.worktree")];
+        let mut search = Search { environment: self, repository, notes, found: Vec::new() };
+        for file in self.files.iter().chain(&own) {
+            search.read(file, 0);
+        }
+        Settings(search.found)
+    }
+
     /// Replaces a leading `~`. The homes of others are not looked up.
-    fn expand(&self, path: &[u8]) -> PathBuf {
+    pub(super) fn expand(&self, path: &[u8]) -> PathBuf {
         let rest = path.strip_prefix(b"~/").zip(self.home.as_ref());
         rest.map_or_else(
             || PathBuf::from(OsStr::from_bytes(path)),
@@ -82,12 +91,24 @@ impl GitEnvironment {
     }
 }
 
-/// The search for the setting through all files: what is read later is stronger.
+/// Settings, weakest first.
+pub(super) struct Settings(Vec<Setting>);
+
+impl Settings {
+    /// Returns the value that a setting has in the end. Sections and keys are in small letters.
+    pub(super) fn last(&self, name: &str) -> Option<&[u8]> {
+        let mut strongest_first = self.0.iter().rev();
+        let setting = strongest_first.find(|setting| setting.name == name.as_bytes())?;
+        Some(&setting.value)
+    }
+}
+
+/// The search for settings through all files: what is read later is stronger.
 struct Search<'a> {
     environment: &'a GitEnvironment,
     repository: &'a Repository,
     notes: &'a mut Vec<String>,
-    found: Option<Vec<u8>>,
+    found: Vec<Setting>,
 }
 
 impl Search<'_> {
@@ -99,13 +120,14 @@ impl Search<'_> {
                 return;
             }
         };
-        for Setting { name, value } in parse_settings(&text) {
-            if name == EXCLUDES_FILE {
-                self.found = Some(value);
-            } else if name == b"include.path" && depth < MOST_INCLUDES {
-                self.read(&self.included(file, &value), depth + 1);
-            } else if let Some(condition) = included_if(&name).filter(|_| depth < MOST_INCLUDES) {
-                self.read_if(condition, &self.included(file, &value), depth + 1);
+        for setting in parse_settings(&text) {
+            let Setting { name, value } = &setting;
+            if name == b"include.path" && depth < MOST_INCLUDES {
+                self.read(&self.included(file, value), depth + 1);
+            } else if let Some(condition) = included_if(name).filter(|_| depth < MOST_INCLUDES) {
+                self.read_if(condition, &self.included(file, value), depth + 1);
+            } else {
+                self.found.push(setting);
             }
         }
     }
@@ -121,9 +143,10 @@ impl Search<'_> {
             Some(true) => self.read(file, depth),
             Some(false) => {}
             None => {
-                let before = self.found.take();
+                let before = self.found.len();
                 self.read(file, depth);
-                if std::mem::replace(&mut self.found, before).is_some() {
+                let conditional = Settings(self.found.split_off(before));
+                if conditional.last(EXCLUDES_FILE).is_some() {
                     self.notes.push(format!(
                         "{}: sets core.excludesFile under the condition {:?}, which is not read here: what only these \
                          rules ignore counts as work",

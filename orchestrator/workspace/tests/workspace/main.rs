@@ -9,6 +9,7 @@
 )]
 
 mod changes;
+mod clone_differences;
 mod git;
 mod manifest;
 mod outer_rules;
