@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::Gitignore;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
+use super::ignore_patterns::{RULE_LIMIT, compile_patterns};
 use super::outer_rules::{OuterRules, as_prefix};
 
 /// The name of the files with rules.
 pub(super) const RULE_FILE: &[u8] = b".gitignore";
-/// The most that such a file may hold, in bytes.
-pub(super) const RULE_LIMIT: usize = 512 * 1024;
 
 /// Rules by the digest of their text, so that unchanged ones are not compiled again.
 pub(super) type CompiledRules = HashMap<blake3::Hash, Arc<Gitignore>>;
@@ -125,7 +124,7 @@ impl IgnoreRules {
             self.compiled.insert(digest, Arc::clone(&rules));
             return rules;
         }
-        let rules = Arc::new(compile(text));
+        let rules = Arc::new(compile_patterns(text));
         self.compiled.insert(digest, Arc::clone(&rules));
         rules
     }
@@ -138,11 +137,6 @@ fn ignores_workspace(files: &[OuterFile], above: usize) -> bool {
         if path.as_os_str().is_empty() { None } else { decide(&file.rules, path, true) }
     });
     decided == Some(true)
-}
-
-/// Whether one of these patterns matches a path that is no folder.
-pub(super) fn matches(patterns: &Gitignore, path: &Path) -> bool {
-    !patterns.matched(path, false).is_none()
 }
 
 fn decide(rules: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
@@ -168,33 +162,4 @@ fn read_rules(folder: BorrowedFd<'_>) -> std::io::Result<Option<Vec<u8>>> {
         Err(Errno::NOENT | Errno::LOOP) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Compiles rules. A line that is no pattern, or not UTF-8, hides nothing.
-pub(super) fn compile(text: &[u8]) -> Gitignore {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let mut builder = GitignoreBuilder::new("");
-    for line in text.split(|byte| *byte == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Ok(line) = std::str::from_utf8(line) {
-            // An error speaks of this line alone, and git is silent about such lines too.
-            let _ = builder.add_line(None, &literal_braces(line));
-        }
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
-}
-
-/// Returns the line with its braces escaped: they are plain characters to git, but groups to the matcher,
-/// which nested deeply enough would also overflow its stack.
-fn literal_braces(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut escaped = false;
-    for letter in line.chars() {
-        if matches!(letter, '{' | '}') && !escaped {
-            text.push('\\');
-        }
-        escaped = letter == '\\' && !escaped;
-        text.push(letter);
-    }
-    text
 }

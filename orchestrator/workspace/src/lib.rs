@@ -20,6 +20,7 @@ mod git;
 mod gitignore;
 mod globs;
 mod guarded_paths;
+mod ignore_patterns;
 mod large_file;
 mod line_digests;
 mod open_writers;

@@ -6,7 +6,7 @@ use ralph_orchestrator_safe_fs::{self as safe_fs, escape, path_bytes, unescape};
 use serde::{Deserialize, Serialize};
 
 use super::git::{GitEnvironment, Repository};
-use super::gitignore::RULE_LIMIT;
+use super::ignore_patterns::RULE_LIMIT;
 
 /// Which repository a workspace is in, and the text of the rules outside of the workspace.
 ///

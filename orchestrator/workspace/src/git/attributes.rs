@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use ignore::gitignore::Gitignore;
 use ralph_orchestrator_safe_fs as safe_fs;
 
-use super::Repository;
+use super::repository::Repository;
 use super::settings::{GitEnvironment, Settings};
-use crate::gitignore::{compile, matches};
+use crate::ignore_patterns::{compile_patterns, matches_file};
 
 /// The most that a file with attributes may hold, in bytes.
 const FILE_LIMIT: usize = 1024 * 1024;
@@ -142,7 +142,7 @@ impl<'a> Attributes<'a> {
             .find_map(|(folder, (pattern, attributes))| {
                 let value = attributes.get(name)?;
                 let path = path.strip_prefix(folder).ok()?;
-                matches(pattern, path).then(|| value.clone())
+                matches_file(pattern, path).then(|| value.clone())
             })
             .flatten()
     }
@@ -172,7 +172,7 @@ fn read_line(line: &[u8]) -> Option<Line> {
     };
     let words = rest.split(|byte| byte.is_ascii_whitespace() || *byte == b'"');
     let attributes = words.filter_map(|word| std::str::from_utf8(word).ok()).flat_map(read_word);
-    Some((compile(pattern), attributes.collect()))
+    Some((compile_patterns(pattern), attributes.collect()))
 }
 
 /// Returns which attributes a word of a line sets.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs as safe_fs;
 
-use super::Repository;
+use super::repository::Repository;
 
 /// The most that a configuration file may hold, in bytes.
 const FILE_LIMIT: usize = 1024 * 1024;

@@ -1,10 +1,13 @@
 //! The index reader against indexes that git made, and against damaged ones.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Output;
 
 use proptest::prelude::*;
 
+use super::index::IndexError;
 use super::*;
 
 #[allow(clippy::disallowed_methods)]

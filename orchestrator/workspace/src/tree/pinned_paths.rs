@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::path_bytes;
 
-use super::TreeSnapshot;
+use super::snapshot::TreeSnapshot;
 use super::uncommitted::Uncommitted;
 use crate::outer_rules::OuterRules;
 
