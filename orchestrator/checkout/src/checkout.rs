@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, is_folder, is_shared, is_withheld};
+use crate::repository::{GIT, is_folder, is_other_repository, is_shared, is_withheld};
 
 /// In the storage: what the checks wrote before any agent worked.
 const BASE: &str = "base";
@@ -393,6 +393,8 @@ impl Checkout {
             for path in self.find_new_in_repository(git)? {
                 layer.hide(&Path::new(GIT).join(path))?;
             }
+        } else if self.git().is_some_and(|git| is_other_repository(&self.source.workspace, git)) {
+            layer.hide(Path::new(GIT))?;
         }
         layer.finish()
     }
@@ -532,6 +534,34 @@ mod tests {
         assert_eq!(names(&prepared.work), work);
         drop(prepared);
         assert!(!place.storage.join(VALIDATION).exists());
+    }
+
+    #[test]
+    fn a_repository_that_is_made_in_the_workspace_is_not_seen() {
+        let place = Place::new(&["src/a"]);
+        for (file, text) in
+            [("../.git/HEAD", "base"), ("../.git/worktrees/w/HEAD", "base"), ("d/x/HEAD", "")]
+        {
+            place.write(file, text);
+        }
+        let checkout = place.begin();
+        // Absolute, of a worktree.
+        let worktree = format!("gitdir: {}\n", place.path("../.git/worktrees/w").display());
+        for (pointer, is_hidden) in [
+            ("gitdir: ../.git/worktrees/w\n", false),
+            (&worktree, false),
+            ("gitdir: d/x\n", true),
+            ("", true),
+        ] {
+            place.write(".git", pointer);
+            let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+            let hidden = files(&prepared.overlays[0].layers[1]);
+            assert_eq!(hidden.contains(&"-.git".to_owned()), is_hidden, "{pointer}");
+        }
+        fs::remove_file(place.path(".git")).unwrap();
+        place.write(".git/HEAD", "other");
+        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+        assert!(files(&prepared.overlays[0].layers[1]).contains(&"-.git".to_owned()));
     }
 
     #[test]
