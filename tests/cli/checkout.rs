@@ -348,6 +348,11 @@ fn work_that_a_clone_would_not_have_is_rejected() {
             "git update-index --no-split-index",
             "`git update-index --no-split-index`",
         ),
+        (
+            "echo work > src/a; git config core.trustctime false",
+            "git config --unset core.trustctime",
+            "`git config --unset core.trustctime`",
+        ),
         ("mkfifo src/pipe", "echo work > src/a", "src/pipe is neither a file nor a link"),
     ];
     let env = configured("", "[ -p src/pipe ] || grep -q work src/a\n", "\"check.sh\"");

@@ -63,7 +63,9 @@ const fn is_hidden(reason: &UncommittedReason) -> bool {
         UncommittedReason::Untracked
         | UncommittedReason::LeadsOutside { .. }
         | UncommittedReason::NoFile => true,
-        UncommittedReason::Overlooked { .. } | UncommittedReason::UnreadIndex { .. } => false,
+        UncommittedReason::Overlooked { .. }
+        | UncommittedReason::Setting { .. }
+        | UncommittedReason::UnreadIndex { .. } => false,
     }
 }
 
@@ -94,6 +96,12 @@ fn describe(found: &Uncommitted) -> String {
                 "git takes {path} for unchanged, so no commit has the work in it: `git update-index {option} {path}`"
             )
         }
+        UncommittedReason::Setting { setting } => format!(
+            "git can overlook changed files by its setting {}, which was another when the run began: put it back, such as \
+             by `git config --unset {}`",
+            escape_line(setting),
+            setting.split('=').next().unwrap_or_default()
+        ),
         UncommittedReason::UnreadIndex { problem } => format!(
             "git's index says nothing of what a commit would have: {problem}. When the run began it could be read: put it \
              back, such as by `git update-index --no-split-index`"

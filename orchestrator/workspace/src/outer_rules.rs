@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_safe_fs::{self as safe_fs, escape, path_bytes, unescape};
 use serde::{Deserialize, Serialize};
 
-use super::git::{GitEnvironment, Repository};
+use super::git::{GitEnvironment, Repository, Settings};
 use super::ignore_patterns::RULE_LIMIT;
 
 /// Which repository a workspace is in, and the text of the rules outside of the workspace.
@@ -29,17 +29,16 @@ struct OuterRuleFile {
 }
 
 impl OuterRules {
-    /// Reads the rules for a workspace (absolute, without links) in this repository.
+    /// Reads the rules for a workspace (absolute, without links) in this repository, which has these settings.
     pub(crate) fn read(
-        repository: Option<&Repository>,
+        (repository, settings): (&Repository, &Settings),
         workspace: &Path,
         environment: &GitEnvironment,
         notes: &mut Vec<String>,
     ) -> Self {
-        let Some(repository) = repository else { return Self::default() };
         let top = repository.top.as_path();
         let mut rules = Self { inside: Some(path_within(workspace, top)), ..Self::default() };
-        if let Some(file) = environment.find_excludes_file(repository, notes) {
+        if let Some(file) = environment.excludes_file(repository, settings) {
             rules.add(top, &file, workspace, notes);
         }
         rules.add(top, &repository.exclude_file(), workspace, notes);

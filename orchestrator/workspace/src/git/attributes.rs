@@ -56,7 +56,7 @@ pub(crate) struct Attributes<'a> {
 
 impl<'a> Attributes<'a> {
     pub(crate) fn new(repository: &'a Repository, environment: &GitEnvironment) -> Self {
-        let settings = environment.read_settings(repository);
+        let settings = environment.read_settings(repository, &mut Vec::new());
         let system = Some(PathBuf::from("/etc/gitattributes"));
         let user = match settings.last("core.attributesfile") {
             Some(file) => Some(repository.top.join(environment.expand(file))),

@@ -14,3 +14,4 @@ pub(super) use index::Tracked;
 pub(super) use repository::Repository;
 pub use repository::{common_git_folder, find_untracked, has_commit};
 pub use settings::GitEnvironment;
+pub(super) use settings::Settings;

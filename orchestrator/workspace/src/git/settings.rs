@@ -15,6 +15,21 @@ const MOST_INCLUDES: usize = 10;
 /// The setting that names the file with the user's ignore rules.
 const EXCLUDES_FILE: &str = "core.excludesfile";
 
+/// Tells whether a value, in small letters, is one of some.
+type ValueTest = fn(&str) -> bool;
+
+/// Settings by which git can overlook that a file was changed, with the values that do so.
+const OVERLOOKING: [(&str, ValueTest); 7] = [
+    ("core.checkstat", |value| value == "minimal"),
+    ("core.filemode", is_false),
+    // A program; git's own is switched on by a yes.
+    ("core.fsmonitor", |value| !is_true(value) && !is_false(value)),
+    ("core.ignorestat", is_true),
+    ("core.symlinks", is_false),
+    ("core.trustctime", is_false),
+    ("core.worktree", |_| true),
+];
+
 /// Where git looks for the configuration of a user and of the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitEnvironment {
@@ -54,12 +69,11 @@ impl GitEnvironment {
     }
 
     /// Returns the file with the user's own ignore rules for a repository, whether there is one or not.
-    pub(crate) fn find_excludes_file(
+    pub(crate) fn excludes_file(
         &self,
         repository: &Repository,
-        notes: &mut Vec<String>,
+        settings: &Settings,
     ) -> Option<PathBuf> {
-        let settings = self.search(repository, notes);
         match settings.last(EXCLUDES_FILE) {
             Some([]) => None,
             Some(value) => Some(repository.top.join(self.expand(value))),
@@ -67,12 +81,12 @@ impl GitEnvironment {
         }
     }
 
-    /// Returns all settings that hold for a repository.
-    pub(super) fn read_settings(&self, repository: &Repository) -> Settings {
-        self.search(repository, &mut Vec::new())
-    }
-
-    fn search(&self, repository: &Repository, notes: &mut Vec<String>) -> Settings {
+    /// Returns all settings that hold for a repository, and notes what cannot be read.
+    pub(crate) fn read_settings(
+        &self,
+        repository: &Repository,
+        notes: &mut Vec<String>,
+    ) -> Settings {
         let own = [repository.common.join("config"), repository.folder.join("config.worktree")];
         let mut search = Search { environment: self, repository, notes, found: Vec::new() };
         for file in self.files.iter().chain(&own) {
@@ -92,7 +106,8 @@ impl GitEnvironment {
 }
 
 /// Settings, weakest first.
-pub(super) struct Settings(Vec<Setting>);
+#[derive(Debug, Default)]
+pub(crate) struct Settings(Vec<Setting>);
 
 impl Settings {
     /// Returns the value that a setting has in the end. Sections and keys are in small letters.
@@ -101,6 +116,23 @@ impl Settings {
         let setting = strongest_first.find(|setting| setting.name == name.as_bytes())?;
         Some(&setting.value)
     }
+
+    /// Returns the settings in force by which git can overlook that a file was changed, as `key=value`.
+    pub(crate) fn list_overlooking(&self) -> Vec<String> {
+        let in_force = OVERLOOKING.iter().filter_map(|(name, overlooks)| {
+            let value = String::from_utf8_lossy(self.last(name)?).to_ascii_lowercase();
+            overlooks(&value).then(|| format!("{name}={value}"))
+        });
+        in_force.collect()
+    }
+}
+
+fn is_false(value: &str) -> bool {
+    ["false", "no", "off", "0", ""].contains(&value)
+}
+
+fn is_true(value: &str) -> bool {
+    ["true", "yes", "on", "1"].contains(&value)
 }
 
 /// The search for settings through all files: what is read later is stronger.

@@ -58,6 +58,8 @@ struct RepositoryPlace {
     inside: PathBuf,
     /// Why nothing is known of what git tracks.
     index_problem: Option<String>,
+    /// The settings by which git can overlook changes.
+    overlooking: Vec<String>,
 }
 
 impl TreeFilter {
@@ -96,7 +98,15 @@ impl TreeFilter {
         self.tracked = tracked.unwrap_or_default();
         self.prefix = as_prefix(inside);
         let (workspace, inside) = (workspace.to_owned(), inside.to_owned());
-        self.place = Some(RepositoryPlace { workspace, inside, index_problem });
+        let overlooking = Vec::new();
+        self.place = Some(RepositoryPlace { workspace, inside, index_problem, overlooking });
+    }
+
+    /// Takes in the settings by which git can overlook changes.
+    pub(super) fn set_overlooking(&mut self, settings: Vec<String>) {
+        if let Some(place) = &mut self.place {
+            place.overlooking = settings;
+        }
     }
 
     /// Returns why a commit would not carry an entry that counts only since it did before.
@@ -127,7 +137,12 @@ impl TreeFilter {
                 all.filter_map(|(path, mark)| Some((path.strip_prefix(&*self.prefix)?, mark)));
             find_marked(inside, mark)
         };
-        [IndexMark::AssumeUnchanged, IndexMark::SkipWorktree].into_iter().flat_map(marked).collect()
+        let marked =
+            [IndexMark::AssumeUnchanged, IndexMark::SkipWorktree].into_iter().flat_map(marked);
+        let by_setting = place.overlooking.iter().map(|setting| {
+            Uncommitted::new(b"", UncommittedReason::Setting { setting: setting.clone() })
+        });
+        marked.chain(by_setting).collect()
     }
 
     /// Returns what git tracks, and the workspace's path in its repository, ending in `/` unless empty.

@@ -300,8 +300,15 @@ impl TreeHasher {
             None => Repository::find(real),
         };
         let mut rule_notes = Vec::new();
+        let settings = repository.as_ref().map(|repository| {
+            (repository, self.environment.read_settings(repository, &mut rule_notes))
+        });
+        let overlooking = settings.as_ref().map(|(_, settings)| settings.list_overlooking());
         self.outer =
-            OuterRules::read(repository.as_ref(), real, &self.environment, &mut rule_notes);
+            settings.as_ref().map_or_else(OuterRules::default, |(repository, settings)| {
+                let of = (*repository, settings);
+                OuterRules::read(of, real, &self.environment, &mut rule_notes)
+            });
         for rules in start.iter().filter(|start| **start != self.outer).chain([&self.outer]) {
             if !filter.rules.add_outer_rules(rules) {
                 notes.push(
@@ -317,6 +324,7 @@ impl TreeHasher {
             (Some(repository), _) => {
                 let tracked = self.tracked(repository, notes);
                 filter.track(tracked, real, &self.outer.inside());
+                filter.set_overlooking(overlooking.unwrap_or_default());
             }
             (None, Some(start)) => {
                 filter.track(Err("the repository is gone".into()), real, &start.inside());

@@ -30,6 +30,11 @@ pub enum UncommittedReason {
         /// Why.
         mark: IndexMark,
     },
+    /// Git can overlook what was changed, by a setting.
+    Setting {
+        /// Which, as `key=value`.
+        setting: String,
+    },
     /// Nothing is known of what git tracks.
     UnreadIndex {
         /// Why not.

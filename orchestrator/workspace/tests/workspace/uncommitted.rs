@@ -85,6 +85,24 @@ fn what_git_takes_for_unchanged_is_found() {
 }
 
 #[test]
+fn settings_by_which_git_overlooks_work_are_found() {
+    let ws = repository();
+    ws.git(&["config", "core.fileMode", "off"]);
+    let pins = begin(&ws.root());
+    ws.git(&["config", "core.fsmonitor", "true"]);
+    ws.git(&["config", "core.ignoreStat", "false"]);
+    ws.git(&["config", "core.trustctime", "true"]);
+    assert_eq!(find(&ws.root(), &pins), [], "as it was, or harmless");
+    ws.git(&["config", "core.trustctime", "no"]);
+    ws.git(&["config", "core.checkStat", "minimal"]);
+    ws.git(&["config", "core.fsmonitor", "/bin/true"]);
+    let setting = |text: &str| found("", UncommittedReason::Setting { setting: text.to_owned() });
+    let expected =
+        ["core.checkstat=minimal", "core.fsmonitor=/bin/true", "core.trustctime=no"].map(setting);
+    assert_eq!(find(&ws.root(), &pins), expected);
+}
+
+#[test]
 fn a_sparse_checkout_of_the_start_is_no_find() {
     let ws = repository();
     for number in 0..1100 {
