@@ -136,15 +136,54 @@ fn what_a_rejected_validation_wrote_is_gone_before_the_next() {
 }
 
 #[test]
-fn what_the_checks_built_before_any_agent_worked_is_there_again() {
-    // Only the first check builds; the others fail without what it has built.
-    let check = "[ -e out/built ] || { mkdir -p out; cat src/a > out/built; }; [ \"$(cat out/built)\" = base ] && \
+fn what_slow_checks_built_first_speeds_up_a_rejection_and_proves_nothing() {
+    // The build takes what is there, and does not notice that its source is gone.
+    let check = "[ -e out/lib ] || { echo >> ../builds; sleep 3; mkdir -p out; cp src/lib out/lib || exit 1; }\n\
                  grep -q work src/a\n";
-    let env = repository("checkout", check, "\"check.sh\"");
-    env.agent.call(1).script("mkdir out; echo forged > out/built\n").out(CLAIM);
-    env.agent.default_call().script("echo work > src/a\n").out(CLAIM);
+    let env = configured("explain = \"0s\"\n", check, "\"check.sh\"");
+    env.write("src/lib", "");
+    let builds = || fs::read_to_string(env.root().join("builds")).unwrap().lines().count();
+    env.agent.call(1).out(CLAIM);
+    env.agent.call(2).script("rm src/lib; echo work > src/a\n").out(CLAIM);
+    env.ralph(&["run", "--once"]).expect(0);
+    assert_eq!(builds(), 1);
+    env.run().expect(1);
+    assert_eq!(builds(), 2);
+    env.ralph(&["log", "2"]).says("in a fresh checkout they are red");
+}
+
+#[test]
+fn what_is_green_without_the_work_is_not_proved_by_it() {
+    for change in ["", "echo a note > note; "] {
+        let env = configured("", "[ -e ../outside ]\n", "\"check.sh\"");
+        env.agent.default_call().script(&format!("{change}touch ../outside\n")).out(CLAIM);
+        env.run().expect(1);
+        env.ralph(&["log", "1"]).says("so is the workspace without the work");
+    }
+    // What a person has checks see as it is may be the work, too.
+    let env = configured("link = [\"out/made\"]\n", "[ -e out/made ]\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir out; touch out/made\n").out(CLAIM);
     env.run().expect(0);
-    assert_eq!((env.agent.calls(), env.read("out/built")), (2, "forged\n".to_owned()));
+}
+
+#[test]
+fn what_the_agent_installs_again_is_as_it_was() {
+    let env = configured("", "sh venv/tool && grep -q work src/a\n", "\"check.sh\"");
+    let install = "rm -r venv; mkdir venv; echo 'exit 0' > venv/tool";
+    env.agent.call(1).script(&format!("{install}\n")).out(CLAIM);
+    env.agent.call(2).script("touch venv/tool; echo work > src/a\n").out(CLAIM);
+    // A later process knows what was there, too.
+    env.ralph(&["run", "--once"]).expect(0);
+    env.run().expect(0);
+}
+
+#[test]
+fn what_is_added_under_protection_changes_no_check_and_rejects_no_work() {
+    let check = "[ ! -e tests/more ] && grep -q work src/a\n";
+    let env = configured("", check, "\"check.sh\", \"tests/**\"");
+    env.write("tests/test", "");
+    env.agent.default_call().script("touch tests/more; echo work > src/a\n").out(CLAIM);
+    env.run().expect(0).says("did not see these").says("`tests/more`");
 }
 
 #[test]

@@ -1,36 +1,98 @@
 //! The setup of a checkout: run before the first checks, whose products are kept, and again where its inputs differ.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use ralph_orchestrator_checkout::PreparedCheckout;
+use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 
+use ralph_orchestrator_workspace::TreeSnapshot;
+
+use super::blocking::blocking;
 use super::checkout_policy::CheckoutSetup;
 use super::error::EngineError;
-use super::validation_task::ValidationTask;
+use super::validation_task::{Selection, ValidationTask};
 use crate::workspace_setup::SetupContext;
 
 /// More of an input than this is not read: a file that changes beyond it does so before it as well.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 impl CheckoutSetup {
-    /// Returns the digest of what it depends on; `None` if it is to be run each time.
-    fn digest_inputs(&self, workspace: &Path) -> Option<String> {
+    /// Returns the digest of what it depends on, as checks see it; `None` if it is to be run each time.
+    fn digest_inputs(&self, prepared: &PreparedCheckout) -> Option<String> {
         if self.inputs.is_empty() {
             return None;
         }
         let mut hasher = blake3::Hasher::new();
         for input in &self.inputs {
-            let found = read_file(&workspace.join(input), MAX_INPUT, SymlinkPolicy::Follow);
-            let text = found.unwrap_or_else(|error| error.to_string().into_bytes());
-            hasher.update(blake3::hash(&text).as_bytes());
+            let found = prepared.find_seen(input);
+            let text = found.map(|path| read_file(&path, MAX_INPUT, SymlinkPolicy::Follow));
+            let digest = match text {
+                Some(Ok(text)) => blake3::hash(&text),
+                Some(Err(error)) => blake3::hash(error.to_string().as_bytes()),
+                None => blake3::Hash::from_bytes([0; 32]),
+            };
+            hasher.update(digest.as_bytes());
         }
         Some(hasher.finalize().to_hex().to_string())
     }
 }
 
+/// A checkout in which checks can run, if they do not run in the workspace.
+pub(super) struct ReadyCheckout {
+    pub(super) prepared: Option<Arc<PreparedCheckout>>,
+    /// Why there can be no verdict of what is to be checked there.
+    pub(super) ready: Result<(), String>,
+}
+
 impl ValidationTask {
+    /// Makes the layers in which checks run, and sets up what they need; `None` if it was cancelled.
+    pub(super) async fn begin_checks(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+        visibility: Visibility,
+    ) -> Result<Option<ReadyCheckout>, EngineError> {
+        let Some(prepared) = self.prepare_checkout(counted, visibility).await? else {
+            return Ok(Some(ReadyCheckout { prepared: None, ready: Ok(()) }));
+        };
+        let Some(done) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
+        let (setup, known) = (&self.policy.checkout.setup, &self.checkout);
+        let (Some(setup), Some(known), Ok(()), true) = (setup, known, &done, self.is_before_work())
+        else {
+            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready: done }));
+        };
+        known.record_setup(setup.digest_inputs(&prepared));
+        let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
+        blocking(move || checkout.keep_setup(&prepared, &is_undone)).await??;
+        let prepared = self.prepare_checkout(counted, visibility).await?;
+        Ok(Some(ReadyCheckout { prepared, ready: Ok(()) }))
+    }
+
+    /// Keeps what the first checks wrote for the checks of later claims.
+    pub(super) async fn keep_base(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+        prepared: Arc<PreparedCheckout>,
+    ) -> Result<(), EngineError> {
+        let Some(known) = self.checkout.as_ref().filter(|_| self.is_before_work()) else {
+            return Ok(());
+        };
+        let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
+        Ok(blocking(move || checkout.keep_base(&prepared, &is_undone)).await??)
+    }
+
+    /// Whether what is written can be trusted: no agent has worked yet.
+    fn is_before_work(&self) -> bool {
+        self.selection == Selection::RequiredChecks && self.iteration == 0
+    }
+
+    /// Returns what tells what no later checkout has of what was written before.
+    fn undone_test(&self, counted: &Arc<TreeSnapshot>) -> impl Fn(&Path) -> bool + Send + use<> {
+        let (is_work, policy) = (self.work_test(counted), Arc::clone(&self.policy));
+        move |path| is_work(path) || policy.protected.contains(path)
+    }
+
     /// Runs the setup in a checkout that has not what it makes. Returns why there can be no verdict of what is to be checked
     /// there: `Some(Err)`; `None` if it was cancelled.
     pub(super) async fn set_up_checkout(
@@ -40,8 +102,8 @@ impl ValidationTask {
         let (Some(setup), Some(known)) = (&self.policy.checkout.setup, &self.checkout) else {
             return Ok(Some(Ok(())));
         };
-        let inputs = setup.digest_inputs(&self.workspace);
-        if inputs.is_some() && prepared.has_base && inputs == known.set_up() {
+        let inputs = setup.digest_inputs(prepared);
+        if inputs.is_some() && prepared.has_setup && inputs == known.set_up() {
             return Ok(Some(Ok(())));
         }
         let context = SetupContext {
@@ -53,10 +115,6 @@ impl ValidationTask {
         };
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
-        let done = setup.run(context, end).await;
-        if self.keeps_base() && matches!(done, Some(Ok(()))) {
-            known.record_setup(inputs);
-        }
-        Ok(done)
+        Ok(setup.run(context, end).await)
     }
 }

@@ -21,7 +21,7 @@ use crate::validation_policy::ConfiguredValidator;
 use crate::validation_task::{Selection, ValidationTask};
 use outcome::read_outcome;
 use parts::Parts;
-use variants::CheckoutChecker;
+pub(super) use variants::CheckoutChecker;
 
 /// The shortest and the longest search that nobody asked for.
 const SHORTEST_AUTO: Duration = Duration::from_secs(30);
@@ -108,7 +108,7 @@ async fn find_explanation(
     conditions: ExplainConditions,
 ) -> Result<Option<Explanation>, EngineError> {
     let Some(counted) = task.snapshot().await? else { return Ok(None) };
-    let Some(mut checker) = CheckoutChecker::begin(task, Arc::new(counted)).await? else {
+    let Some(mut checker) = CheckoutChecker::begin(&mut task, Arc::new(counted)).await? else {
         return Ok(None);
     };
     let Parts { files, unknown } = Parts::new(checker.changed_files(), checker.protected());
