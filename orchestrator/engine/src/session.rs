@@ -386,8 +386,10 @@ impl Session {
     /// the agent ran last, at that time. What the agent may have changed, it is told to put back, and only said here.
     async fn check_protected(&mut self, worked: Option<Timestamp>) -> Result<(), EngineError> {
         let RunContext { policy, baseline, workspace, .. } = &*self.context;
-        let changes =
-            ProtectedChanges::find(policy, Arc::clone(baseline), workspace, worked).await?;
+        let has_checkout = self.journal.state.started.as_ref().is_some_and(|run| run.checkout);
+        let seen = has_checkout.then(|| pinned_paths::read(&self.journal.store)).transpose()?;
+        let (since, baseline) = ((worked, seen.as_ref()), Arc::clone(baseline));
+        let changes = ProtectedChanges::find(policy, baseline, workspace, since).await?;
         let Some(ProtectedChanges { text, is_by_person }) = changes else { return Ok(()) };
         if !self.context.attached && is_by_person {
             return Err(EngineError::Workspace(text));
