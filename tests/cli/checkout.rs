@@ -235,6 +235,25 @@ fn where_the_setup_fails_there_is_no_verdict() {
 }
 
 #[test]
+fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo >> ../setups; grep -q right lock && cp lock out/deps\"]\n\
+                setup_inputs = [\"lock\"]\nsetup_outputs = [\"out\"]\nexplain = \"0s\"\n";
+    let env =
+        configured(keys, "grep -q installed out/deps && grep -q work src/a\n", "\"check.sh\"");
+    env.write("lock", "1\n").write("out/deps", "installed\n");
+    let setups =
+        || fs::read_to_string(env.root().join("setups")).unwrap_or_default().lines().count();
+    env.agent.call(1).script("echo wrong > lock; echo work > src/a\n").out(CLAIM);
+    env.agent.call(2).script("echo right and installed > lock\n").out(CLAIM);
+    // Inputs with which it fails are the agent's to mend. Before the first checks there is nothing to do.
+    env.ralph(&["run", "--once"]).expect(0).says("(`validation.setup`), failed");
+    env.ralph(&["log", "1"]).says("It is run since one of these was changed: lock");
+    env.run().expect(0);
+    // What was pending is checked once more first.
+    assert_eq!(setups(), 3);
+}
+
+#[test]
 fn what_a_person_links_is_seen_as_the_agent_made_it() {
     let env = configured(
         "link = [\"./out/made\"]\n",

@@ -1,13 +1,15 @@
 //! The setup of a checkout: run before the first checks, whose products are kept, and again where its inputs differ.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_checkout::PreparedCheckout;
+use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 
 use super::checkout_policy::CheckoutSetup;
 use super::error::EngineError;
+use super::session::Session;
 use super::validation_task::ValidationTask;
 use crate::workspace_setup::SetupContext;
 
@@ -28,15 +30,31 @@ impl CheckoutSetup {
         }
         Some(hasher.finalize().to_hex().to_string())
     }
+
+    fn input_names(&self) -> String {
+        let names = self.inputs.iter().map(|input| input.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Session {
+    /// Returns the digest of the inputs with which somebody has set the workspace up already; `None` if something is missing.
+    pub(super) fn find_setup_done(&self) -> Option<String> {
+        let setup = self.context.policy.checkout.setup.as_ref()?;
+        let workspace = &self.context.workspace;
+        let is_there = |output: &PathBuf| workspace.join(output).exists();
+        let is_done = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
+        is_done.then(|| setup.digest_inputs(workspace)).flatten()
+    }
 }
 
 impl ValidationTask {
-    /// Runs the setup in a checkout that has not what it makes. Returns why there can be no verdict of what is to be checked
-    /// there: `Some(Err)`; `None` if it was cancelled.
+    /// Runs the setup in a checkout that has not what it makes. Returns the verdict on what is to be checked there if that
+    /// fails: `Some(Err)`; `None` if it was cancelled.
     pub(super) async fn set_up_checkout(
         &self,
         prepared: &PreparedCheckout,
-    ) -> Result<Option<Result<(), String>>, EngineError> {
+    ) -> Result<Option<Result<(), Verdict>>, EngineError> {
         let (Some(setup), Some(known)) = (&self.policy.checkout.setup, &self.checkout) else {
             return Ok(Some(Ok(())));
         };
@@ -54,9 +72,20 @@ impl ValidationTask {
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
         let done = setup.run(context, end).await;
+        let before = known.set_up();
+        // With what was there before somebody changed it, it worked.
+        let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
         if self.keeps_base() && matches!(done, Some(Ok(()))) {
             known.record_setup(inputs);
         }
-        Ok(done)
+        Ok(done.map(|done| {
+            done.map_err(|message| match is_rejected {
+                true => Verdict::rejected(format!(
+                    "{message}\nIt is run since one of these was changed: {}",
+                    setup.input_names()
+                )),
+                false => Verdict::Error { message },
+            })
+        }))
     }
 }

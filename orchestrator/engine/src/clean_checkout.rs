@@ -55,7 +55,7 @@ impl Session {
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        let known = RunCheckout::new(begun, None);
+        let known = RunCheckout::new(begun, self.find_setup_done());
         let begun = Arc::clone(&known.checkout);
         self.checkout = Some(known);
         if self.is_explained() {
