@@ -200,6 +200,16 @@ fn where_there_can_be_no_checkout_nothing_begins() {
 }
 
 #[test]
+fn a_run_that_stops_for_what_checks_do_not_see_says_how_they_see_it() {
+    let env = configured("", "[ -e out/made ]\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir -p out; touch out/made\n").out(CLAIM);
+    let command = "run --restart --set 'validation.link=[\"out\"]'` shows it";
+    env.run().expect(1).says(command);
+    env.ralph(&["why"]).says("give the checks what they do not see: ");
+    env.ralph(&["run", "--restart", "--set", "validation.link=[\"out\"]"]).expect(0);
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);
@@ -225,16 +235,6 @@ fn a_setup_makes_what_is_ignored_and_runs_again_where_its_inputs_changed() {
 }
 
 #[test]
-fn where_the_setup_fails_there_is_no_verdict() {
-    let keys = "setup = [\"sh\", \"-c\", \"echo no network; exit 3\"]\n";
-    let env = configured(keys, "true\n", "\"check.sh\"");
-    env.agent.default_call().out(CLAIM);
-    assert_ne!(env.run().code, Some(0));
-    let log = env.ralph(&["log", "1"]);
-    log.says("the setup of the checkout, `sh -c ").says("no network");
-}
-
-#[test]
 fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
     let keys = "setup = [\"sh\", \"-c\", \"echo >> ../setups; grep -q right lock && cp lock out/deps\"]\n\
                 setup_inputs = [\"lock\"]\nsetup_outputs = [\"out\"]\nexplain = \"0s\"\n";
@@ -251,6 +251,16 @@ fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
     env.run().expect(0);
     // What was pending is checked once more first.
     assert_eq!(setups(), 3);
+}
+
+#[test]
+fn where_the_setup_fails_there_is_no_verdict() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo no network; exit 3\"]\n";
+    let env = configured(keys, "true\n", "\"check.sh\"");
+    env.agent.default_call().out(CLAIM);
+    assert_ne!(env.run().code, Some(0));
+    let log = env.ralph(&["log", "1"]);
+    log.says("the setup of the checkout, `sh -c ").says("no network");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_checkout::PreparedCheckout;
-use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_contract::{HIDDEN_END, NEEDS_HIDDEN, Verdict};
 use ralph_orchestrator_text::escape_line;
 use ralph_orchestrator_workspace::TreeDigest;
 
@@ -40,7 +40,7 @@ pub(super) fn name_decisive(verdict: Verdict, checkout: &PreparedCheckout) -> Ve
     reasons.insert(
         0,
         format!(
-            "green only with {}, which git ignores and which is new or changed since the run began, so a clean \
+            "{NEEDS_HIDDEN}{}{HIDDEN_END} and which is new or changed since the run began, so a clean \
              checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
              ignore it, or, as the user, name it in `validation.link`",
             names(&checkout.hidden)
