@@ -210,6 +210,23 @@ fn a_run_that_stops_for_what_checks_do_not_see_says_how_they_see_it() {
 }
 
 #[test]
+fn an_empty_folder_is_not_called_ignored() {
+    let env = configured("", "[ -d data/in ]\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir -p data/in out; touch out/made\n").out(CLAIM);
+    env.agent.call(2).script("rm -r out; mkdir out\n").out(CLAIM);
+    env.run().expect(1);
+    let log = |iteration| env.ralph(&["log", iteration]).stdout.replace("\n", " ");
+    let empty = "data, empty folders, which git does not keep: put a file into each";
+    assert!(log("1").contains("green only with out, which git ignores and"), "{}", log("1"));
+    assert!(log("1").contains(&format!("; and with {empty}")), "{}", log("1"));
+    assert!(
+        log("2").contains("green only with data, out, empty folders, which git"),
+        "{}",
+        log("2")
+    );
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);
