@@ -239,6 +239,33 @@ fn where_there_can_be_no_checkout_nothing_begins() {
 }
 
 #[test]
+fn a_run_that_stops_for_what_checks_do_not_see_says_how_they_see_it() {
+    let env = configured("", "[ -e out/made ]\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir -p out; touch out/made\n").out(CLAIM);
+    let command = "run --restart --set 'validation.link=[\"out\"]'` shows it";
+    env.run().expect(1).says(command);
+    env.ralph(&["why"]).says("give the checks what they do not see: ");
+    env.ralph(&["run", "--restart", "--set", "validation.link=[\"out\"]"]).expect(0);
+}
+
+#[test]
+fn an_empty_folder_is_not_called_ignored() {
+    let env = configured("", "[ -d data/in ]\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir -p data/in out; touch out/made\n").out(CLAIM);
+    env.agent.call(2).script("rm -r out; mkdir out\n").out(CLAIM);
+    env.run().expect(1);
+    let log = |iteration| env.ralph(&["log", iteration]).stdout.replace("\n", " ");
+    let empty = "data, empty folders, which git does not keep: put a file into each";
+    assert!(log("1").contains("green only with out, which git ignores and"), "{}", log("1"));
+    assert!(log("1").contains(&format!("; and with {empty}")), "{}", log("1"));
+    assert!(
+        log("2").contains("green only with data, out, empty folders, which git"),
+        "{}",
+        log("2")
+    );
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);
@@ -261,6 +288,25 @@ fn a_setup_makes_what_is_ignored_and_runs_again_where_its_inputs_changed() {
     assert_eq!(setups(), 1);
     env.run().expect(0);
     assert_eq!((setups(), env.path("out").exists()), (2, false));
+}
+
+#[test]
+fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo >> ../setups; grep -q right lock && cp lock out/deps\"]\n\
+                setup_inputs = [\"lock\"]\nsetup_outputs = [\"out\"]\nexplain = \"0s\"\n";
+    let env =
+        configured(keys, "grep -q installed out/deps && grep -q work src/a\n", "\"check.sh\"");
+    env.write("lock", "1\n").write("out/deps", "installed\n");
+    let setups =
+        || fs::read_to_string(env.root().join("setups")).unwrap_or_default().lines().count();
+    env.agent.call(1).script("echo wrong > lock; echo work > src/a\n").out(CLAIM);
+    env.agent.call(2).script("echo right and installed > lock\n").out(CLAIM);
+    // Inputs with which it fails are the agent's to mend. Before the first checks there is nothing to do.
+    env.ralph(&["run", "--once"]).expect(0).says("(`validation.setup`), failed");
+    env.ralph(&["log", "1"]).says("It is run since one of these was changed: lock");
+    env.run().expect(0);
+    // What was pending is checked once more first.
+    assert_eq!(setups(), 3);
 }
 
 #[test]

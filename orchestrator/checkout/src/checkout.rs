@@ -95,8 +95,8 @@ pub struct PreparedCheckout {
     pub hidden: Vec<PathBuf>,
     /// What does not count as work and was there when the run began.
     pub gone: Vec<PathBuf>,
-    /// Whether they see what the setup made before the first checks.
-    pub has_setup: bool,
+    /// Whether what the setup made before the first checks was there until now, and was changed from outside.
+    pub has_lost_setup: bool,
 }
 
 impl Drop for PreparedCheckout {
@@ -197,8 +197,9 @@ impl Checkout {
     }
 
     /// Has the layers that are kept as they were, without what was changed from outside. What the setup and the first checks
-    /// wrote they can write again; git's own files are as they were nowhere else.
-    fn verify_kept(&self) -> Result<(), CheckoutError> {
+    /// wrote they can write again; git's own files are as they were nowhere else. Returns whether the products of the setup
+    /// were lost.
+    fn verify_kept(&self) -> Result<bool, CheckoutError> {
         let storage = &self.storage;
         if !is_folder(storage) {
             remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
@@ -207,7 +208,7 @@ impl Checkout {
         let found = self.look_at_kept()?;
         let kept = self.kept().layers.clone();
         if found == kept {
-            return Ok(());
+            return Ok(false);
         }
         if found.beneath(REPOSITORY) != kept.beneath(REPOSITORY) {
             return Err(CheckoutError::Damaged { path: self.storage.clone() });
@@ -215,7 +216,8 @@ impl Checkout {
         for layer in [SETUP, BASE].map(|layer| self.storage.join(layer)) {
             remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
         }
-        self.record_kept()
+        self.record_kept()?;
+        Ok(kept.entries.contains_key(Path::new(SETUP)))
     }
 
     /// Records what is in the layers that are kept.
@@ -263,7 +265,7 @@ impl Checkout {
             Visibility::Warm | Visibility::Cold => VALIDATION,
             Visibility::All => UNHIDDEN,
         });
-        self.verify_kept()?;
+        let has_lost_setup = self.verify_kept()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
         fs::create_dir(&folder).map_err(CheckoutError::io("create", &folder))?;
         let mut prepared = PreparedCheckout {
@@ -271,7 +273,7 @@ impl Checkout {
             overlays: Vec::new(),
             hidden: Vec::new(),
             gone: Vec::new(),
-            has_setup: false,
+            has_lost_setup,
         };
         let (_, mut changes) = self.compare(is_work)?;
         if visibility == Visibility::All {
@@ -291,7 +293,6 @@ impl Checkout {
         };
         for layer in kept.iter().filter(|layer| self.has_kept(layer)) {
             below.insert(0, self.storage.join(layer));
-            prepared.has_setup |= *layer == SETUP;
         }
         below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
@@ -693,7 +694,7 @@ mod tests {
         checkout.keep_setup(&prepared, &is_work).unwrap();
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         checkout.keep_base(&prepared, &is_work).unwrap();
-        assert!(prepared.has_setup && !checkout.has_base());
+        assert!(!checkout.has_base());
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         write(&prepared, "built");
         checkout.keep_base(&prepared, &is_work).unwrap();

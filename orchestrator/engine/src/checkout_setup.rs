@@ -1,17 +1,18 @@
 //! The setup of a checkout: run before the first checks, whose products are kept, and again where its inputs differ.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
+use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
-
 use ralph_orchestrator_workspace::TreeSnapshot;
 
 use super::blocking::blocking;
 use super::checkout_policy::CheckoutSetup;
 use super::error::EngineError;
+use super::session::Session;
 use super::validation_task::{Selection, ValidationTask};
 use crate::workspace_setup::SetupContext;
 
@@ -19,14 +20,14 @@ use crate::workspace_setup::SetupContext;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 impl CheckoutSetup {
-    /// Returns the digest of what it depends on, as checks see it; `None` if it is to be run each time.
-    fn digest_inputs(&self, prepared: &PreparedCheckout) -> Option<String> {
+    /// Returns the digest of what it depends on, where `find` says that it is; `None` if it is to be run each time.
+    fn digest_inputs(&self, find: impl Fn(&Path) -> Option<PathBuf>) -> Option<String> {
         if self.inputs.is_empty() {
             return None;
         }
         let mut hasher = blake3::Hasher::new();
         for input in &self.inputs {
-            let found = prepared.find_seen(input);
+            let found = find(input);
             let text = found.map(|path| read_file(&path, MAX_INPUT, SymlinkPolicy::Follow));
             let digest = match text {
                 Some(Ok(text)) => blake3::hash(&text),
@@ -37,13 +38,30 @@ impl CheckoutSetup {
         }
         Some(hasher.finalize().to_hex().to_string())
     }
+
+    fn input_names(&self) -> String {
+        let names = self.inputs.iter().map(|input| input.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Session {
+    /// Returns the digest of the inputs with which somebody has set the workspace up already; `None` if something is missing.
+    pub(super) fn find_setup_done(&self) -> Option<String> {
+        let setup = self.context.policy.checkout.setup.as_ref()?;
+        let workspace = &self.context.workspace;
+        let is_there = |output: &PathBuf| workspace.join(output).exists();
+        let is_done = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
+        let find = |input: &Path| Some(workspace.join(input)).filter(|path| path.is_file());
+        is_done.then(|| setup.digest_inputs(find)).flatten()
+    }
 }
 
 /// A checkout in which checks can run, if they do not run in the workspace.
 pub(super) struct ReadyCheckout {
     pub(super) prepared: Option<Arc<PreparedCheckout>>,
     /// Why there can be no verdict of what is to be checked there.
-    pub(super) ready: Result<(), String>,
+    pub(super) ready: Result<(), Verdict>,
 }
 
 impl ValidationTask {
@@ -56,17 +74,25 @@ impl ValidationTask {
         let Some(prepared) = self.prepare_checkout(counted, visibility).await? else {
             return Ok(Some(ReadyCheckout { prepared: None, ready: Ok(()) }));
         };
-        let Some(done) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
         let (setup, known) = (&self.policy.checkout.setup, &self.checkout);
-        let (Some(setup), Some(known), Ok(()), true) = (setup, known, &done, self.is_before_work())
-        else {
-            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready: done }));
+        let (Some(setup), Some(known)) = (setup, known) else {
+            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready: Ok(()) }));
         };
-        known.record_setup(setup.digest_inputs(&prepared));
+        if prepared.has_lost_setup {
+            known.record_setup(None);
+        }
+        let before = known.set_up();
+        let Some(ready) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
+        let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
+        let is_kept = self.is_before_work() && inputs.is_some() && inputs != before;
+        if !is_kept || ready.is_err() {
+            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready }));
+        }
+        known.record_setup(inputs);
         let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
         blocking(move || checkout.keep_setup(&prepared, &is_undone)).await??;
         let prepared = self.prepare_checkout(counted, visibility).await?;
-        Ok(Some(ReadyCheckout { prepared, ready: Ok(()) }))
+        Ok(Some(ReadyCheckout { prepared, ready }))
     }
 
     /// Keeps what the first checks wrote for the checks of later claims.
@@ -93,17 +119,17 @@ impl ValidationTask {
         move |path| is_work(path) || policy.protected.contains(path)
     }
 
-    /// Runs the setup in a checkout that has not what it makes. Returns why there can be no verdict of what is to be checked
-    /// there: `Some(Err)`; `None` if it was cancelled.
+    /// Runs the setup in a checkout that has not what it makes. Returns the verdict on what is to be checked there if that
+    /// fails: `Some(Err)`; `None` if it was cancelled.
     pub(super) async fn set_up_checkout(
         &self,
         prepared: &PreparedCheckout,
-    ) -> Result<Option<Result<(), String>>, EngineError> {
+    ) -> Result<Option<Result<(), Verdict>>, EngineError> {
         let (Some(setup), Some(known)) = (&self.policy.checkout.setup, &self.checkout) else {
             return Ok(Some(Ok(())));
         };
-        let inputs = setup.digest_inputs(prepared);
-        if inputs.is_some() && prepared.has_setup && inputs == known.set_up() {
+        let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
+        if inputs.is_some() && inputs == known.set_up() {
             return Ok(Some(Ok(())));
         }
         let context = SetupContext {
@@ -115,6 +141,18 @@ impl ValidationTask {
         };
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
-        Ok(setup.run(context, end).await)
+        let done = setup.run(context, end).await;
+        let before = known.set_up();
+        // With what was there before somebody changed it, it worked.
+        let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
+        Ok(done.map(|done| {
+            done.map_err(|message| match is_rejected {
+                true => Verdict::rejected(format!(
+                    "{message}\nIt is run since one of these was changed: {}",
+                    setup.input_names()
+                )),
+                false => Verdict::Error { message },
+            })
+        }))
     }
 }

@@ -66,7 +66,7 @@ impl Session {
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        let mut known = RunCheckout::new(begun, None);
+        let mut known = RunCheckout::new(begun, self.find_setup_done());
         let begun = Arc::clone(&known.checkout);
         known.read_contents(self.counted_at_start());
         self.checkout = Some(known);

@@ -225,9 +225,8 @@ impl ValidationTask {
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
         let (mut verdicts, began) = (Vec::new(), Instant::now());
         for check in checks {
-            if let (Err(problem), true) = (&ready, check.info.runs_check) {
-                let verdict = Verdict::Error { message: problem.clone() };
-                verdicts.push(ValidatorVerdict::new(&check.info, verdict, 0));
+            if let (Err(verdict), true) = (&ready, check.info.runs_check) {
+                verdicts.push(ValidatorVerdict::new(&check.info, verdict.clone(), 0));
                 continue;
             }
             if let (Some(known), Some(prepared)) = (&self.checkout, &checkout) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::CancelReason;
-use ralph_orchestrator_explain::{ExplainConditions, Explanation, explain, summarize};
+use ralph_orchestrator_explain::{ExplainConditions, Explanation, StopCause, explain, summarize};
 use ralph_orchestrator_machine::{ExplainedCompletion, Input, ValidatorVerdict, millis};
 use tokio::sync::watch;
 
@@ -48,7 +48,7 @@ impl Session {
         wanted.min(Duration::from_millis(max_ms.saturating_sub(now_ms)))
     }
 
-    /// Finds out what made the checks green; `None` if there is nothing to say, or it was broken off.
+    /// Finds out what made the checks green; `None` if there is nothing to say.
     pub(super) async fn explain_completion(
         &mut self,
     ) -> Result<Option<ExplainedCompletion>, EngineError> {
@@ -102,7 +102,8 @@ impl Session {
     }
 }
 
-/// Leaves parts of the work out and runs the checks; `None` if nothing was changed, or it was cancelled.
+/// Leaves parts of the work out and runs the checks; `None` if nothing was changed, or it was cancelled before the first
+/// run.
 async fn find_explanation(
     mut task: ValidationTask,
     conditions: ExplainConditions,
@@ -117,7 +118,10 @@ async fn find_explanation(
     }
     let mut explanation = explain(&files, &conditions, &mut checker).await;
     explanation.parts.extend(unknown);
-    Ok(Some(explanation).filter(|_| !checker.is_cancelled()))
+    if checker.is_cancelled() {
+        explanation.stopped = Some(StopCause::Cancelled);
+    }
+    Ok(Some(explanation))
 }
 
 fn to_record(explanation: &Explanation) -> Option<ExplainedCompletion> {

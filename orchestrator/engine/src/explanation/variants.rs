@@ -97,8 +97,12 @@ impl<'a> CheckoutChecker<'a> {
         let mut outcome = VariantOutcome::Green;
         match self.task.set_up_checkout(&prepared).await? {
             None => return Ok(None),
-            Some(Err(message)) => {
-                let outcome = VariantOutcome::Error(message);
+            Some(Err(verdict)) => {
+                let outcome = match verdict {
+                    Verdict::Error { message } => VariantOutcome::Error(message),
+                    // It worked with all of the work.
+                    _ => VariantOutcome::Red { failed: BTreeSet::new(), is_built: false },
+                };
                 return Ok(Some(CheckedVariant { outcome, rewritten: BTreeSet::new() }));
             }
             Some(Ok(())) => {}
