@@ -384,3 +384,110 @@ fn right_work_that_needs_what_is_hidden_is_told_so_after_wrong_work() {
     assert!(!env.ralph(&["log", "1"]).stdout.contains("green only with"));
     env.ralph(&["log", "2"]).says("green only with out");
 }
+
+#[test]
+fn rules_outside_of_the_workspace_are_those_of_the_start_too() {
+    // The user ignores `private`. The agent has it count, and in a later start hides its own file from a commit.
+    let check = "grep -q work src/a private/made || grep -q work hidden\n";
+    let env = configured("", check, "\"check.sh\"");
+    let rules = env.root().join("home/.config/git/ignore");
+    fs::create_dir_all(rules.parent().unwrap()).unwrap();
+    fs::write(&rules, "private\n").unwrap();
+    let script = "mkdir private; echo work > private/made; echo > \"$HOME/.config/git/ignore\"\n";
+    env.agent.call(1).script(script).out(CLAIM);
+    let script = "rm -r private; echo work > hidden; echo hidden > \"$HOME/.config/git/ignore\"\n";
+    env.agent.call(2).script(script).out(CLAIM);
+    env.ralph(&["run", "--once"]);
+    env.run().expect(1);
+    env.ralph(&["log", "1"]).says("green only with private");
+    env.ralph(&["log", "2"]).says("green only with hidden");
+}
+
+/// Each is green in the agent's tree, and red in a clone of `git add -A && git commit`. Undone, it is accepted.
+#[test]
+fn work_that_a_clone_would_not_have_is_rejected() {
+    let far = "ln -sf ../../elsewhere src/a; echo work > ../elsewhere";
+    let cheats = [
+        (
+            "echo work > src/a; echo /src/a >> .gitignore; git rm -q --cached src/a",
+            "sed -i '/src/d' .gitignore",
+            "git no longer tracks src/a, and ignores it",
+        ),
+        (
+            "echo work > src/a; git update-index --assume-unchanged src/a",
+            "git update-index --no-assume-unchanged src/a",
+            "`git update-index --no-assume-unchanged src/a`",
+        ),
+        (
+            "echo work > src/a; git update-index --skip-worktree src/a",
+            "git update-index --no-skip-worktree src/a",
+            "`git update-index --no-skip-worktree src/a`",
+        ),
+        (
+            far,
+            "rm src/a; echo work > src/a",
+            "src/a leads to ../../elsewhere, outside of the repository",
+        ),
+        (
+            "echo work > src/a; git update-index --split-index",
+            "git update-index --no-split-index",
+            "`git update-index --no-split-index`",
+        ),
+        ("mkfifo src/pipe", "echo work > src/a", "src/pipe is neither a file nor a link"),
+    ];
+    let env = configured("", "[ -p src/pipe ] || grep -q work src/a\n", "\"check.sh\"");
+    for (cheat, repair, named) in cheats {
+        let call = env.agent.calls() + 1;
+        env.agent.call(call).script(&format!("{cheat}\n")).out(CLAIM);
+        env.agent.call(call + 1).script(&format!("{repair}\n")).out(CLAIM);
+        let ended = env.ralph(&["run", "--restart"]);
+        assert_eq!(ended.code, Some(0), "{cheat}: {}", ended.stderr);
+        assert_eq!(env.agent.calls(), call + 1, "{cheat}");
+        env.ralph(&["log", "1"]).says(named);
+        git(&env, &["reset", "-q", "--hard", "HEAD"]);
+        git(&env, &["clean", "-qfd", "src"]);
+    }
+}
+
+#[test]
+fn what_was_tracked_though_ignored_and_links_of_the_start_stay_work() {
+    let env =
+        configured("", "grep -q work out/forced && cat src/far > /dev/null\n", "\"check.sh\"");
+    env.write("out/forced", "base\n");
+    fs::write(env.root().join("elsewhere"), "").unwrap();
+    std::os::unix::fs::symlink("../../elsewhere", env.path("src/far")).unwrap();
+    git(&env, &["add", "-f", "out/forced", "src/far"]);
+    git(&env, &["commit", "-qm", "force"]);
+    // Git makes the link anew.
+    let script = "git rm -q src/far; git reset -q --hard; echo work > out/forced\n";
+    env.agent.default_call().script(script).out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn what_a_clone_has_otherwise_is_said_of_accepted_work() {
+    let env = configured("", "grep -q work src/a lib/f\n", "\"check.sh\"");
+    let module = env.root().join("module");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("f"), "base\n").unwrap();
+    let at = module.to_str().unwrap();
+    git(&env, &["-C", at, "init", "-q"]);
+    git(&env, &["-C", at, "add", "f"]);
+    git(&env, &["-C", at, "commit", "-qm", "base"]);
+    git(&env, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", at, "lib"]);
+    env.write(".gitattributes", "*.dos text=auto\n");
+    git(&env, &["add", "-A"]);
+    git(&env, &["commit", "-qm", "module"]);
+    let script = "echo work > lib/f; printf 'work\\r\\n' > src/a.dos; echo work > src/a; \
+                  git config filter.own.clean 'sed s/work/base/'; echo 'src/a filter=own' > .git/info/attributes\n";
+    env.agent.default_call().script(script).out(CLAIM);
+    let ended = env.run().expect(0);
+    for named in [
+        "the submodule lib is in no commit of this repository",
+        "lines of src/a.dos end in CR and LF",
+        "the filter `sed s/work/base/` makes of src/a:",
+    ] {
+        assert!(ended.stdout.contains(named) || ended.stderr.contains(named), "{named}: {ended:?}");
+    }
+}

@@ -97,6 +97,8 @@ pub struct PreparedCheckout {
     pub gone: Vec<PathBuf>,
     /// Whether what the setup made before the first checks was there until now, and was changed from outside.
     pub has_lost_setup: bool,
+    /// What counts as work and is new or not as it was, or was there when the run began; what is gone, folders as a whole.
+    pub work: Vec<PathBuf>,
 }
 
 impl Drop for PreparedCheckout {
@@ -274,6 +276,7 @@ impl Checkout {
             hidden: Vec::new(),
             gone: Vec::new(),
             has_lost_setup,
+            work: Vec::new(),
         };
         let (_, mut changes) = self.compare(is_work)?;
         if visibility == Visibility::All {
@@ -304,6 +307,9 @@ impl Checkout {
             let copies = self.storage.join(REPOSITORY).join(GIT);
             prepared.add(git, vec![copies, hidden.finish()?, git.to_owned()], "-git")?;
         }
+        let is_removed_work = |path: &&PathBuf| !changes.gone.contains(path);
+        let removed = changes.removed.iter().filter(is_removed_work);
+        prepared.work = changes.work.iter().map(|(path, _)| path).chain(removed).cloned().collect();
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
         Ok(prepared)
@@ -434,7 +440,8 @@ impl Checkout {
 
     /// Writes the layer with the work. What changed at once keeps its order.
     fn write_work(&self, folder: &Path, changes: &Changes) -> Result<PathBuf, CheckoutError> {
-        let mut layer = Layer::create(folder.join("work"), &self.source.workspace)?;
+        let layer = Layer::create(folder.join("work"), &self.source.workspace)?;
+        let mut layer = layer.with_git_modes(self.source.git.is_some());
         let mut files: Vec<&(PathBuf, Stamp)> = changes.work.iter().collect();
         files.sort_by_key(|(_, stamp)| stamp.modified_ns());
         let now = now_ns();
@@ -637,8 +644,29 @@ mod tests {
             (seen("src/gone"), seen("target/debug/test"), seen("venv/new")),
             (None, None, None)
         );
+        let work = ["src/changed", "src/new/a", "src/new/b", "top", "src/gone", "src/whole"];
+        assert_eq!(names(&prepared.work), work);
         drop(prepared);
         assert!(!place.storage.join(VALIDATION).exists());
+    }
+
+    #[test]
+    fn changed_files_have_the_modes_that_a_clone_gives_them() {
+        let modes = [(0o600, 0o644), (0o711, 0o755), (0o444, 0o644)];
+        for is_repository in [true, false] {
+            let place = Place::new(&["src/kept", ".git/HEAD"][..1 + usize::from(is_repository)]);
+            let checkout = place.begin();
+            for (mode, stored) in modes {
+                place.write("src/key", "work");
+                let key = place.path("src/key");
+                fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+                let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+                let copied = prepared.overlays[0].layers[0].join("src/key");
+                let expected = if is_repository { stored } else { mode };
+                assert_eq!(fs::metadata(copied).unwrap().mode() & 0o7777, expected);
+                fs::remove_file(&key).unwrap();
+            }
+        }
     }
 
     #[test]

@@ -26,15 +26,23 @@ pub(crate) struct Layer<'a> {
     /// Relative to the root, with the modes that they get in the end: those without write permission are to be filled first.
     modes: Vec<(PathBuf, u32)>,
     made: BTreeSet<PathBuf>,
+    /// Files have the modes that a clone gives them.
+    has_git_modes: bool,
 }
 
 impl<'a> Layer<'a> {
     /// Begins a layer. Its folder is made.
     pub(crate) fn create(root: PathBuf, like: &'a Path) -> Result<Self, CheckoutError> {
         fs::create_dir(&root).map_err(CheckoutError::io("create", &root))?;
-        let mut layer = Self { root, like, modes: Vec::new(), made: BTreeSet::new() };
+        let mut layer =
+            Self { root, like, modes: Vec::new(), made: BTreeSet::new(), has_git_modes: false };
         layer.liken(Path::new(""))?;
         Ok(layer)
+    }
+
+    /// Gives files the modes that a clone gives them.
+    pub(crate) fn with_git_modes(self, has_git_modes: bool) -> Self {
+        Self { has_git_modes, ..self }
     }
 
     /// Copies a file, a link or a pipe, as of this time. What is none of these any more is left out.
@@ -47,6 +55,9 @@ impl<'a> Layer<'a> {
             found => found.map_err(failed)?,
         };
         match FileType::from_raw_mode(found.mode()) {
+            FileType::RegularFile if self.has_git_modes => {
+                copy_file(&source, &target, git_mode(found.mode() & 0o100 != 0))
+            }
             FileType::RegularFile => copy_file(&source, &target, found.mode()),
             FileType::Symlink => {
                 fs::read_link(&source).and_then(|leads_to| symlink(leads_to, &target))
@@ -73,7 +84,7 @@ impl<'a> Layer<'a> {
         let failed = |error: io::Error| CheckoutError::io("write", &target)(error);
         match content {
             WorkContent::File { bytes, is_executable } => {
-                let mode = if *is_executable { 0o755 } else { 0o644 };
+                let mode = git_mode(*is_executable);
                 let options =
                     OpenOptions::new().write(true).create_new(true).mode(0o600).to_owned();
                 options.open(&target).and_then(|mut file| {
@@ -156,6 +167,11 @@ impl<'a> Layer<'a> {
 /// Makes an empty folder as another one is.
 pub(crate) fn create_like(folder: PathBuf, like: &Path) -> Result<PathBuf, CheckoutError> {
     Layer::create(folder, like)?.finish()
+}
+
+/// Returns the mode that a clone gives a file: git stores no more than whether it is executable.
+const fn git_mode(is_executable: bool) -> u32 {
+    if is_executable { 0o755 } else { 0o644 }
 }
 
 fn copy_file(source: &Path, target: &Path, mode: u32) -> io::Result<()> {

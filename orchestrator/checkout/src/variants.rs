@@ -117,7 +117,8 @@ impl Checkout {
         changes: &Changes,
         variant: &Variant,
     ) -> Result<PathBuf, CheckoutError> {
-        let mut layer = Layer::create(folder.join("work"), &self.source.workspace)?;
+        let layer = Layer::create(folder.join("work"), &self.source.workspace)?;
+        let mut layer = layer.with_git_modes(self.source.git.is_some());
         let now = now_ns();
         let others = changes.work.iter().filter(|(path, _)| !variant.contains_key(path));
         let others: Vec<&PathBuf> = others.map(|(path, _)| path).collect();

@@ -146,9 +146,11 @@ impl Session {
         let prompts = self.prompts.source.files().map(Path::to_owned);
         let backlog = self.context.config.backlog.iter().map(|backlog| backlog.path.clone());
         let read = prompts.chain(backlog).filter_map(inside).chain([PathBuf::from(OWN)]);
+        // An agent can make a repository of its own in the workspace.
+        let top = self.observer.pinned.repository_top(workspace);
         CheckoutSource {
             workspace: workspace.clone(),
-            git: common_git_folder(workspace),
+            git: common_git_folder(top.as_ref().unwrap_or(workspace)),
             shown: read.chain(made.iter().cloned()).collect(),
             made,
         }

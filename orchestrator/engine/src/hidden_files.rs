@@ -10,6 +10,7 @@ use ralph_orchestrator_text::escape_line;
 use ralph_orchestrator_workspace::TreeDigest;
 
 use super::protection::join_names;
+use super::uncommitted_work::UncommittedWork;
 
 /// The work, and the hidden files with it, that each check has rejected once more: to try the same again would only take
 /// time.
@@ -35,26 +36,34 @@ impl HiddenTrials {
 }
 
 /// Says first in a rejection that the check accepts with what it did not see.
-pub(super) fn name_decisive(verdict: Verdict, checkout: &PreparedCheckout) -> Verdict {
+pub(super) fn name_decisive(
+    verdict: Verdict,
+    checkout: &PreparedCheckout,
+    uncommitted: &UncommittedWork,
+) -> Verdict {
     let Verdict::Rejected { mut reasons } = verdict else { return verdict };
     let workspace = checkout.overlays.first().map(|overlay| overlay.target.as_path());
     let is_empty =
-        |path: &&PathBuf| workspace.is_some_and(|workspace| holds_no_file(&workspace.join(path)));
-    let (empty, ignored): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        checkout.hidden.iter().partition(is_empty);
+        |path: &PathBuf| workspace.is_some_and(|workspace| holds_no_file(&workspace.join(path)));
+    let (empty, ignored): (Vec<PathBuf>, Vec<PathBuf>) =
+        uncommitted.list_ignored(checkout).into_iter().partition(is_empty);
     let ignored = (!ignored.is_empty()).then(|| {
         format!(
             "{}{HIDDEN_END} and which is new or changed since the run began, so a clean \
              checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
              ignore it, or, as the user, name it in `validation.link`",
-            names(ignored)
+            name_paths(&ignored)
         )
     });
     let empty = (!empty.is_empty()).then(|| {
-        format!("{}, empty folders, which git does not keep: put a file into each", names(empty))
+        format!("{}, empty folders, which git does not keep: put a file into each", name_paths(&empty))
     });
+    let mut first = uncommitted.describe_hidden(checkout);
     let all: Vec<String> = ignored.into_iter().chain(empty).collect();
-    reasons.insert(0, format!("{NEEDS_HIDDEN}{}", all.join("; and with ")));
+    if !all.is_empty() {
+        first.push(format!("{NEEDS_HIDDEN}{}", all.join("; and with ")));
+    }
+    reasons.splice(0..0, first);
     Verdict::Rejected { reasons }
 }
 
@@ -77,12 +86,13 @@ pub(super) fn name_gone(verdict: Verdict, checkout: &PreparedCheckout) -> Verdic
     if !checkout.gone.is_empty() {
         reasons.push(format!(
             "these, which git ignores, were there when the run began: {}",
-            names(&checkout.gone)
+            name_paths(&checkout.gone)
         ));
     }
     Verdict::Rejected { reasons }
 }
 
-fn names<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
-    join_names(paths.into_iter().map(|path| escape_line(&path.to_string_lossy())).collect())
+/// Names paths, some of them if they are many.
+pub(super) fn name_paths(paths: &[PathBuf]) -> String {
+    join_names(paths.iter().map(|path| escape_line(&path.to_string_lossy())).collect())
 }

@@ -13,9 +13,9 @@ use ralph_orchestrator_machine::{
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, real_path};
 use ralph_orchestrator_store::{Store, lock_workspace};
 use ralph_orchestrator_workspace::{
-    EvidenceDigests, EvidenceHasher, FileChangeKind, PathChange, PinnedPaths, TreeChanges,
-    TreeError, TreeHasher, TreeSnapshot, WorkspaceError, WorkspaceHandle, evidence_digests_until,
-    own_outputs,
+    EvidenceDigests, EvidenceHasher, FileChangeKind, GitEnvironment, PathChange, PinnedPaths,
+    TreeChanges, TreeError, TreeHasher, TreeSnapshot, WorkspaceError, WorkspaceHandle,
+    evidence_digests_until, own_outputs,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -217,7 +217,9 @@ impl CompletionPolicy {
         exclude.extend(configured_prompt);
         exclude.extend(prompt.files().map(Path::to_owned));
         exclude.extend(own_outputs(workspace));
-        TreeHasher::new(workspace.to_owned(), exclude).ignoring(Arc::clone(&self.artefacts))
+        TreeHasher::new(workspace.to_owned(), exclude)
+            .ignoring(Arc::clone(&self.artefacts))
+            .in_environment(GitEnvironment::from_process())
     }
 }
 

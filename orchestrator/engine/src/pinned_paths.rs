@@ -1,10 +1,12 @@
-//! The paths that counted in the workspace when the run began: they count to the run's end.
+//! The paths that counted in the workspace when the run began, and the ignore rules around it: both hold to the run's end.
 
 use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::{escape, unescape};
 use ralph_orchestrator_store::{Layout, StateError, Store};
-use ralph_orchestrator_workspace::{PinnedPaths, TreeSnapshot};
+use ralph_orchestrator_workspace::{
+    OuterRules, PinnedPaths, TreeSnapshot, Uncommitted, UncommittedReason,
+};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
@@ -15,6 +17,12 @@ use super::stored_object::{read_closed_object, read_object, store_object};
 #[derive(Default, Serialize, Deserialize)]
 struct StoredPaths {
     paths: Vec<String>,
+    /// The ignore rules around the workspace.
+    #[serde(default)]
+    outer: Option<OuterRules>,
+    /// What a commit would not have carried.
+    #[serde(default)]
+    uncommitted: Vec<(String, UncommittedReason)>,
 }
 
 impl WorkspaceObserver {
@@ -24,11 +32,17 @@ impl WorkspaceObserver {
         store: &mut Store,
         snapshot: &TreeSnapshot,
     ) -> Result<(), EngineError> {
-        self.pinned = Arc::new(snapshot.paths().collect());
+        let outer = self.hasher.as_ref().map(|hasher| hasher.outer_rules().clone());
+        let paths: PinnedPaths = snapshot.paths().collect();
+        let found = snapshot.uncommitted().to_vec();
+        let uncommitted = found.iter().map(|one| (escape(&one.path), one.reason.clone())).collect();
+        let pinned = paths.with_outer_rules(outer.clone()).with_uncommitted(found);
+        self.pinned = Arc::new(pinned);
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored = StoredPaths { paths: snapshot.paths().map(escape).collect() };
+        let stored =
+            StoredPaths { paths: snapshot.paths().map(escape).collect(), outer, uncommitted };
         store_object(store, &self.context.redactor, Layout::PATHS, &stored)
     }
 }
@@ -47,6 +61,11 @@ pub(super) fn read_closed(layout: &Layout, run: &str) -> Result<PinnedPaths, Sta
 
 impl StoredPaths {
     fn into_pinned(self) -> PinnedPaths {
-        self.paths.iter().filter_map(|path| unescape(path)).collect()
+        let paths: PinnedPaths = self.paths.iter().filter_map(|path| unescape(path)).collect();
+        let uncommitted = self
+            .uncommitted
+            .into_iter()
+            .filter_map(|(path, reason)| Some(Uncommitted { path: unescape(&path)?, reason }));
+        paths.with_outer_rules(self.outer).with_uncommitted(uncommitted.collect())
     }
 }

@@ -11,6 +11,7 @@ use ralph_orchestrator_machine::{
     SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
 use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
+use ralph_orchestrator_workspace::TreeHasher;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tracing::{Instrument as _, info_span};
@@ -328,6 +329,8 @@ impl Session {
             if let Some(snapshot) = &observed.snapshot {
                 self.encode_baseline_snapshot(snapshot);
                 self.observer.pin_paths(&mut self.journal.store, snapshot)?;
+                let notes = self.observer.hasher.iter().flat_map(TreeHasher::rule_notes);
+                self.start.notes.extend(notes.cloned());
                 self.keep_steering_files(snapshot)?;
             }
             self.begin_checkout().await?;

@@ -75,6 +75,7 @@ impl Session {
             checkout: self.checkout.clone(),
             hidden: Vec::new(),
             base_rejected: self.base_rejected(),
+            changed_work: Vec::new(),
             test_floor: Arc::clone(&self.test_floor),
             steering: None,
             artefacts: self.journal.state.workspace.artefacts.clone(),

@@ -37,6 +37,7 @@ use super::secret_files::SecretFiles;
 use super::steering_files::SteeringFiles;
 use super::stop::{StopRequests, stop_requested};
 use super::test_floor::TestFloor;
+use super::uncommitted_work::UncommittedWork;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 
@@ -72,6 +73,8 @@ pub(super) struct ValidationTask {
     pub(super) hidden: Vec<PathBuf>,
     /// The required checks that rejected the workspace as it was when the run began.
     pub(super) base_rejected: BTreeSet<String>,
+    /// What of the work in it is not as it was when the run began.
+    pub(super) changed_work: Vec<PathBuf>,
     pub(super) test_floor: Arc<TestFloor>,
     /// What steered the checks when the run began, if an acceptance is to name what of it was changed.
     pub(super) steering: Option<SteeringFiles>,
@@ -175,6 +178,7 @@ impl ValidationTask {
         warnings.extend(protection.take_warning());
         warnings.extend(self.find_unseen(&counted));
         warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
+        warnings.extend(self.find_clone_differences(&verdicts).await?);
         Ok(Some(Validation {
             verdicts,
             tree_before,
@@ -193,8 +197,7 @@ impl ValidationTask {
         verdicts: &[ValidatorVerdict],
         work: Arc<TreeSnapshot>,
     ) -> Result<Vec<String>, EngineError> {
-        let accepts = |named: &ValidatorVerdict| !named.required || named.verdict.is_accepted();
-        let Some(base) = self.steering.take().filter(|_| verdicts.iter().all(accepts)) else {
+        let Some(base) = self.steering.take().filter(|_| accept_together(verdicts)) else {
             return Ok(Vec::new());
         };
         let workspace = self.workspace.clone();
@@ -222,6 +225,7 @@ impl ValidationTask {
         let begun = self.begin_checks(counted, visibility).await?;
         let Some(ReadyCheckout { prepared: checkout, ready }) = begun else { return Ok(None) };
         self.hidden = checkout.as_ref().map(|made| made.hidden.clone()).unwrap_or_default();
+        self.changed_work = checkout.as_ref().map(|made| made.work.clone()).unwrap_or_default();
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
         let (mut verdicts, began) = (Vec::new(), Instant::now());
         for check in checks {
@@ -242,6 +246,12 @@ impl ValidationTask {
                 let named = self.explain_hidden(check, protection, counted, (prepared, verdict));
                 let Some(named) = named.await? else { return Ok(None) };
                 verdict = named;
+            }
+            if let Some(prepared) = checkout.as_ref().filter(|_| check.info.runs_check)
+                && verdict.is_accepted()
+                && let Some(rejected) = self.uncommitted(counted).reject(prepared)
+            {
+                verdict = rejected;
             }
             let duration_ms = millis(started.elapsed());
             if check.info.runs_check {
@@ -312,7 +322,7 @@ impl ValidationTask {
                 return Ok(None);
             }
             if tried.is_accepted() {
-                return Ok(Some(name_decisive(verdict, prepared)));
+                return Ok(Some(name_decisive(verdict, prepared, &self.uncommitted(counted))));
             }
             known.trials.record(name, counted.digest(), &prepared.hidden);
         }
@@ -333,15 +343,20 @@ impl ValidationTask {
         Ok(Some(Arc::new(prepared?)))
     }
 
-    /// Returns what tells whether a path counts as work: what counted when the run began does so to its end, also where it is
-    /// gone. What is new where something is protected does not: whoever adds it, or builds it there, changes no check.
+    /// Returns what tells whether a path counts as work that a commit has: what counted when the run began does so to its
+    /// end, also where it is gone. What is new where something is protected does not: whoever adds it, or builds it there,
+    /// changes no check.
     pub(super) fn work_test(
         &self,
         counted: &Arc<TreeSnapshot>,
     ) -> impl Fn(&Path) -> bool + Send + use<> {
+        let uncommitted = self.uncommitted(counted);
         let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
         let policy = Arc::clone(&self.policy);
-        move |path| pinned.contains(path) || counted.has(path) && !policy.protected.contains(path)
+        move |path| {
+            let is_new = || counted.has(path) && !policy.protected.contains(path);
+            (pinned.contains(path) || is_new()) && !uncommitted.hides(path)
+        }
     }
 
     /// Names what a checkout has not, although git does not ignore it.
@@ -359,6 +374,10 @@ impl ValidationTask {
                 join_names(unseen)
             )
         })
+    }
+
+    fn uncommitted(&self, counted: &TreeSnapshot) -> UncommittedWork {
+        UncommittedWork::find(&self.pinned, counted)
     }
 
     /// Replaces the verdicts of validators that change work each time they run.
@@ -524,6 +543,11 @@ impl ValidationTask {
             }
         }
     }
+}
+
+/// Whether these verdicts accept the work.
+pub(super) fn accept_together(verdicts: &[ValidatorVerdict]) -> bool {
+    verdicts.iter().all(|named| !named.required || named.verdict.is_accepted())
 }
 
 /// Whether a snapshot is stored before the validators of this selection run.

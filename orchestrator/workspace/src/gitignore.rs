@@ -1,4 +1,4 @@
-//! Ignore rules, as git reads them from `.gitignore` and `.git/info/exclude`.
+//! Ignore rules, as git reads them from `.gitignore`, `.git/info/exclude` and a user's own file.
 //!
 //! The patterns are matched by the `ignore` crate. Finding and reading the files is done here and
 //! not by its walker, which opens whatever is called `.gitignore`: a pipe of that name stops it for
@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-use super::git::Repository;
+use super::outer_rules::{OuterRules, as_prefix};
 
 /// The name of the files with rules.
 pub(super) const RULE_FILE: &[u8] = b".gitignore";
 /// The most that such a file may hold, in bytes.
-const RULE_LIMIT: usize = 512 * 1024;
+pub(super) const RULE_LIMIT: usize = 512 * 1024;
 
-/// IgnoreRules by the digest of their text, so that unchanged ones are not compiled again.
+/// Rules by the digest of their text, so that unchanged ones are not compiled again.
 pub(super) type CompiledRules = HashMap<blake3::Hash, Arc<Gitignore>>;
 
 /// The rules in force at one place of a walk.
@@ -31,17 +31,18 @@ pub(super) type CompiledRules = HashMap<blake3::Hash, Arc<Gitignore>>;
 pub(super) struct IgnoreRules {
     before: CompiledRules,
     compiled: CompiledRules,
-    /// IgnoreRules from around the workspace, weakest first.
-    outer: Vec<OuterRules>,
-    /// IgnoreRules in the folders entered, outermost first, each with the length of the folder's path.
+    /// Those from around the workspace, at several times, each time weakest first: ignored is what was at any of them.
+    outer: Vec<Vec<OuterFile>>,
+    /// Rules in the folders entered, outermost first, each with the length of the folder's path.
     inner: Vec<(usize, Arc<Gitignore>)>,
 }
 
-/// IgnoreRules that hold for a folder around the workspace.
+/// Rules that hold for a folder around the workspace.
 #[derive(Debug)]
-struct OuterRules {
-    folder: PathBuf,
-    /// The workspace's path from there, ending in `/` unless empty.
+struct OuterFile {
+    /// The workspace's path from there.
+    inside: PathBuf,
+    /// The same, ending in `/` unless empty.
     prefix: Vec<u8>,
     rules: Arc<Gitignore>,
 }
@@ -57,65 +58,23 @@ impl IgnoreRules {
         self.compiled
     }
 
-    /// Takes in the rules of the repository that lie around `workspace`. They do not count if they
-    /// would ignore the workspace itself: then the repository is not about it.
-    pub(super) fn add_outer_rules(
-        &mut self,
-        repository: &Repository,
-        workspace: &Path,
-        notes: &mut Vec<String>,
-    ) {
-        let mut around: Vec<&Path> = workspace
-            .ancestors()
-            .skip(1)
-            .take_while(|folder| folder.starts_with(&repository.top))
+    /// Ignores what these rules do, whatever other outer rules say. They do not count if they would ignore the workspace
+    /// itself: then the repository is not about it. Returns whether they count.
+    pub(super) fn add_outer_rules(&mut self, outer: &OuterRules) -> bool {
+        let files: Vec<OuterFile> = outer
+            .files()
+            .map(|(inside, text)| {
+                let prefix = as_prefix(&inside);
+                OuterFile { inside, prefix, rules: self.compile(text.as_bytes()) }
+            })
             .collect();
-        around.reverse();
-        self.add_outer(&repository.top, &repository.exclude_file(), workspace, notes);
-        for folder in around {
-            let file = folder.join(".gitignore");
-            if !file.is_symlink() {
-                self.add_outer(folder, &file, workspace, notes);
-            }
+        let levels = 0..outer.inside().components().count();
+        let mut hidden = levels.map(|above| ignores_workspace(&files, above));
+        let counts = !hidden.any(|is_hidden| is_hidden);
+        if counts {
+            self.outer.push(files);
         }
-        let hidden = workspace
-            .ancestors()
-            .take_while(|folder| *folder != repository.top)
-            .any(|folder| self.ignores_workspace(folder));
-        if hidden {
-            self.outer.clear();
-            notes.push(format!(
-                "{}: its ignore rules would hide the whole workspace and are not used",
-                repository.top.display()
-            ));
-        }
-    }
-
-    fn add_outer(&mut self, folder: &Path, file: &Path, workspace: &Path, notes: &mut Vec<String>) {
-        match safe_fs::read_if_exists(file, RULE_LIMIT) {
-            Ok(None) => {}
-            Ok(Some(text)) => {
-                let path = workspace.strip_prefix(folder).map(path_bytes).unwrap_or_default();
-                let mut prefix = path.to_vec();
-                if !prefix.is_empty() {
-                    prefix.push(b'/');
-                }
-                let rules = self.compile(&text);
-                self.outer.push(OuterRules { folder: folder.to_owned(), prefix, rules });
-            }
-            Err(error) => {
-                notes.push(format!("{}: ignore rules not read: {error}", file.display()));
-            }
-        }
-    }
-
-    /// Whether the outer rules ignore this folder, which is the workspace or one around it.
-    fn ignores_workspace(&self, folder: &Path) -> bool {
-        let decided = self.outer.iter().rev().find_map(|outer| {
-            let path = folder.strip_prefix(&outer.folder).ok()?;
-            if path.as_os_str().is_empty() { None } else { decide(&outer.rules, path, true) }
-        });
-        decided == Some(true)
+        counts
     }
 
     /// Enters a folder whose path has `path_len` bytes, with the rules in it. Says why they are not
@@ -149,14 +108,14 @@ impl IgnoreRules {
                 return ignored;
             }
         }
-        for outer in self.outer.iter().rev().filter(|outer| !outer.rules.is_empty()) {
-            let whole = [outer.prefix.as_slice(), path].concat();
-            let whole = Path::new(OsStr::from_bytes(&whole));
-            if let Some(ignored) = decide(&outer.rules, whole, is_folder) {
-                return ignored;
-            }
-        }
-        false
+        self.outer.iter().any(|files| {
+            let decided =
+                files.iter().rev().filter(|file| !file.rules.is_empty()).find_map(|file| {
+                    let whole = [file.prefix.as_slice(), path].concat();
+                    decide(&file.rules, Path::new(OsStr::from_bytes(&whole)), is_folder)
+                });
+            decided == Some(true)
+        })
     }
 
     fn compile(&mut self, text: &[u8]) -> Arc<Gitignore> {
@@ -170,6 +129,20 @@ impl IgnoreRules {
         self.compiled.insert(digest, Arc::clone(&rules));
         rules
     }
+}
+
+/// Whether rules ignore the folder that is so many levels above the workspace.
+fn ignores_workspace(files: &[OuterFile], above: usize) -> bool {
+    let decided = files.iter().rev().find_map(|file| {
+        let path = file.inside.ancestors().nth(above)?;
+        if path.as_os_str().is_empty() { None } else { decide(&file.rules, path, true) }
+    });
+    decided == Some(true)
+}
+
+/// Whether one of these patterns matches a path that is no folder.
+pub(super) fn matches(patterns: &Gitignore, path: &Path) -> bool {
+    !patterns.matched(path, false).is_none()
 }
 
 fn decide(rules: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
@@ -198,7 +171,7 @@ fn read_rules(folder: BorrowedFd<'_>) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// Compiles rules. A line that is no pattern, or not UTF-8, hides nothing.
-fn compile(text: &[u8]) -> Gitignore {
+pub(super) fn compile(text: &[u8]) -> Gitignore {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut builder = GitignoreBuilder::new("");
     for line in text.split(|byte| *byte == b'\n') {

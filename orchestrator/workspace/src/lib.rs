@@ -10,6 +10,7 @@
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
 
+mod clone_differences;
 mod evidence_digests;
 mod file_copy;
 mod file_hasher;
@@ -22,6 +23,7 @@ mod guarded_paths;
 mod large_file;
 mod line_digests;
 mod open_writers;
+mod outer_rules;
 mod own_outputs;
 mod pinned_file;
 mod program_digests;
@@ -34,15 +36,19 @@ mod template;
 mod tree;
 mod workspace_handle;
 
+pub use clone_differences::CloneDifferences;
 pub use evidence_digests::{
     EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
 };
 pub use file_copy::{copy_if_other, is_same_content};
 pub use file_id::FileId;
 pub use folder_watch::FolderWatch;
-pub use git::{common_git_folder, find_untracked, has_commit};
+pub use git::{
+    Conversion, GitEnvironment, IndexMark, common_git_folder, find_untracked, has_commit,
+};
 pub use globs::GlobError;
 pub use guarded_paths::GuardedPaths;
+pub use outer_rules::OuterRules;
 pub use own_outputs::own_outputs;
 pub use pinned_file::{PinRecord, PinnedFile};
 pub use program_digests::ProgramDigests;
@@ -55,6 +61,6 @@ pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{
     FileChangeKind, PathChange, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError,
-    TreeHasher, TreeSnapshot, TreeState,
+    TreeHasher, TreeSnapshot, TreeState, Uncommitted, UncommittedReason,
 };
 pub use workspace_handle::{WorkspaceError, WorkspaceHandle};

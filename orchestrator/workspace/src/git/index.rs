@@ -1,9 +1,11 @@
-//! Reads the names out of git's index file, versions 2, 3 and 4, with SHA-1 or SHA-256.
+//! Reads names, and what is said of them, out of git's index file, versions 2, 3 and 4, with SHA-1 or SHA-256.
 //!
 //! The format is described in git's `Documentation/gitformat-index.txt`. The file belongs to the
 //! agent, so nothing in it is believed: whatever does not add up to the last byte is an error.
 
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 /// The longest path believed, in bytes.
 const MAX_NAME: usize = 4096;
@@ -17,6 +19,25 @@ const ID_BYTES: [usize; 2] = [20, 32];
 const EXTENDED: u16 = 0x4000;
 /// In an entry's flags: the length of its name, or all ones if that does not fit.
 const NAME_LENGTH: u16 = 0x0fff;
+
+/// In an entry's flags: git takes it for unchanged.
+const ASSUME_VALID: u16 = 0x8000;
+/// In an entry's further flags: git takes it for unchanged, and need not write it.
+const SKIP_WORKTREE: u16 = 0x4000;
+/// Where in an entry its mode is, in bytes.
+const MODE_AT: usize = 24;
+/// The mode of a submodule.
+const SUBMODULE: u32 = 0o160_000;
+
+/// Has git take a tracked file for unchanged, whatever it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexMark {
+    /// `git update-index --assume-unchanged`.
+    AssumeUnchanged,
+    /// `git update-index --skip-worktree`, as sparse checkouts do.
+    SkipWorktree,
+}
 
 /// Why the index says nothing about what git tracks.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +58,9 @@ pub(crate) enum IndexError {
 pub(crate) struct Tracked {
     text: Vec<u8>,
     names: Vec<Range<usize>>,
+    /// Those that git takes for unchanged.
+    marked: Vec<(Range<usize>, IndexMark)>,
+    submodules: Vec<Range<usize>>,
 }
 
 impl Tracked {
@@ -52,7 +76,7 @@ impl Tracked {
             }
         }
         let mut tracked = result?;
-        let Self { text, names } = &mut tracked;
+        let Self { text, names, .. } = &mut tracked;
         names.sort_unstable_by(|a, b| text.get(a.clone()).cmp(&text.get(b.clone())));
         names.dedup_by(|a, b| text.get(a.clone()) == text.get(b.clone()));
         Ok(tracked)
@@ -74,6 +98,16 @@ impl Tracked {
         self.text.get(range.clone()).unwrap_or_default()
     }
 
+    /// Returns the paths that git takes for unchanged, with why.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = (&[u8], IndexMark)> {
+        self.marked.iter().map(|(range, mark)| (self.name(range), *mark))
+    }
+
+    /// Returns the paths of submodules.
+    pub(crate) fn submodules(&self) -> impl Iterator<Item = &[u8]> {
+        self.submodules.iter().map(|range| self.name(range))
+    }
+
     /// Whether git tracks this very path.
     pub(crate) fn has(&self, path: &[u8]) -> bool {
         self.names.binary_search_by(|range| self.name(range).cmp(path)).is_ok()
@@ -92,14 +126,34 @@ impl Tracked {
         self.names.get(first).is_some_and(|range| self.name(range).starts_with(path))
     }
 
-    fn add(&mut self, name: &[u8]) -> Result<(), IndexError> {
+    fn add(&mut self, name: &[u8], kind: &EntryKind) -> Result<(), IndexError> {
         let start = self.text.len();
         if start + name.len() > MAX_NAMES {
             return Err(IndexError::Damaged);
         }
         self.text.extend_from_slice(name);
-        self.names.push(start..self.text.len());
+        let name = start..self.text.len();
+        self.marked.extend(kind.marks().map(|mark| (name.clone(), mark)));
+        self.submodules.extend(Some(name.clone()).filter(|_| kind.mode == SUBMODULE));
+        self.names.push(name);
         Ok(())
+    }
+}
+
+/// What an entry says of its path.
+struct EntryKind {
+    mode: u32,
+    flags: u16,
+    further: u16,
+}
+
+impl EntryKind {
+    fn marks(&self) -> impl Iterator<Item = IndexMark> {
+        let marks = [
+            (self.flags & ASSUME_VALID, IndexMark::AssumeUnchanged),
+            (self.further & SKIP_WORKTREE, IndexMark::SkipWorktree),
+        ];
+        marks.into_iter().filter(|(bit, _)| *bit != 0).map(|(_, mark)| mark)
     }
 }
 
@@ -122,10 +176,10 @@ impl<'a> Reader<'a> {
         let mut name = Vec::new();
         let mut nameless = false;
         for _ in 0..count {
-            self.entry(version, id_bytes, &mut name)?;
+            let kind = self.entry(version, id_bytes, &mut name)?;
             match name.strip_suffix(b"/").unwrap_or(&name) {
                 [] => nameless = true,
-                name => tracked.add(name)?,
+                name => tracked.add(name, &kind)?,
             }
         }
         self.extensions(id_bytes)?;
@@ -139,15 +193,18 @@ impl<'a> Reader<'a> {
         version: u32,
         id_bytes: usize,
         name: &mut Vec<u8>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<EntryKind, IndexError> {
         let before = self.rest.len();
-        self.take(STAT_BYTES + id_bytes)?;
+        let numbers = self.take(STAT_BYTES + id_bytes)?;
+        let mode = numbers.get(MODE_AT..).and_then(|mode| mode.first_chunk());
+        let mode = mode.map_or(0, |mode| u32::from_be_bytes(*mode));
         let flags = self.short()?;
+        let mut further = 0;
         if flags & EXTENDED != 0 {
             if version < 3 {
                 return Err(IndexError::Damaged);
             }
-            self.short()?;
+            further = self.short()?;
         }
         if version == 4 {
             let cut = self.offset()?;
@@ -167,7 +224,7 @@ impl<'a> Reader<'a> {
         if self.take(padding)?.iter().any(|byte| *byte != 0) {
             return Err(IndexError::Damaged);
         }
-        Ok(())
+        Ok(EntryKind { mode, flags, further })
     }
 
     /// Reads up to the hash of the whole file, which has to be all that is left.

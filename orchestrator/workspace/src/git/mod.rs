@@ -1,6 +1,8 @@
 //! The git repository a workspace belongs to, as far as its files tell. Git itself is not run.
 
+mod attributes;
 mod index;
+mod settings;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -8,8 +10,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub(super) use attributes::Attributes;
+pub use attributes::Conversion;
+pub use index::IndexMark;
 pub(super) use index::{IndexError, Tracked};
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
+pub use settings::GitEnvironment;
 
 /// The most that a pointer file such as a worktree's `.git` may hold, in bytes.
 const POINTER_LIMIT: usize = 64 * 1024;
@@ -49,7 +55,8 @@ impl Repository {
         workspace.ancestors().find_map(Self::at)
     }
 
-    fn at(top: &Path) -> Option<Self> {
+    /// Returns the repository whose working tree has this top.
+    pub(super) fn at(top: &Path) -> Option<Self> {
         let dot_git = top.join(".git");
         let folder =
             if dot_git.is_dir() { dot_git } else { top.join(pointer(&dot_git, b"gitdir:")?) };

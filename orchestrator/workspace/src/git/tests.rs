@@ -93,6 +93,29 @@ fn every_version_with_either_hash_is_read() {
 }
 
 #[test]
+fn what_git_overlooks_and_submodules_are_told() {
+    let temp = repository(&[]);
+    let at = temp.path();
+    git(at, &["commit", "-qm", "x"]);
+    git(at, &["update-index", "--assume-unchanged", "a", "dir/file3"]);
+    git(at, &["update-index", "--skip-worktree", "a.b"]);
+    let head = String::from_utf8(git(at, &["rev-parse", "HEAD"]).stdout).unwrap();
+    let entry = format!("160000,{},sub", head.trim());
+    git(at, &["update-index", "--add", "--cacheinfo", &entry]);
+    for version in ["2", "3", "4"] {
+        git(at, &["update-index", "--index-version", version]);
+        let tracked = read(at).unwrap();
+        let mut marked: Vec<_> = tracked.marked().collect();
+        marked.sort_by_key(|(name, _)| *name);
+        let (assumed, skipped) = (IndexMark::AssumeUnchanged, IndexMark::SkipWorktree);
+        let expected: [(&[u8], _); 3] =
+            [(b"a", assumed), (b"a.b", skipped), (b"dir/file3", assumed)];
+        assert_eq!(marked, expected);
+        assert_eq!(tracked.submodules().collect::<Vec<_>>(), [b"sub"]);
+    }
+}
+
+#[test]
 fn extensions_are_passed_over() {
     let temp = repository(&[]);
     git(temp.path(), &["commit", "-qm", "x"]);

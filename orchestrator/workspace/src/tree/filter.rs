@@ -2,14 +2,16 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::path_bytes;
 
 use super::pinned_paths::PinnedPaths;
-use crate::git::Tracked;
+use super::uncommitted::{Uncommitted, UncommittedReason, find_marked, leads_outside};
+use crate::git::{IndexMark, Tracked};
 use crate::gitignore::{CompiledRules, IgnoreRules, RULE_FILE};
+use crate::outer_rules::as_prefix;
 use crate::protected::{BYTECODE, ProtectedPaths, is_cached, is_compiled, repository_of};
 
 /// What a folder hands down to its entries.
@@ -27,6 +29,8 @@ pub(super) struct FolderContext {
 pub(super) enum Inclusion {
     /// It counts.
     Included,
+    /// It counts only since it did before: git ignores it, and tracks it no longer.
+    IncludedByPin,
     /// It is ignored, but something tracked lies beneath it.
     TraverseOnly,
     /// It does not count.
@@ -44,6 +48,16 @@ pub(super) struct TreeFilter {
     tracked: Arc<Tracked>,
     /// The workspace's path in its repository, ending in `/` unless empty.
     prefix: Vec<u8>,
+    place: Option<RepositoryPlace>,
+}
+
+/// Where the workspace is in the repository that it is in, or was in when the run began.
+#[derive(Debug)]
+struct RepositoryPlace {
+    workspace: PathBuf,
+    inside: PathBuf,
+    /// Why nothing is known of what git tracks.
+    index_problem: Option<String>,
 }
 
 impl TreeFilter {
@@ -59,6 +73,7 @@ impl TreeFilter {
             pinned: Arc::clone(pinned),
             tracked: Arc::default(),
             prefix: Vec::new(),
+            place: None,
         }
     }
 
@@ -70,13 +85,49 @@ impl TreeFilter {
         }
     }
 
-    /// Counts what git tracks in the repository at `top`.
-    pub(super) fn track(&mut self, tracked: Arc<Tracked>, top: &Path, workspace: &Path) {
-        self.tracked = tracked;
-        self.prefix = workspace.strip_prefix(top).map(path_bytes).unwrap_or_default().to_vec();
-        if !self.prefix.is_empty() {
-            self.prefix.push(b'/');
+    /// Counts what git tracks in a repository in which the workspace has this path.
+    pub(super) fn track(
+        &mut self,
+        tracked: Result<Arc<Tracked>, String>,
+        workspace: &Path,
+        inside: &Path,
+    ) {
+        let index_problem = tracked.as_ref().err().cloned();
+        self.tracked = tracked.unwrap_or_default();
+        self.prefix = as_prefix(inside);
+        let (workspace, inside) = (workspace.to_owned(), inside.to_owned());
+        self.place = Some(RepositoryPlace { workspace, inside, index_problem });
+    }
+
+    /// Returns why a commit would not carry an entry that counts only since it did before.
+    pub(super) fn find_untracked(&self, path: &[u8]) -> Option<Uncommitted> {
+        let place = self.place.as_ref().filter(|place| place.index_problem.is_none());
+        place.map(|_| Uncommitted::new(path, UncommittedReason::Untracked))
+    }
+
+    /// Returns why a commit would not carry what is at a path: a link to a target, or else neither file nor link.
+    pub(super) fn find_unfit(&self, path: &[u8], target: Option<&[u8]>) -> Option<Uncommitted> {
+        let place = self.place.as_ref()?;
+        let reason = match target {
+            Some(target) => leads_outside(path, target, (&place.workspace, &place.inside))?,
+            None => UncommittedReason::NoFile,
+        };
+        Some(Uncommitted::new(path, reason))
+    }
+
+    /// Returns what git takes for unchanged in the workspace, or that nothing can be known of that.
+    pub(super) fn find_overlooked(&self) -> Vec<Uncommitted> {
+        let Some(place) = &self.place else { return Vec::new() };
+        if let Some(problem) = place.index_problem.clone() {
+            return vec![Uncommitted::new(b"", UncommittedReason::UnreadIndex { problem })];
         }
+        let marked = |mark| {
+            let all = self.tracked.marked();
+            let inside =
+                all.filter_map(|(path, mark)| Some((path.strip_prefix(&*self.prefix)?, mark)));
+            find_marked(inside, mark)
+        };
+        [IndexMark::AssumeUnchanged, IndexMark::SkipWorktree].into_iter().flat_map(marked).collect()
     }
 
     /// Returns what git tracks, and the workspace's path in its repository, ending in `/` unless empty.
@@ -113,9 +164,12 @@ impl TreeFilter {
             return Inclusion::Included;
         }
         let mut whole = [self.prefix.as_slice(), path].concat();
-        if self.tracked.has(&whole) || (!is_folder && self.pinned.has(path)) {
+        if self.tracked.has(&whole) {
             // A folder is tracked as such if it is a submodule.
             return Inclusion::Included;
+        }
+        if !is_folder && self.pinned.has(path) {
+            return Inclusion::IncludedByPin;
         }
         if is_folder {
             whole.push(b'/');

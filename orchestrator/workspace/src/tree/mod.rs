@@ -9,6 +9,7 @@ mod read_ahead;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod uncommitted;
 mod walk;
 
 use std::collections::HashSet;
@@ -20,8 +21,9 @@ use std::sync::atomic::AtomicBool;
 use rustix::fd::AsFd as _;
 
 use super::file_hasher::FileHasher;
-use super::git::{Repository, Tracked};
+use super::git::{GitEnvironment, Repository, Tracked};
 use super::gitignore::CompiledRules;
+use super::outer_rules::OuterRules;
 use super::protected::ProtectedPaths;
 use super::relative::relative_to_workspace;
 
@@ -35,8 +37,9 @@ use prefetch::{Prefetch, beside};
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 use read_ahead::ReadAhead;
-use snapshot::Entries;
+use snapshot::FoundEntries;
 pub use snapshot::{TreeDiff, TreeSnapshot};
+pub use uncommitted::{Uncommitted, UncommittedReason};
 use walk::{Cancelled, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
@@ -75,8 +78,8 @@ struct CachedIndex {
 /// Computes the digest of a workspace, again and again, reading only what may have changed.
 ///
 /// What counts: every file (with its content and whether it is executable), link (with its target)
-/// and other entry (with its kind) under its path, unless git's ignore rules in the workspace and in
-/// the repository around it say to ignore it, or it lies in a folder that a tool has marked as its cache
+/// and other entry (with its kind) under its path, unless git's ignore rules in the workspace, in
+/// the repository around it and of the user say to ignore it, or it lies in a folder that a tool has marked as its cache
 /// (`CACHEDIR.TAG`), or it is bytecode in `__pycache__`. What git tracks or the caller has pinned counts
 /// nevertheless, a folder that holds such is no cache, and of the caches of known tools only their data are left
 /// out. Every `.gitignore` in a folder that counts does so, too. What never counts: folders as such, `.git` and
@@ -95,6 +98,11 @@ pub struct TreeHasher {
     /// Where the excluded paths lie in the workspace, as long as that is at this real path.
     inside: Option<(PathBuf, Vec<Option<PathBuf>>)>,
     index: Option<CachedIndex>,
+    environment: GitEnvironment,
+    /// The rules around the workspace, as they were read last.
+    outer: OuterRules,
+    /// What of them could not be read.
+    rule_notes: Vec<String>,
     numbers: RandomState,
     ignored: Option<Arc<ProtectedPaths>>,
     pinned: Arc<PinnedPaths>,
@@ -117,6 +125,9 @@ impl TreeHasher {
             compiled: CompiledRules::default(),
             inside: None,
             index: None,
+            environment: GitEnvironment::default(),
+            outer: OuterRules::default(),
+            rule_notes: Vec::new(),
             numbers: RandomState::new(),
             ignored: None,
             pinned: Arc::default(),
@@ -131,6 +142,25 @@ impl TreeHasher {
     pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
         self.hasher.set_cancel(flag);
         self
+    }
+
+    /// Reads the user's own ignore rules where this environment says that they are; without one they do not count.
+    #[must_use]
+    pub fn in_environment(mut self, environment: GitEnvironment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Returns the rules around the workspace, as the last digest found them.
+    #[must_use]
+    pub const fn outer_rules(&self) -> &OuterRules {
+        &self.outer
+    }
+
+    /// Returns, for people, which of the rules around the workspace the last digest could not use.
+    #[must_use]
+    pub fn rule_notes(&self) -> &[String] {
+        &self.rule_notes
     }
 
     /// Returns the digest of the workspace as it is now.
@@ -155,13 +185,14 @@ impl TreeHasher {
     /// # Errors
     /// As for [`TreeHasher::digest`].
     pub fn digest_and_snapshot(&mut self) -> Result<(TreeState, TreeSnapshot), TreeError> {
-        let mut entries = Entries::new();
-        let state = self.walk_tree(Some(&mut entries))?;
-        let snapshot = TreeSnapshot::new(state.digest.clone(), entries);
+        let mut found = FoundEntries::default();
+        let state = self.walk_tree(Some(&mut found))?;
+        let snapshot = TreeSnapshot::new(state.digest.clone(), found);
         Ok((state, snapshot))
     }
 
-    /// Counts these paths whatever ignore rules say.
+    /// Counts these paths whatever ignore rules say, and ignores what was ignored around the workspace when they were
+    /// recorded.
     pub fn pin(&mut self, paths: Arc<PinnedPaths>) {
         self.pinned = paths;
     }
@@ -197,7 +228,7 @@ impl TreeHasher {
         self.inventory.changes()
     }
 
-    fn walk_tree(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
+    fn walk_tree(&mut self, entries: Option<&mut FoundEntries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
         let real = self.workspace.canonicalize().map_err(failed)?;
@@ -263,23 +294,51 @@ impl TreeHasher {
                 None => {}
             }
         }
-        if let Some(repository) = Repository::find(real) {
-            filter.rules.add_outer_rules(&repository, real, notes);
-            let tracked = self.tracked(repository.clone(), notes);
-            filter.track(tracked, &repository.top, real);
+        let start = self.pinned.outer_rules().cloned();
+        let repository = match start.as_ref().and_then(|start| start.top(real)) {
+            Some(top) => Repository::at(&top),
+            None => Repository::find(real),
+        };
+        let mut rule_notes = Vec::new();
+        self.outer =
+            OuterRules::read(repository.as_ref(), real, &self.environment, &mut rule_notes);
+        for rules in start.iter().filter(|start| **start != self.outer).chain([&self.outer]) {
+            if !filter.rules.add_outer_rules(rules) {
+                notes.push(
+                    "ignore rules around the workspace would hide all of it and are not used"
+                        .into(),
+                );
+            }
+        }
+        notes.extend(rule_notes.iter().cloned());
+        self.rule_notes = rule_notes;
+        let known = start.filter(|start| start.top(real).is_some());
+        match (repository, known) {
+            (Some(repository), _) => {
+                let tracked = self.tracked(repository, notes);
+                filter.track(tracked, real, &self.outer.inside());
+            }
+            (None, Some(start)) => {
+                filter.track(Err("the repository is gone".into()), real, &start.inside());
+            }
+            (None, None) => {}
         }
         filter
     }
 
-    /// Returns what git tracks in this repository; nothing if its index cannot be read, and then a note.
-    fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
+    /// Returns what git tracks in this repository, or why its index cannot be read, which is noted then.
+    fn tracked(
+        &mut self,
+        repository: Repository,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<Tracked>, String> {
         let started = safe_fs::wall_clock();
         let fingerprint = repository.index_fingerprint();
         if let Some(known) = &self.index
             && Some(known.fingerprint) == fingerprint
             && known.repository == repository
         {
-            return Arc::clone(&known.tracked);
+            return Ok(Arc::clone(&known.tracked));
         }
         self.index = None;
         match repository.tracked() {
@@ -291,7 +350,7 @@ impl TreeHasher {
                     let tracked = Arc::clone(&tracked);
                     self.index = Some(CachedIndex { repository, fingerprint, tracked });
                 }
-                tracked
+                Ok(tracked)
             }
             Err(error) => {
                 notes.push(format!(
@@ -299,7 +358,7 @@ impl TreeHasher {
                      ignore rule do not count",
                     repository.top.display()
                 ));
-                Arc::default()
+                Err(error.to_string())
             }
         }
     }

@@ -10,6 +10,7 @@ use ralph_orchestrator_safe_fs::{escape, path_bytes, unescape};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::TreeDigest;
+use super::uncommitted::Uncommitted;
 use crate::protected::{is_cache, is_cached};
 
 /// More new files than this are named by their folders, where these are new too.
@@ -21,6 +22,14 @@ pub(super) type EntryDigest = u128;
 
 /// Digests of entries with their paths.
 pub(super) type Entries = Vec<(Box<[u8]>, EntryDigest)>;
+
+/// What a walk over a workspace finds, entry by entry.
+#[derive(Debug, Default)]
+pub(super) struct FoundEntries {
+    pub(super) entries: Entries,
+    /// Work that a commit would not carry as it is.
+    pub(super) uncommitted: Vec<Uncommitted>,
+}
 
 /// Returns the digest of a file of this kind whose content has this hash.
 pub(super) fn file_digest(kind: u8, content: &blake3::Hash) -> EntryDigest {
@@ -44,6 +53,8 @@ pub struct TreeSnapshot {
     digest: TreeDigest,
     /// In the order of their paths.
     entries: Entries,
+    /// Not stored.
+    uncommitted: Vec<Uncommitted>,
 }
 
 /// What is different at a later time. Paths are relative to the workspace, in order.
@@ -94,16 +105,23 @@ impl Serialize for StoredDigest {
 }
 
 impl TreeSnapshot {
-    pub(super) fn new(digest: TreeDigest, mut entries: Entries) -> Self {
+    pub(super) fn new(digest: TreeDigest, found: FoundEntries) -> Self {
+        let FoundEntries { mut entries, uncommitted } = found;
         // The walk comes to all entries of a folder before it enters one of them. Each path is met once.
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Self { digest, entries }
+        Self { digest, entries, uncommitted }
     }
 
     /// Returns the digest of all of it.
     #[must_use]
     pub const fn digest(&self) -> &TreeDigest {
         &self.digest
+    }
+
+    /// Returns the work of which a commit would not carry what is there.
+    #[must_use]
+    pub fn uncommitted(&self) -> &[Uncommitted] {
+        &self.uncommitted
     }
 
     /// Whether the entry with this path, relative to the workspace, counted.
@@ -210,7 +228,8 @@ impl TreeSnapshot {
             let path = unescape(&path)?.as_os_str().as_bytes().into();
             Some((path, EntryDigest::from_str_radix(&digest, 16).ok()?))
         });
-        Some(Self::new(kept.tree, entries.collect::<Option<_>>()?))
+        let entries = entries.collect::<Option<_>>()?;
+        Some(Self::new(kept.tree, FoundEntries { entries, uncommitted: Vec::new() }))
     }
 }
 

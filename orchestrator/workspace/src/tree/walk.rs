@@ -17,7 +17,8 @@ use super::filter::{FolderContext, Inclusion, TreeFilter};
 use super::inventory::Inventory;
 use super::prefetch::{Prefetch, SeenName};
 use super::read_ahead::ReadAhead;
-use super::snapshot::{Entries, EntryDigest, entry_digest, file_digest};
+use super::snapshot::{EntryDigest, FoundEntries, entry_digest, file_digest};
+use super::uncommitted::Uncommitted;
 use super::{TreeDigest, TreeState};
 use crate::file_hasher::{Content, FileHasher, unique_digest};
 use crate::gitignore::{CompiledRules, RULE_FILE};
@@ -65,15 +66,16 @@ enum EntryContent {
     Moved,
 }
 
-/// What is found in a folder: each name with what it amounts to, and the subfolders to enter.
-type FolderEntries = (Vec<(Vec<u8>, EntryContent)>, Vec<Subfolder<FolderContext>>);
+/// What is found in a folder: each name with what it amounts to and whether it counts only since it did before, and the
+/// subfolders to enter.
+type FolderEntries = (Vec<(Vec<u8>, EntryContent, bool)>, Vec<Subfolder<FolderContext>>);
 
 pub(super) struct TreeWalker<'a> {
     filter: TreeFilter,
     hasher: &'a mut FileHasher,
     inventory: &'a mut Inventory,
     numbers: &'a RandomState,
-    entries: Option<&'a mut Entries>,
+    entries: Option<&'a mut FoundEntries>,
     artefacts: &'a HashSet<Box<[u8]>>,
     /// Of all but artefacts, if there are any.
     work: Option<blake3::Hasher>,
@@ -99,7 +101,7 @@ impl<'a> TreeWalker<'a> {
         filter: TreeFilter,
         (hasher, inventory): (&'a mut FileHasher, &'a mut Inventory),
         numbers: &'a RandomState,
-        entries: Option<&'a mut Entries>,
+        entries: Option<&'a mut FoundEntries>,
         artefacts: &'a HashSet<Box<[u8]>>,
         notes: Vec<String>,
         (prefetch, read_ahead): (Option<&'a Prefetch<'a>>, Option<&'a ReadAhead<'a>>),
@@ -130,6 +132,9 @@ impl<'a> TreeWalker<'a> {
     /// Returns the result, the rules that were read, and the folders in the order of the walk.
     pub(super) fn finish(mut self) -> (TreeState, CompiledRules, Vec<Box<[u8]>>) {
         self.digest.update(&self.batch);
+        if let Some(entries) = &mut self.entries {
+            entries.uncommitted.extend(self.filter.find_overlooked());
+        }
         if self.unreadable_more > 0 {
             self.note(format!("{} more entries cannot be read", self.unreadable_more));
         }
@@ -195,7 +200,8 @@ impl<'a> TreeWalker<'a> {
                 fingerprint = Some(now);
             }
             let is_folder = kind == FileType::Directory;
-            match self.filter.classify(&whole, &name, is_folder, inside) {
+            let inclusion = self.filter.classify(&whole, &name, is_folder, inside);
+            match inclusion {
                 Inclusion::Excluded => {}
                 Inclusion::TraverseOnly => {
                     subfolders.push((name, FolderContext { ignored: true, ..inside }));
@@ -205,13 +211,13 @@ impl<'a> TreeWalker<'a> {
                     let kept_by_tool = inside.kept_by_tool || is_repository;
                     subfolders.push((name, FolderContext { ignored: false, kept_by_tool }));
                 }
-                Inclusion::Included => {
+                Inclusion::Included | Inclusion::IncludedByPin => {
                     let item = match self.first_look(folder, &name, &whole, kind) {
                         Some(item) => item,
                         None => self.item(folder, &name, &whole, fingerprint),
                     };
                     moved |= matches!(item, EntryContent::Moved);
-                    items.push((name, item));
+                    items.push((name, item, inclusion == Inclusion::IncludedByPin));
                 }
             }
         }
@@ -297,8 +303,14 @@ impl<'a> TreeWalker<'a> {
                 self.record(kind, path, hash.as_bytes(), || file_digest(kind, &hash));
                 self.inventory.note(path, number, identity(kind, &hash), lines);
             }
-            EntryContent::Link(target) => self.record_other(b'l', path, &target),
-            EntryContent::Other(kind) => self.record_other(b'o', path, &kind.to_le_bytes()),
+            EntryContent::Link(target) => {
+                self.note_uncommitted(self.filter.find_unfit(path, Some(&target)));
+                self.record_other(b'l', path, &target);
+            }
+            EntryContent::Other(kind) => {
+                self.note_uncommitted(self.filter.find_unfit(path, None));
+                self.record_other(b'o', path, &kind.to_le_bytes());
+            }
             EntryContent::Unreadable(fingerprint) => {
                 self.cannot_read(path);
                 self.record_other(b'u', path, &stand_in(fingerprint));
@@ -308,6 +320,12 @@ impl<'a> TreeWalker<'a> {
                 self.note(format!("{}: kept changing while it was read", shown(path)));
                 self.record_other(b'?', path, unique_digest().as_bytes());
             }
+        }
+    }
+
+    fn note_uncommitted(&mut self, found: Option<Uncommitted>) {
+        if let Some(entries) = &mut self.entries {
+            entries.uncommitted.extend(found);
         }
     }
 
@@ -330,7 +348,7 @@ impl<'a> TreeWalker<'a> {
         digest: impl FnOnce() -> EntryDigest,
     ) {
         if let Some(entries) = &mut self.entries {
-            entries.push((path.into(), digest()));
+            entries.entries.push((path.into(), digest()));
         }
         let from = self.batch.len();
         self.batch.push(kind);
@@ -385,9 +403,12 @@ impl DirVisitor for TreeWalker<'_> {
             match listed {
                 Ok((_, true)) if attempt < ATTEMPTS => {}
                 Ok(((items, subfolders), moved)) => {
-                    for (name, item) in items {
+                    for (name, item, is_pinned) in items {
                         whole.truncate(path.len());
                         whole.extend_from_slice(&name);
+                        let untracked = Some(&whole).filter(|_| is_pinned);
+                        let untracked = untracked.and_then(|path| self.filter.find_untracked(path));
+                        self.note_uncommitted(untracked);
                         self.add(&whole, item);
                     }
                     if moved {

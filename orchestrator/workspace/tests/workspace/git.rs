@@ -40,12 +40,10 @@ fn ignore_rules_are_respected_with_and_without_a_repository() {
 }
 
 #[test]
-fn only_gits_rules_in_the_repository_count() {
+fn rules_of_other_tools_do_not_count() {
     let ws = Workspace::with_git();
     ws.write(".ignore", "f\n").write(".rgignore", "f\n").write("f", "x");
     std::fs::write(ws.beside(".gitignore"), "f\n").unwrap();
-    std::fs::create_dir_all(ws.beside(".config/git")).unwrap();
-    std::fs::write(ws.beside(".config/git/ignore"), "f\n").unwrap();
     assert_eq!(ws.paths(), [".ignore", ".rgignore", "f"]);
     ws.write(".git/info/exclude", "f\n");
     assert_eq!(ws.paths(), [".ignore", ".rgignore"]);

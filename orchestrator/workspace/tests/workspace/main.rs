@@ -9,12 +9,15 @@
 )]
 
 mod changes;
+mod clone_differences;
 mod git;
 mod manifest;
+mod outer_rules;
 mod prompt;
 mod protected;
 mod support;
 mod template;
 mod tree;
+mod uncommitted;
 mod unprivileged;
 mod watch;
