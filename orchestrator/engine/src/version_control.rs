@@ -47,11 +47,17 @@ pub struct RepositoryLocation {
 
 /// Stores the work of a run. All functions block, can be repeated after a crash, and then do nothing twice.
 pub trait RunRepository: Send + Sync {
-    /// Records what is not committed before an iteration's agent starts: no commit takes that.
+    /// Records what is not committed before an iteration's agent starts, and what git ignores: no commit takes that.
     ///
     /// # Errors
     /// Why it could not be recorded, for people.
     fn begin_iteration(&self, iteration: u64) -> Result<(), String>;
+
+    /// Records what git ignores before an iteration's agent starts: no checkpoint takes that.
+    ///
+    /// # Errors
+    /// Why it could not be recorded, for people.
+    fn record_ignored(&self) -> Result<(), String>;
 
     /// Stores the files of the workspace, and changes nothing else.
     ///
@@ -74,7 +80,7 @@ pub struct StoredWork {
     /// Files that were not stored, and why.
     pub skipped: Vec<String>,
     /// What else a person is to know of it.
-    pub problem: Option<String>,
+    pub problems: Vec<String>,
 }
 
 const NONE: &str = "this program was built without version control";

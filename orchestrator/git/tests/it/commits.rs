@@ -317,3 +317,55 @@ fn commits_nothing_behind_a_folder_that_became_a_link() {
     assert!(fixture.git(&["ls-tree", "HEAD", "src"]).starts_with("120000"));
     assert_eq!(fixture.git(&["status", "--porcelain"]), "");
 }
+
+#[test]
+fn what_a_failed_commit_left_goes_with_the_next() {
+    let cases: [(&str, fn(&Fixture), fn(&Fixture)); 3] = [
+        (
+            "hook",
+            |fixture| {
+                fixture.write_script(&fixture.path(".git/hooks/pre-commit"), "test ! -e refuse")
+            },
+            |fixture| fs::remove_file(fixture.path("refuse")).unwrap(),
+        ),
+        (
+            "index.lock",
+            |fixture| fixture.write(".git/index.lock", ""),
+            |fixture| fs::remove_file(fixture.path(".git/index.lock")).unwrap(),
+        ),
+        (
+            "detached",
+            |fixture| drop(fixture.git(&["checkout", "-q", "--detach"])),
+            |fixture| drop(fixture.git(&["checkout", "-q", "main"])),
+        ),
+    ];
+    for (name, refuse, allow) in cases {
+        let fixture = Fixture::committed();
+        fixture.write("users.txt", "the user's");
+        if name == "hook" {
+            refuse(&fixture);
+        }
+        let repository = fixture.begin(1);
+        fixture.write("a.txt", "two");
+        fixture.write("new.txt", "1");
+        match name {
+            "hook" => fixture.write("refuse", ""),
+            _ => refuse(&fixture),
+        }
+        commit(&repository, "m").unwrap_err();
+        // Two iterations later, and after another that failed.
+        repository.begin_iteration(2).unwrap();
+        fixture.write("new.txt", "2");
+        repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
+        allow(&fixture);
+        fixture.write("by-hand.txt", "the user's");
+        repository.begin_iteration(3).unwrap();
+        repository.commit(3, "m", &CommitPolicy::default()).unwrap();
+        assert_eq!(committed_files(&fixture), ["a.txt", "new.txt"], "{name}");
+        assert_eq!(
+            fixture.git(&["status", "--porcelain"]),
+            "?? by-hand.txt\n?? users.txt",
+            "{name}"
+        );
+    }
+}
