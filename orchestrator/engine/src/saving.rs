@@ -127,6 +127,7 @@ impl Saving {
             guard: Arc::clone(&self.guard),
             cancelled: self.cancel.subscribe(),
             protects: journal.context.policy.protects(),
+            signing_timeout: journal.context.config.git.timeout,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -43,6 +44,8 @@ pub struct RepositoryLocation {
     pub cancelled: watch::Receiver<bool>,
     /// Globs of what validators protect.
     pub protects: Vec<String>,
+    /// How long a program that signs a commit may take.
+    pub signing_timeout: Duration,
 }
 
 /// Stores the work of a run. All functions block, can be repeated after a crash, and then do nothing twice.

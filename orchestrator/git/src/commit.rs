@@ -241,8 +241,9 @@ impl Repository {
         let time = intent.time.to_string();
         // Keys and their agent are out of reach there: it is signed afterwards.
         let unsigned = self.git.confines().then_some("--no-gpg-sign");
-        let output = self
-            .commit_git()
+        let command = self.commit_git();
+        let command = if unsigned.is_none() { self.bound_signing(command)? } else { command };
+        let output = command
             .env("GIT_AUTHOR_DATE", &time)
             .env("GIT_COMMITTER_DATE", &time)
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "-F", "-"])

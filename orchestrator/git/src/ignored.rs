@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::command::GitCommand;
 use crate::error::Result;
 use crate::path::{RepoPath, split_nul};
 use crate::path_digests::PathDigests;
 use crate::repository::Repository;
+use crate::run_git::RunGit;
 
 const RECORD: &str = "ignored.json";
 
@@ -23,10 +25,8 @@ impl Repository {
 
     /// Records the same. The caller holds the private folder's lock.
     pub(crate) fn add_ignored(&self) -> Result<()> {
-        let listed = self.user_git().args(["ls-files", "-o", "-i", "--exclude-standard"]);
-        let listed = listed.args(["--directory", "-z"]).read(&*self.git)?;
         let mut known = self.read_ignored()?;
-        if known.add(&take_ignored(split_nul(&listed).collect())) {
+        if known.add(&list_ignored(self.user_git(), &*self.git)?) {
             self.private.write_record(RECORD, &known)?;
         }
         Ok(())
@@ -36,6 +36,13 @@ impl Repository {
     pub(crate) fn read_ignored(&self) -> Result<PathDigests> {
         Ok(self.private.read_record(RECORD)?.unwrap_or_default())
     }
+}
+
+/// Returns what git ignores in the folder in which this command begins: a folder stands for all that is in it.
+pub(crate) fn list_ignored(command: GitCommand, git: &dyn RunGit) -> Result<BTreeSet<RepoPath>> {
+    let command = command.args(["ls-files", "-o", "-i", "--exclude-standard", "--directory"]);
+    let listed = command.arg("-z").read(git)?;
+    Ok(take_ignored(split_nul(&listed).collect()))
 }
 
 /// Returns the paths that rules name, of those that git lists. It also lists a folder for the files in it that are

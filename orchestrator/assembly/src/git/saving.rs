@@ -34,8 +34,8 @@ pub struct GitRepositories {
 
 impl VersionControl for GitRepositories {
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
-        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled, protects } =
-            location;
+        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled, .. } = location;
+        let (protects, signing_timeout) = (location.protects, location.signing_timeout);
         let supervisor = self.supervisor.clone().with_guard(guard);
         let git = SupervisedGit::find(supervisor, &self.vars, &self.places, self.runtime.clone())?;
         let git = git.cancelled_by(cancelled).confined(self.confinement.clone(), protects);
@@ -43,6 +43,7 @@ impl VersionControl for GitRepositories {
         vars.insert(RUN_ID.into(), run.clone().into());
         let open = || -> Result<_, GitError> {
             let repository = Repository::discover_with(&workspace, &folder, Arc::new(git), vars)?;
+            let repository = repository.with_signing_timeout(signing_timeout);
             match &self.confinement {
                 Some(confinement) if is_new => repository.trust_as_before(confinement.kept())?,
                 None if is_new => repository.trust_configuration()?,
@@ -136,7 +137,7 @@ fn describe_left_out(checkpoint: &Checkpoint) -> Option<String> {
 }
 
 /// Joins the first of these names, and says how many more there are.
-fn name_first(mut names: impl ExactSizeIterator<Item = String>) -> String {
+pub(super) fn name_first(mut names: impl ExactSizeIterator<Item = String>) -> String {
     let first: Vec<String> = names.by_ref().take(MOST_NAMED).collect();
     let more = match names.len() {
         0 => String::new(),

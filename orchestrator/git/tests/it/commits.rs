@@ -1,6 +1,7 @@
 //! Real commits: what they take, what they leave, and what they run.
 
 use std::fs;
+use std::time::Duration;
 
 use ralph_orchestrator_git::{
     CommitOutcome, CommitPolicy, GitError, RepoPath, Repository, Result, SkipReason,
@@ -189,6 +190,39 @@ fn signs_as_the_user_configured_it() {
     let error = commit(&repository, "m").unwrap_err();
     assert!(error.to_string().contains("gpg"), "{error}");
     assert_eq!(fixture.user_state(), before);
+}
+
+#[test]
+fn ends_a_program_that_signs_when_its_time_is_up_and_commits_later() {
+    let signed = "cat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; printf -- '-----BEGIN PGP SIGNATURE-----\\nx\\n'";
+    let ssh = "while [ $# -gt 1 ]; do shift; done; echo signature > \"$1.sig\"";
+    let cases = [
+        ("openpgp", "gpg.program", signed),
+        ("openpgp", "gpg.openpgp.program", signed),
+        ("ssh", "gpg.ssh.program", ssh),
+    ];
+    for (format, key, signs) in cases {
+        let fixture = Fixture::committed();
+        let program = fixture.folder.path().join("it's a program");
+        fixture.write_script(&program, "exec tail -f /dev/null");
+        fixture.git(&["config", "commit.gpgSign", "true"]);
+        fixture.git(&["config", "gpg.format", format]);
+        fixture.git(&["config", "user.signingKey", "a key"]);
+        fixture.git(&["config", key, program.to_str().unwrap()]);
+        let repository = fixture.open().with_signing_timeout(Duration::from_millis(100));
+        repository.trust_configuration().unwrap();
+        repository.begin_iteration(1).unwrap();
+        fixture.write("a.txt", "two");
+        let before = fixture.user_state();
+        let error = commit(&repository, "m").unwrap_err().to_string();
+        assert!(error.contains("[git] timeout"), "{key}: {error}");
+        assert_eq!(fixture.user_state(), before, "{key}");
+        fixture.write_script(&program, signs);
+        let repository = repository.with_signing_timeout(Duration::from_secs(60));
+        repository.begin_iteration(2).unwrap();
+        repository.commit(2, "m", &CommitPolicy::default()).unwrap();
+        assert!(fixture.git(&["cat-file", "commit", "HEAD"]).contains("gpgsig"), "{key}");
+    }
 }
 
 #[test]
