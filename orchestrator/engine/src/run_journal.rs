@@ -255,7 +255,7 @@ impl RunJournal {
             Record::Artefacts { validator, paths, .. } => {
                 RunEvent::Artefacts { iteration, validator, paths }
             }
-            Record::Saved { iteration, checkpoint, commit, skipped, problems } => {
+            Record::Saved { iteration, checkpoint, commit, skipped, problems, .. } => {
                 RunEvent::Saved { iteration, checkpoint, commit, skipped, problems }
             }
             Record::Observed { near_misses, changes, .. } => {

@@ -574,19 +574,21 @@ impl Session {
         }
     }
 
-    /// Prepares an iteration, once it is recorded what is not committed before its agent starts.
+    /// Prepares an iteration, once it is recorded what git ignores, and what is not committed, before its agent starts.
     pub(super) async fn prepare_saved(
         &mut self,
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
-        if self.saving.mode.commits() {
+        if !self.saving.mode.is_off() {
+            let commits = self.saving.mode.commits();
             let (repository, iteration) = (self.saving.repository()?, start.iteration);
             // A comparison runs filters.
             let open = self.begin_phase(GuardedPhase::Git)?;
             let begun = self
                 .saving
-                .run_git(&mut self.journal, &mut self.controls, move || {
-                    repository.begin_iteration(iteration)
+                .run_git(&mut self.journal, &mut self.controls, move || match commits {
+                    true => repository.begin_iteration(iteration),
+                    false => repository.record_ignored(),
                 })
                 .await;
             for input in self.end_phase(open)? {
