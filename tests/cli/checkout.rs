@@ -178,6 +178,16 @@ fn what_the_agent_installs_again_is_as_it_was() {
 }
 
 #[test]
+fn what_checks_write_to_they_find_as_it_was_although_the_agent_runs_them_too() {
+    let check = "[ \"$(cat venv/base)\" = table ] && echo row >> venv/base && grep -q work src/a\n";
+    let env = configured("", check, "\"check.sh\"");
+    env.write("venv/base", "table\n");
+    env.agent.default_call().script("echo work > src/a; sh check.sh\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.read("venv/base"), "table\nrow\n");
+}
+
+#[test]
 fn what_is_added_under_protection_changes_no_check_and_rejects_no_work() {
     let check = "[ ! -e tests/more ] && grep -q work src/a\n";
     let env = configured("", check, "\"check.sh\", \"tests/**\"");

@@ -18,12 +18,16 @@ use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
 use crate::repository::{GIT, is_folder, is_shared, is_withheld};
 
-/// In the storage: what the setup made before the first checks.
+/// In the storage: what files that do not count as work held that the first checks wrote to.
+const BEFORE: &str = "before";
+/// What the setup made before the first checks.
 const SETUP: &str = "setup";
 /// What the checks wrote before any agent worked.
 const BASE: &str = "base";
 /// Git's own files as they were at the start.
 const REPOSITORY: &str = "repository";
+/// Larger files, and more in all, are not kept in `BEFORE`.
+const MOST_BEFORE: u64 = 256 * 1024 * 1024;
 /// What a validation has; removed with it.
 const VALIDATION: &str = "validation";
 /// The same of one that sees everything, beside it.
@@ -215,7 +219,7 @@ impl Checkout {
         if found.beneath(REPOSITORY) != kept.beneath(REPOSITORY) {
             return Err(CheckoutError::Damaged { path: self.storage.clone() });
         }
-        for layer in [SETUP, BASE].map(|layer| self.storage.join(layer)) {
+        for layer in [BEFORE, SETUP, BASE].map(|layer| self.storage.join(layer)) {
             remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
         }
         self.record_kept()?;
@@ -237,8 +241,9 @@ impl Checkout {
     }
 
     fn look_at_kept(&self) -> Result<Inventory, CheckoutError> {
-        let is_kept =
-            |path: &Path| [SETUP, BASE, REPOSITORY].iter().any(|kept| path.starts_with(kept));
+        let is_kept = |path: &Path| {
+            [BEFORE, SETUP, BASE, REPOSITORY].iter().any(|kept| path.starts_with(kept))
+        };
         Inventory::take(&self.storage, &|path| !is_kept(path))
     }
 
@@ -290,8 +295,8 @@ impl Checkout {
             below.insert(0, self.storage.join(REPOSITORY));
         }
         let kept: &[&str] = match visibility {
-            Visibility::Warm => &[SETUP, BASE],
-            Visibility::Cold => &[SETUP],
+            Visibility::Warm => &[BEFORE, SETUP, BASE],
+            Visibility::Cold => &[BEFORE, SETUP],
             Visibility::All => &[],
         };
         for layer in kept.iter().filter(|layer| self.has_kept(layer)) {
@@ -339,6 +344,40 @@ impl Checkout {
         is_work: &dyn Fn(&Path) -> bool,
     ) -> Result<(), CheckoutError> {
         self.keep_layer(prepared, BASE, is_work)
+    }
+
+    /// Keeps what files that do not count as work hold and the checks of this validation wrote to: whoever runs the checks in
+    /// the workspace changes them, and checks need them as they were.
+    ///
+    /// # Errors
+    /// The layer cannot be made.
+    pub fn keep_before(
+        &self,
+        prepared: &PreparedCheckout,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
+        let written = Inventory::take(&overlay.upper, &|_| false)?;
+        let mut left = MOST_BEFORE;
+        let mut layer = None;
+        for (path, stamp) in &self.start.files.entries {
+            let is_written = written.entries.contains_key(path);
+            if !is_written || stamp.is_folder() || is_work(path) || stamp.size() > left {
+                continue;
+            }
+            left = left.saturating_sub(stamp.size());
+            if layer.is_none() {
+                let root = self.storage.join(BEFORE);
+                remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
+                layer = Some(Layer::create(root, &self.source.workspace)?);
+            }
+            if let Some(layer) = &mut layer {
+                layer.copy(path, stamp.modified_ns())?;
+            }
+        }
+        let Some(layer) = layer else { return Ok(()) };
+        layer.finish()?;
+        self.record_kept()
     }
 
     fn keep_layer(
@@ -458,7 +497,7 @@ impl Checkout {
         layer: &mut Layer<'_>,
         changes: &Changes,
     ) -> Result<(), CheckoutError> {
-        let kept = [SETUP, BASE].map(|kept| self.storage.join(kept));
+        let kept = [BEFORE, SETUP, BASE].map(|kept| self.storage.join(kept));
         for path in &changes.removed {
             if kept.iter().any(|kept| fs::symlink_metadata(kept.join(path)).is_ok()) {
                 layer.hide(path)?;
@@ -660,7 +699,7 @@ mod tests {
                 place.write("src/key", "work");
                 let key = place.path("src/key");
                 fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
-                let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+                let prepared = checkout.prepare(&is_work, Visibility::Cold).unwrap();
                 let copied = prepared.overlays[0].layers[0].join("src/key");
                 let expected = if is_repository { stored } else { mode };
                 assert_eq!(fs::metadata(copied).unwrap().mode() & 0o7777, expected);
@@ -772,6 +811,28 @@ mod tests {
         again("venv/same", "EVIL");
         let prepared = checkout.prepare(&is_work, Visibility::Cold).unwrap();
         assert!(prepared.hidden.contains(&"venv/same".into()));
+    }
+
+    #[test]
+    fn what_the_first_checks_wrote_to_is_later_as_it_was_before() {
+        let place = Place::new(&["src/a", "data/base", "data/large", "data/other"]);
+        let checkout = place.begin();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        let upper = &prepared.overlays[0].upper;
+        for file in ["src/a", "data/base", "data/new"] {
+            fs::create_dir_all(upper.join(file).parent().unwrap()).unwrap();
+            fs::write(upper.join(file), "by the check").unwrap();
+        }
+        checkout.keep_before(&prepared, &is_work).unwrap();
+        drop(prepared);
+        for file in ["data/base", "data/other"] {
+            place.write(file, "by the agent");
+        }
+        let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Cold).unwrap();
+        let seen = prepared.find_seen(Path::new("data/base")).unwrap();
+        assert_eq!(fs::read_to_string(seen).unwrap(), "base");
+        assert_eq!(prepared.find_seen(Path::new("data/other")), None);
+        assert_eq!(files(&prepared.overlays[0].layers[1]), ["data/base"]);
     }
 
     #[test]

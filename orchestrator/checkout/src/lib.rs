@@ -10,11 +10,12 @@
 //! | `work` | what counts as work and is not as it was at the start, with new time stamps; whiteouts of what is gone |
 //! | `base` | what the checks wrote before any agent worked, frozen by [`Checkout::keep_base`]; not where it is [`Cold`] |
 //! | `setup` | what the setup made before that, frozen by [`Checkout::keep_setup`] |
+//! | `before` | what ignored files held that the first checks wrote to, kept by [`Checkout::keep_before`] |
 //! | `repository` | git's own files as they were at the start, but its objects |
 //! | `hidden` | whiteouts of what does not count as work and is new, or not as it was |
 //! | the workspace | everything else |
 //!
-//! `hidden` lies below `base`: an agent's build folder must not hide the trusted one of the same name.
+//! `hidden` lies below what is kept: an agent's build folder must not hide the trusted one of the same name.
 //!
 //! [`Checkout::prepare_variant`] makes the same with other contents of some files, as to find out what made a check green:
 //! [`Checkout::find_changed_work`] returns what they held when the run began, as far as [`Checkout::keep_start`] kept it.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::Verdict;
@@ -57,6 +58,10 @@ impl Session {
     }
 }
 
+/// Whether the checks of a claim have the products of the first checks depends on how long those took: building anew what was
+/// built in less time costs little, and a leftover cannot mislead.
+const WORTH_KEEPING: Duration = Duration::from_secs(3);
+
 /// A checkout in which checks can run, if they do not run in the workspace.
 pub(super) struct ReadyCheckout {
     pub(super) prepared: Option<Arc<PreparedCheckout>>,
@@ -95,17 +100,26 @@ impl ValidationTask {
         Ok(Some(ReadyCheckout { prepared, ready }))
     }
 
-    /// Keeps what the first checks wrote for the checks of later claims.
+    /// Keeps what checks of later claims need of the first checks: what was there that they wrote to, and, if they took that
+    /// long, what they wrote.
     pub(super) async fn keep_base(
         &self,
         counted: &Arc<TreeSnapshot>,
-        prepared: Arc<PreparedCheckout>,
+        (prepared, took): (Arc<PreparedCheckout>, Duration),
     ) -> Result<(), EngineError> {
         let Some(known) = self.checkout.as_ref().filter(|_| self.is_before_work()) else {
             return Ok(());
         };
         let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
-        Ok(blocking(move || checkout.keep_base(&prepared, &is_undone)).await??)
+        let is_work = self.work_test(counted);
+        let keep = move || {
+            checkout.keep_before(&prepared, &is_work)?;
+            match took < WORTH_KEEPING {
+                true => Ok(()),
+                false => checkout.keep_base(&prepared, &is_undone),
+            }
+        };
+        Ok(blocking(keep).await??)
     }
 
     /// Whether what is written can be trusted: no agent has worked yet.

@@ -56,7 +56,10 @@ pub(super) fn name_decisive(
         )
     });
     let empty = (!empty.is_empty()).then(|| {
-        format!("{}, empty folders, which git does not keep: put a file into each", name_paths(&empty))
+        format!(
+            "{}, empty folders, which git does not keep: put a file into each",
+            name_paths(&empty)
+        )
     });
     let mut first = uncommitted.describe_hidden(checkout);
     let all: Vec<String> = ignored.into_iter().chain(empty).collect();

@@ -45,10 +45,6 @@ use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 /// longer than most checks.
 const MOST_STORED_ENTRIES: usize = 100_000;
 
-/// Whether the checks of a claim have the products of the first checks depends on how long those took: building anew what was
-/// built in less time costs little, and a leftover cannot mislead.
-const WORTH_KEEPING: Duration = Duration::from_secs(3);
-
 /// The input of the validators, owned, so that they can run concurrently.
 pub(super) struct ValidationTask {
     pub(super) run: String,
@@ -262,8 +258,8 @@ impl ValidationTask {
             let named = ValidatorVerdict::new(&check.info, verdict, duration_ms);
             verdicts.push(ValidatorVerdict { tests, ..named });
         }
-        if let Some(prepared) = checkout.filter(|_| began.elapsed() >= WORTH_KEEPING) {
-            self.keep_base(counted, prepared).await?;
+        if let Some(prepared) = checkout {
+            self.keep_base(counted, (prepared, began.elapsed())).await?;
         }
         Ok(Some(verdicts))
     }
