@@ -136,15 +136,64 @@ fn what_a_rejected_validation_wrote_is_gone_before_the_next() {
 }
 
 #[test]
-fn what_the_checks_built_before_any_agent_worked_is_there_again() {
-    // Only the first check builds; the others fail without what it has built.
-    let check = "[ -e out/built ] || { mkdir -p out; cat src/a > out/built; }; [ \"$(cat out/built)\" = base ] && \
+fn what_slow_checks_built_first_speeds_up_a_rejection_and_proves_nothing() {
+    // The build takes what is there, and does not notice that its source is gone.
+    let check = "[ -e out/lib ] || { echo >> ../builds; sleep 3; mkdir -p out; cp src/lib out/lib || exit 1; }\n\
                  grep -q work src/a\n";
-    let env = repository("checkout", check, "\"check.sh\"");
-    env.agent.call(1).script("mkdir out; echo forged > out/built\n").out(CLAIM);
-    env.agent.default_call().script("echo work > src/a\n").out(CLAIM);
+    let env = configured("explain = \"0s\"\n", check, "\"check.sh\"");
+    env.write("src/lib", "");
+    let builds = || fs::read_to_string(env.root().join("builds")).unwrap().lines().count();
+    env.agent.call(1).out(CLAIM);
+    env.agent.call(2).script("rm src/lib; echo work > src/a\n").out(CLAIM);
+    env.ralph(&["run", "--once"]).expect(0);
+    assert_eq!(builds(), 1);
+    env.run().expect(1);
+    assert_eq!(builds(), 2);
+    env.ralph(&["log", "2"]).says("in a fresh checkout they are red");
+}
+
+#[test]
+fn what_is_green_without_the_work_is_not_proved_by_it() {
+    for change in ["", "echo a note > note; "] {
+        let env = configured("", "[ -e ../outside ]\n", "\"check.sh\"");
+        env.agent.default_call().script(&format!("{change}touch ../outside\n")).out(CLAIM);
+        env.run().expect(1);
+        env.ralph(&["log", "1"]).says("so is the workspace without the work");
+    }
+    // What a person has checks see as it is may be the work, too.
+    let env = configured("link = [\"out/made\"]\n", "[ -e out/made ]\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir out; touch out/made\n").out(CLAIM);
     env.run().expect(0);
-    assert_eq!((env.agent.calls(), env.read("out/built")), (2, "forged\n".to_owned()));
+}
+
+#[test]
+fn what_the_agent_installs_again_is_as_it_was() {
+    let env = configured("", "sh venv/tool && grep -q work src/a\n", "\"check.sh\"");
+    let install = "rm -r venv; mkdir venv; echo 'exit 0' > venv/tool";
+    env.agent.call(1).script(&format!("{install}\n")).out(CLAIM);
+    env.agent.call(2).script("touch venv/tool; echo work > src/a\n").out(CLAIM);
+    // A later process knows what was there, too.
+    env.ralph(&["run", "--once"]).expect(0);
+    env.run().expect(0);
+}
+
+#[test]
+fn what_checks_write_to_they_find_as_it_was_although_the_agent_runs_them_too() {
+    let check = "[ \"$(cat venv/base)\" = table ] && echo row >> venv/base && grep -q work src/a\n";
+    let env = configured("", check, "\"check.sh\"");
+    env.write("venv/base", "table\n");
+    env.agent.default_call().script("echo work > src/a; sh check.sh\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.read("venv/base"), "table\nrow\n");
+}
+
+#[test]
+fn what_is_added_under_protection_changes_no_check_and_rejects_no_work() {
+    let check = "[ ! -e tests/more ] && grep -q work src/a\n";
+    let env = configured("", check, "\"check.sh\", \"tests/**\"");
+    env.write("tests/test", "");
+    env.agent.default_call().script("touch tests/more; echo work > src/a\n").out(CLAIM);
+    env.run().expect(0).says("did not see these").says("`tests/more`");
 }
 
 #[test]
@@ -200,6 +249,33 @@ fn where_there_can_be_no_checkout_nothing_begins() {
 }
 
 #[test]
+fn a_run_that_stops_for_what_checks_do_not_see_says_how_they_see_it() {
+    let env = configured("", "[ -e out/made ]\n", "\"check.sh\"");
+    env.agent.default_call().script("mkdir -p out; touch out/made\n").out(CLAIM);
+    let command = "run --restart --set 'validation.link=[\"out\"]'` shows it";
+    env.run().expect(1).says(command);
+    env.ralph(&["why"]).says("give the checks what they do not see: ");
+    env.ralph(&["run", "--restart", "--set", "validation.link=[\"out\"]"]).expect(0);
+}
+
+#[test]
+fn an_empty_folder_is_not_called_ignored() {
+    let env = configured("", "[ -d data/in ]\n", "\"check.sh\"");
+    env.agent.call(1).script("mkdir -p data/in out; touch out/made\n").out(CLAIM);
+    env.agent.call(2).script("rm -r out; mkdir out\n").out(CLAIM);
+    env.run().expect(1);
+    let log = |iteration| env.ralph(&["log", iteration]).stdout.replace("\n", " ");
+    let empty = "data, empty folders, which git does not keep: put a file into each";
+    assert!(log("1").contains("green only with out, which git ignores and"), "{}", log("1"));
+    assert!(log("1").contains(&format!("; and with {empty}")), "{}", log("1"));
+    assert!(
+        log("2").contains("green only with data, out, empty folders, which git"),
+        "{}",
+        log("2")
+    );
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);
@@ -222,6 +298,25 @@ fn a_setup_makes_what_is_ignored_and_runs_again_where_its_inputs_changed() {
     assert_eq!(setups(), 1);
     env.run().expect(0);
     assert_eq!((setups(), env.path("out").exists()), (2, false));
+}
+
+#[test]
+fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo >> ../setups; grep -q right lock && cp lock out/deps\"]\n\
+                setup_inputs = [\"lock\"]\nsetup_outputs = [\"out\"]\nexplain = \"0s\"\n";
+    let env =
+        configured(keys, "grep -q installed out/deps && grep -q work src/a\n", "\"check.sh\"");
+    env.write("lock", "1\n").write("out/deps", "installed\n");
+    let setups =
+        || fs::read_to_string(env.root().join("setups")).unwrap_or_default().lines().count();
+    env.agent.call(1).script("echo wrong > lock; echo work > src/a\n").out(CLAIM);
+    env.agent.call(2).script("echo right and installed > lock\n").out(CLAIM);
+    // Inputs with which it fails are the agent's to mend. Before the first checks there is nothing to do.
+    env.ralph(&["run", "--once"]).expect(0).says("(`validation.setup`), failed");
+    env.ralph(&["log", "1"]).says("It is run since one of these was changed: lock");
+    env.run().expect(0);
+    // What was pending is checked once more first.
+    assert_eq!(setups(), 3);
 }
 
 #[test]

@@ -148,31 +148,33 @@ fn explaining(env: &TestEnvironment) -> Running {
     running
 }
 
-/// Says that the run is complete, and that nothing more was found out.
-fn is_complete_without_explanation(env: &TestEnvironment) {
+/// Says that the run is complete.
+fn is_complete(env: &TestEnvironment) {
     assert_eq!(env.status()["phase"], "completed");
-    assert_eq!(explained(env), Value::Null);
     assert!(of_run(&env.root()).is_empty());
     env.run().expect(0).says("already completed");
     assert_eq!(env.agent.calls(), 1);
 }
 
 #[test]
-fn stop_ends_it_at_once_and_the_run_is_complete() {
-    let env = endless("explain = \"1h\"");
-    let mut running = explaining(&env);
-    env.ralph(&["stop"]).expect(0).says("; the run is complete");
-    running.wait().expect(0).says("completed");
-    is_complete_without_explanation(&env);
-}
-
-#[test]
-fn ctrl_c_ends_it_and_the_run_is_complete() {
-    let env = endless("explain = \"1h\"");
-    let mut running = explaining(&env);
-    running.signal(Signal::INT);
-    running.wait().expect(0).says("completed");
-    is_complete_without_explanation(&env);
+fn stop_and_ctrl_c_end_it_at_once_and_what_was_tried_is_said() {
+    for is_signal in [false, true] {
+        // The first run takes as long as the file lets it, and is not the last.
+        let env = endless("explain = \"1h\"");
+        let mut running = explaining(&env);
+        match is_signal {
+            true => running.signal(Signal::INT),
+            false => {
+                env.ralph(&["stop"]).expect(0).says("; the run is complete");
+            }
+        }
+        running.wait().expect(0).says("completed");
+        is_complete(&env);
+        let said = explained(&env)["summary"].as_str().unwrap().to_owned();
+        assert!(said.contains(" of 9 parts tried in "), "{said}");
+        assert!(said.contains(" s, then it was stopped. "), "{said}");
+        env.ralph(&["log"]).says("then it was stopped");
+    }
 }
 
 #[test]
@@ -181,23 +183,22 @@ fn a_run_that_is_killed_meanwhile_is_complete() {
     let mut running = explaining(&env);
     running.signal(Signal::KILL);
     running.wait();
-    is_complete_without_explanation(&env);
+    is_complete(&env);
+    assert_eq!(explained(&env), Value::Null);
 }
 
 #[test]
 fn it_is_cut_by_its_budget_and_off_at_0s() {
-    let rows = [("explain = \"2s\"", Some("2.0 s.")), ("explain = \"0s\"", None)];
-    for (explain, cut) in rows {
+    for (explain, is_cut) in [("explain = \"2s\"", true), ("explain = \"0s\"", false)] {
         let env = endless(explain);
         env.run().expect(0);
         let found = explained(&env);
-        match cut {
-            Some(budget) => {
-                let said = found["summary"].as_str().unwrap();
-                let cut = format!(" of 9 parts tried in {budget}");
-                assert!(said.starts_with("explained in part: ") && said.contains(&cut), "{said}");
-            }
-            None => assert_eq!((found, env.has_record("explained")), (Value::Null, false)),
+        if is_cut {
+            let said = found["summary"].as_str().unwrap();
+            assert!(said.starts_with("explained in part: "), "{said}");
+            assert!(said.contains(" of 9 parts tried in 2."), "{said}");
+        } else {
+            assert_eq!((found, env.has_record("explained")), (Value::Null, false));
         }
         assert!(of_run(&env.root()).is_empty());
     }

@@ -127,6 +127,18 @@ fn an_agent_that_repeats_its_instructions_claims_nothing() {
 }
 
 #[test]
+fn an_iteration_that_changes_nothing_says_why_the_work_is_still_rejected() {
+    let env = TestEnvironment::new();
+    env.config(&format!("[limits]\nmax_iterations = 3\n{PROVED}"));
+    env.agent.call(1).script("touch part\n");
+    let ended = env.run().expect(1);
+    let said = |text: &str| ended.stderr.matches(text).count();
+    // The same work is not validated again.
+    assert_eq!(said("\n  rejected by "), 1, "{}", ended.stderr);
+    assert_eq!(said("\n  still rejected, as nothing was changed since: "), 2, "{}", ended.stderr);
+}
+
+#[test]
 fn where_no_claim_is_needed_none_is_spoken_of() {
     let env = TestEnvironment::new();
     env.config(&format!("[limits]\nmax_iterations = 3\n{PROVED}"));

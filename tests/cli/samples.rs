@@ -144,6 +144,47 @@ const SAMPLES: &[Sample] = &[
         files: &[("Makefile", "test:\n\tfalse\n")],
         installed: &[("make", "echo 'make: *** [Makefile:2: test] Error 1' >&2; exit 2")],
     },
+    Sample {
+        name: "npm_with_a_lock_file",
+        files: &[
+            ("package.json", r#"{"scripts": {"test": "node --test"}}"#),
+            ("package-lock.json", "{}"),
+            ("node_modules/a/index.js", ""),
+            ("test/a.test.js", ""),
+        ],
+        installed: &[("git", "exit 0"), ("npm", ""), ("node", "exit 1")],
+    },
+    Sample {
+        name: "lock_files_of_two_languages",
+        files: &[
+            ("package.json", r#"{"scripts": {"test": "node --test"}}"#),
+            ("yarn.lock", "__metadata:\n"),
+            ("package-lock.json", "{}"),
+            ("uv.lock", ""),
+            ("requirements.txt", ""),
+            ("tests/test_a.py", PYTHON_TEST),
+        ],
+        installed: &[("git", "exit 0"), ("yarn", ""), ("uv", "exit 1"), ("npm", "")],
+    },
+    Sample {
+        name: "requirements_without_a_lock",
+        files: &[
+            ("requirements.txt", "a"),
+            (".venv/bin/python", ""),
+            ("tests/test_a.py", PYTHON_TEST),
+        ],
+        installed: &[("git", "exit 0")],
+    },
+    Sample {
+        name: "lock_file_without_its_program",
+        files: &[("mix.exs", ""), ("mix.lock", ""), ("test/a_test.exs", "")],
+        installed: &[("git", "exit 0")],
+    },
+    Sample {
+        name: "dependencies_that_git_keeps",
+        files: &[("composer.json", ""), ("composer.lock", ""), ("phpunit.xml", "")],
+        installed: &[("git", "exit 1"), ("composer", "")],
+    },
     sample("just", &[("justfile", "test:\n  false\n"), ("tests/a", "")]),
     sample(
         "several",

@@ -165,7 +165,7 @@ fn it_is_skipped_until_the_file_is_made() {
     env.ralph(&["run", "--dry-run"]).expect(0).says("skipped until ./init.sh exists");
     env.ralph(&["doctor"]).says("./init.sh does not exist, and there is no [initializer]");
     env.run().expect(0);
-    assert_eq!(order(&env), ["tests", "ran", "tests"]);
+    assert_eq!(order(&env), ["tests", "ran", "tests", "tests"]);
     assert_eq!(env.records("setup_started").len(), 1);
     env.ralph(&["run", "--dry-run", "--restart"])
         .expect(0)

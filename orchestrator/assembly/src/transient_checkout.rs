@@ -41,7 +41,7 @@ impl TransientCheckout {
         Disk::default().create_dir(&all)?;
         let workspace = context.loaded.config.run.workspace.canonicalize()?;
         let git = common_git_folder(&workspace);
-        let source = CheckoutSource { workspace, git, shown: Vec::new() };
+        let source = CheckoutSource { workspace, git, shown: Vec::new(), made: Vec::new() };
         let made = tokio::task::spawn_blocking(move || MadeCheckout::in_folder(&all, source));
         let made = made.await.map_err(|error| CommandError::internal(error.to_string()))??;
         Ok(Self(Some(made)))
@@ -59,7 +59,7 @@ impl MadeCheckout {
         let (folder, lock) = take_folder(all).map_err(StateError::io("create a folder in", all))?;
         let checkout = Checkout::begin(source, &folder.join("checkout"));
         // Nothing changes meanwhile that would be no work.
-        let prepared = checkout.and_then(|made| made.prepare(&|_| true, Visibility::Clean));
+        let prepared = checkout.and_then(|made| made.prepare(&|_| true, Visibility::Cold));
         let prepared = prepared.map_err(EngineError::from)?;
         Ok(Self { prepared, folder, _lock: lock })
     }

@@ -54,6 +54,10 @@ impl RunRepository for RunSnapshots {
         Ok(())
     }
 
+    fn record_ignored(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn checkpoint(&self, iteration: u64) -> Result<StoredWork, String> {
         let name = iteration.to_string();
         let (whole, part) = (self.folder.join(&name), self.folder.join(format!("{name}.part")));
@@ -69,7 +73,7 @@ impl RunRepository for RunSnapshots {
             fs::rename(&part, &whole)
         };
         store().map_err(|error| format!("cannot store a copy of the workspace: {error}"))?;
-        Ok(StoredWork { id: Some(name), skipped: Vec::new(), problem: None })
+        Ok(StoredWork { id: Some(name), ..StoredWork::default() })
     }
 
     fn commit(&self, _iteration: u64, _message: &str) -> Result<StoredWork, String> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +12,22 @@ use ralph_orchestrator_contract::LayeredFolder;
 use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
 use serde::{Deserialize, Serialize};
 
+use crate::content_digests::{ContentDigests, StartContents};
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
 use crate::repository::{GIT, is_folder, is_other_repository, is_shared, is_withheld};
 
-/// In the storage: what the checks wrote before any agent worked.
+/// In the storage: what files that do not count as work held that the first checks wrote to.
+const BEFORE: &str = "before";
+/// What the setup made before the first checks.
+const SETUP: &str = "setup";
+/// What the checks wrote before any agent worked.
 const BASE: &str = "base";
 /// Git's own files as they were at the start.
 const REPOSITORY: &str = "repository";
+/// Larger files, and more in all, are not kept in `BEFORE`.
+const MOST_BEFORE: u64 = 256 * 1024 * 1024;
 /// What a validation has; removed with it.
 const VALIDATION: &str = "validation";
 /// The same of one that sees everything, beside it.
@@ -31,10 +39,11 @@ pub struct Checkout {
     pub(crate) storage: PathBuf,
     pub(crate) source: CheckoutSource,
     pub(crate) start: StartRecord,
-    /// What is in the layers that are kept: nobody else can have put anything there.
-    kept: Mutex<Inventory>,
+    /// Of what is kept in the storage: nobody else can have put anything there.
+    kept: Mutex<KeptRecord>,
     /// It is not what was returned of it last.
     is_changed: AtomicBool,
+    contents: StartContents,
 }
 
 /// What was there when the run began: to be stored where nobody else can write.
@@ -43,6 +52,15 @@ pub struct StartRecord {
     pub(crate) files: Inventory,
     /// Of git's own files, if the workspace is in a repository.
     git: Option<Inventory>,
+}
+
+/// What is kept of the start and of the first checks: to be stored where nobody else can write.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRecord {
+    layers: Inventory,
+    /// The digest of the copies of what counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) copies: Option<String>,
 }
 
 /// What a checkout is of.
@@ -54,13 +72,18 @@ pub struct CheckoutSource {
     pub git: Option<PathBuf>,
     /// What checks see as it is, relative to the workspace.
     pub shown: Vec<PathBuf>,
+    /// Of that, what an agent may have made.
+    pub made: Vec<PathBuf>,
 }
 
 /// What checks see of files that do not count as work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// Those that are as they were when the run began, and what the first checks wrote.
-    Clean,
+    /// Those that are as they were when the run began, what the setup made, and what the first checks wrote: quick, but a build
+    /// that takes what is there for what it would make hides that it cannot make it.
+    Warm,
+    /// The same without what the first checks wrote.
+    Cold,
     /// All, as they are: what is accepted with them proves nothing.
     All,
 }
@@ -76,10 +99,10 @@ pub struct PreparedCheckout {
     pub hidden: Vec<PathBuf>,
     /// What does not count as work and was there when the run began.
     pub gone: Vec<PathBuf>,
+    /// Whether what the setup made before the first checks was there until now, and was changed from outside.
+    pub has_lost_setup: bool,
     /// What counts as work and is new or not as it was, or was there when the run began; what is gone, folders as a whole.
     pub work: Vec<PathBuf>,
-    /// Whether they see what the first checks wrote, if they wrote anything: false once that was changed from outside.
-    pub has_base: bool,
 }
 
 impl Drop for PreparedCheckout {
@@ -110,7 +133,7 @@ impl Checkout {
         let git = source.git.as_deref().map(|git| copy_repository(git, storage)).transpose()?;
         let files = take_inventory(&source.workspace, &source.shown)?;
         let checkout =
-            Self::open(source, storage, StartRecord { files, git }, Inventory::default());
+            Self::open(source, storage, StartRecord { files, git }, KeptRecord::default());
         checkout.record_kept()?;
         Ok(checkout)
     }
@@ -121,10 +144,32 @@ impl Checkout {
         source: CheckoutSource,
         storage: &Path,
         start: StartRecord,
-        kept: Inventory,
+        kept: KeptRecord,
     ) -> Self {
         let (storage, kept, is_changed) = (storage.to_owned(), Mutex::new(kept), false.into());
-        Self { storage, source, start, kept, is_changed }
+        Self { storage, source, start, kept, is_changed, contents: StartContents::default() }
+    }
+
+    /// Waits, where it is to be told whether a file holds what it held when the run began, until that is
+    /// [set](Self::set_contents). To be called before another thread [reads](Self::read_contents) it.
+    pub fn await_contents(&self) {
+        self.contents.begin();
+    }
+
+    /// Reads what is as it was when the run began and does not count as work, until `stop`.
+    #[must_use]
+    pub fn read_contents(
+        &self,
+        is_work: &dyn Fn(&Path) -> bool,
+        stop: &AtomicBool,
+    ) -> ContentDigests {
+        let is_wanted = |path: &Path| !is_work(path);
+        ContentDigests::read(&self.source.workspace, &self.start.files, &is_wanted, stop)
+    }
+
+    /// Takes a file that does not count as work and holds the same for one that is as it was.
+    pub fn set_contents(&self, contents: ContentDigests) {
+        self.contents.set(contents);
     }
 
     /// Returns what was there when the run began.
@@ -133,12 +178,12 @@ impl Checkout {
         &self.start
     }
 
-    /// Returns what is in the layers that are kept, if it is not what was returned last.
-    pub fn take_kept(&self) -> Option<Inventory> {
+    /// Returns what is kept, if it is not what was returned last.
+    pub fn take_kept(&self) -> Option<KeptRecord> {
         self.is_changed.swap(false, Ordering::Relaxed).then(|| self.kept().clone())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Inventory> {
+    pub(crate) fn kept(&self) -> MutexGuard<'_, KeptRecord> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,8 +192,19 @@ impl Checkout {
         self.source.git.as_deref().filter(|_| self.start.git.is_some())
     }
 
-    /// Has the layers that are kept as they were. What the first checks wrote they can write again; git's own files are as
-    /// they were nowhere else. Returns whether all is there.
+    /// Whether there is anything that the first checks wrote and later ones see.
+    #[must_use]
+    pub fn has_base(&self) -> bool {
+        self.kept().layers.beneath(BASE).len() > 1
+    }
+
+    fn has_kept(&self, layer: &str) -> bool {
+        self.kept().layers.entries.contains_key(Path::new(layer))
+    }
+
+    /// Has the layers that are kept as they were, without what was changed from outside. What the setup and the first checks
+    /// wrote they can write again; git's own files are as they were nowhere else. Returns whether the products of the setup
+    /// were lost.
     fn verify_kept(&self) -> Result<bool, CheckoutError> {
         let storage = &self.storage;
         if !is_folder(storage) {
@@ -156,30 +212,39 @@ impl Checkout {
             fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
         }
         let found = self.look_at_kept()?;
-        let kept = self.kept().clone();
+        let kept = self.kept().layers.clone();
         if found == kept {
-            return Ok(true);
+            return Ok(false);
         }
         if found.beneath(REPOSITORY) != kept.beneath(REPOSITORY) {
             return Err(CheckoutError::Damaged { path: self.storage.clone() });
         }
-        let base = self.storage.join(BASE);
-        remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
+        for layer in [BEFORE, SETUP, BASE].map(|layer| self.storage.join(layer)) {
+            remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
+        }
         self.record_kept()?;
-        Ok(false)
+        Ok(kept.entries.contains_key(Path::new(SETUP)))
     }
 
     /// Records what is in the layers that are kept.
     fn record_kept(&self) -> Result<(), CheckoutError> {
         let found = self.look_at_kept()?;
-        *self.kept() = found;
+        self.kept().layers = found;
         self.is_changed.store(true, Ordering::Relaxed);
         Ok(())
     }
 
+    /// Records the digest of the copies of what counted.
+    pub(crate) fn record_copies(&self, digest: Option<String>) {
+        self.kept().copies = digest;
+        self.is_changed.store(true, Ordering::Relaxed);
+    }
+
     fn look_at_kept(&self) -> Result<Inventory, CheckoutError> {
-        let is_other = |path: &Path| !path.starts_with(BASE) && !path.starts_with(REPOSITORY);
-        Inventory::take(&self.storage, &is_other)
+        let is_kept = |path: &Path| {
+            [BEFORE, SETUP, BASE, REPOSITORY].iter().any(|kept| path.starts_with(kept))
+        };
+        Inventory::take(&self.storage, &|path| !is_kept(path))
     }
 
     /// Makes the layers for a validation of the workspace as it is. `is_work` tells what counts as work, now or when the run
@@ -204,10 +269,10 @@ impl Checkout {
         write_work: &dyn Fn(&Path, &Changes) -> Result<PathBuf, CheckoutError>,
     ) -> Result<PreparedCheckout, CheckoutError> {
         let folder = self.storage.join(match visibility {
-            Visibility::Clean => VALIDATION,
+            Visibility::Warm | Visibility::Cold => VALIDATION,
             Visibility::All => UNHIDDEN,
         });
-        let has_base = self.verify_kept()?;
+        let has_lost_setup = self.verify_kept()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
         fs::create_dir(&folder).map_err(CheckoutError::io("create", &folder))?;
         let mut prepared = PreparedCheckout {
@@ -215,8 +280,8 @@ impl Checkout {
             overlays: Vec::new(),
             hidden: Vec::new(),
             gone: Vec::new(),
+            has_lost_setup,
             work: Vec::new(),
-            has_base,
         };
         let (_, mut changes) = self.compare(is_work)?;
         if visibility == Visibility::All {
@@ -229,9 +294,13 @@ impl Checkout {
         if git_inside.is_some() {
             below.insert(0, self.storage.join(REPOSITORY));
         }
-        let base = self.storage.join(BASE);
-        if base.exists() && visibility == Visibility::Clean {
-            below.insert(0, base);
+        let kept: &[&str] = match visibility {
+            Visibility::Warm => &[BEFORE, SETUP, BASE],
+            Visibility::Cold => &[BEFORE, SETUP],
+            Visibility::All => &[],
+        };
+        for layer in kept.iter().filter(|layer| self.has_kept(layer)) {
+            below.insert(0, self.storage.join(layer));
         }
         below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
@@ -251,9 +320,21 @@ impl Checkout {
         Ok(prepared)
     }
 
-    /// Keeps what the checks of this validation wrote for all later ones, but for what they did to files that count: those
-    /// are as the work has them each time. Only checks that ran before any agent worked can be trusted to have written what
-    /// they see again.
+    /// Keeps what the setup made for all later validations, but for what it did to files that count: those are as the work has
+    /// them each time. The layers are of no use after that.
+    ///
+    /// # Errors
+    /// It cannot be read, or moved to its place.
+    pub fn keep_setup(
+        &self,
+        prepared: &PreparedCheckout,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        self.keep_layer(prepared, SETUP, is_work)
+    }
+
+    /// The same for what the checks of this validation wrote. Only of checks that ran before any agent worked can it be
+    /// trusted.
     ///
     /// # Errors
     /// It cannot be read, or moved to its place.
@@ -262,11 +343,54 @@ impl Checkout {
         prepared: &PreparedCheckout,
         is_work: &dyn Fn(&Path) -> bool,
     ) -> Result<(), CheckoutError> {
-        let base = self.storage.join(BASE);
-        remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
+        self.keep_layer(prepared, BASE, is_work)
+    }
+
+    /// Keeps what files that do not count as work hold and the checks of this validation wrote to: whoever runs the checks in
+    /// the workspace changes them, and checks need them as they were.
+    ///
+    /// # Errors
+    /// The layer cannot be made.
+    pub fn keep_before(
+        &self,
+        prepared: &PreparedCheckout,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
+        let written = Inventory::take(&overlay.upper, &|_| false)?;
+        let mut left = MOST_BEFORE;
+        let mut layer = None;
+        for (path, stamp) in &self.start.files.entries {
+            let is_written = written.entries.contains_key(path);
+            if !is_written || stamp.is_folder() || is_work(path) || stamp.size() > left {
+                continue;
+            }
+            left = left.saturating_sub(stamp.size());
+            if layer.is_none() {
+                let root = self.storage.join(BEFORE);
+                remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
+                layer = Some(Layer::create(root, &self.source.workspace)?);
+            }
+            if let Some(layer) = &mut layer {
+                layer.copy(path, stamp.modified_ns())?;
+            }
+        }
+        let Some(layer) = layer else { return Ok(()) };
+        layer.finish()?;
+        self.record_kept()
+    }
+
+    fn keep_layer(
+        &self,
+        prepared: &PreparedCheckout,
+        name: &str,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        let layer = self.storage.join(name);
+        remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
         self.put_back_work(prepared, is_work)?;
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
-        fs::rename(&overlay.upper, &base).map_err(CheckoutError::io("create", &base))?;
+        fs::rename(&overlay.upper, &layer).map_err(CheckoutError::io("create", &layer))?;
         self.record_kept()
     }
 
@@ -319,13 +443,16 @@ impl Checkout {
         let mut other = Vec::new();
         let mut with_work = BTreeSet::new();
         for (path, stamp) in &now.entries {
-            if before.get(path).is_some_and(|known| known.is_same(stamp)) {
+            let known = before.get(path);
+            if known.is_some_and(|known| known.is_same(stamp)) {
                 continue;
             }
+            let restored =
+                |known| self.contents.is_restored(&self.source.workspace, path, (known, stamp));
             if !stamp.is_folder() && is_work(path) && !self.is_in_new_repository(path) {
                 with_work.extend(path.ancestors().map(Path::to_owned));
                 changes.work.push((path.clone(), *stamp));
-            } else {
+            } else if !known.is_some_and(restored) {
                 other.push((path, stamp.is_folder()));
             }
         }
@@ -370,9 +497,9 @@ impl Checkout {
         layer: &mut Layer<'_>,
         changes: &Changes,
     ) -> Result<(), CheckoutError> {
-        let base = self.storage.join(BASE);
+        let kept = [BEFORE, SETUP, BASE].map(|kept| self.storage.join(kept));
         for path in &changes.removed {
-            if fs::symlink_metadata(base.join(path)).is_ok() {
+            if kept.iter().any(|kept| fs::symlink_metadata(kept.join(path)).is_ok()) {
                 layer.hide(path)?;
             }
         }
@@ -421,6 +548,24 @@ impl Checkout {
 }
 
 impl PreparedCheckout {
+    /// Returns where a file of the workspace is that checks see at this path, before they write anything.
+    #[must_use]
+    pub fn find_seen(&self, path: &Path) -> Option<PathBuf> {
+        let overlay = self.overlays.first()?;
+        for layer in &overlay.layers {
+            let found = |part: &Path| fs::symlink_metadata(layer.join(part)).ok();
+            let is_whiteout = |found: fs::Metadata| found.file_type().is_char_device();
+            let above = path.ancestors().filter(|part| !part.as_os_str().is_empty());
+            if above.filter_map(found).any(is_whiteout) {
+                return None;
+            }
+            if found(path).is_some() {
+                return Some(layer.join(path));
+            }
+        }
+        None
+    }
+
     /// Adds an overlay over a folder; what is written there lands in a folder of this name's end.
     fn add(&mut self, target: &Path, layers: Vec<PathBuf>, end: &str) -> Result<(), CheckoutError> {
         let upper = create_like(self.folder.join(format!("upper{end}")), target)?;
@@ -460,7 +605,7 @@ pub(crate) fn now_ns() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::*;
     use crate::fixture::Place;
@@ -518,7 +663,7 @@ mod tests {
         fs::remove_dir_all(place.workspace.join("src/whole")).unwrap();
         fs::set_permissions(place.workspace.join("src"), fs::Permissions::from_mode(0o750))
             .unwrap();
-        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         let [overlay] = prepared.overlays.as_slice() else { panic!("{prepared:?}") };
         let [work, hidden, workspace] = overlay.layers.as_slice() else { panic!("{overlay:?}") };
         assert_eq!(files(work), ["src/changed", "src/new/a", "src/new/b", "top"]);
@@ -530,6 +675,16 @@ mod tests {
         };
         assert_eq!(names(&prepared.hidden), ["target", "venv/changed", "venv/new"]);
         assert_eq!(names(&prepared.gone), ["old", "venv/gone"]);
+        let seen = |path: &str| {
+            let found = prepared.find_seen(Path::new(path))?;
+            fs::read_to_string(found).ok()
+        };
+        assert_eq!(seen("src/changed").as_deref(), Some("work"));
+        assert_eq!(seen("src/kept").as_deref(), Some("base"));
+        assert_eq!(
+            (seen("src/gone"), seen("target/debug/test"), seen("venv/new")),
+            (None, None, None)
+        );
         let work = ["src/changed", "src/new/a", "src/new/b", "top", "src/gone", "src/whole"];
         assert_eq!(names(&prepared.work), work);
         drop(prepared);
@@ -545,6 +700,10 @@ mod tests {
             place.write(file, text);
         }
         let checkout = place.begin();
+        let hides_git = |prepared: &PreparedCheckout| {
+            let mut layers = prepared.overlays[0].layers.iter();
+            layers.any(|layer| files(layer).contains(&"-.git".to_owned()))
+        };
         // Absolute, of a worktree.
         let worktree = format!("gitdir: {}\n", place.path("../.git/worktrees/w").display());
         for (pointer, is_hidden) in [
@@ -554,14 +713,13 @@ mod tests {
             ("", true),
         ] {
             place.write(".git", pointer);
-            let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
-            let hidden = files(&prepared.overlays[0].layers[1]);
-            assert_eq!(hidden.contains(&"-.git".to_owned()), is_hidden, "{pointer}");
+            let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+            assert_eq!(hides_git(&prepared), is_hidden, "{pointer}");
         }
         fs::remove_file(place.path(".git")).unwrap();
         place.write(".git/HEAD", "other");
-        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
-        assert!(files(&prepared.overlays[0].layers[1]).contains(&"-.git".to_owned()));
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        assert!(hides_git(&prepared));
     }
 
     #[test]
@@ -574,7 +732,7 @@ mod tests {
                 place.write("src/key", "work");
                 let key = place.path("src/key");
                 fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
-                let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+                let prepared = checkout.prepare(&is_work, Visibility::Cold).unwrap();
                 let copied = prepared.overlays[0].layers[0].join("src/key");
                 let expected = if is_repository { stored } else { mode };
                 assert_eq!(fs::metadata(copied).unwrap().mode() & 0o7777, expected);
@@ -593,7 +751,7 @@ mod tests {
             file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(time)).unwrap();
         }
         let before = SystemTime::now();
-        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         let time = |file: &str| {
             fs::metadata(prepared.overlays[0].layers[0].join(file)).unwrap().modified().unwrap()
         };
@@ -605,7 +763,7 @@ mod tests {
     fn what_checks_wrote_first_is_seen_later_below_the_work() {
         let place = Place::new(&["src/lock", "src/gone"]);
         let checkout = place.begin();
-        let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         let upper = prepared.overlays[0].upper.clone();
         fs::create_dir(upper.join("src")).unwrap();
         for file in ["src/lock", "src/gone", "src/product", "built"] {
@@ -616,7 +774,7 @@ mod tests {
         place.write("src/lock", "work");
         fs::remove_file(place.workspace.join("src/gone")).unwrap();
         let again = reopened(&place, &checkout);
-        let prepared = again.prepare(&is_work, Visibility::Clean).unwrap();
+        let prepared = again.prepare(&is_work, Visibility::Warm).unwrap();
         let layers = &prepared.overlays[0].layers;
         assert_eq!(files(&layers[0]), ["src/lock"]);
         // What it did to the work is undone.
@@ -625,22 +783,108 @@ mod tests {
     }
 
     #[test]
+    fn what_the_first_checks_wrote_is_not_in_a_cold_checkout_but_the_products_of_the_setup_are() {
+        let place = Place::new(&["src/a"]);
+        let checkout = place.begin();
+        let write = |prepared: &PreparedCheckout, name: &str| {
+            fs::write(prepared.overlays[0].upper.join(name), "").unwrap();
+        };
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        write(&prepared, "installed");
+        checkout.keep_setup(&prepared, &is_work).unwrap();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        checkout.keep_base(&prepared, &is_work).unwrap();
+        assert!(!checkout.has_base());
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        write(&prepared, "built");
+        checkout.keep_base(&prepared, &is_work).unwrap();
+        drop(prepared);
+        let again = reopened(&place, &checkout);
+        assert!(again.has_base());
+        let seen = |visibility| -> Vec<String> {
+            let prepared = again.prepare(&is_work, visibility).unwrap();
+            let kept = prepared.overlays[0].layers.iter().rev().skip(2).rev().skip(1);
+            kept.flat_map(|layer| files(layer)).collect()
+        };
+        assert_eq!(seen(Visibility::Warm), ["built", "installed"]);
+        assert_eq!(seen(Visibility::Cold), ["installed"]);
+        assert!(seen(Visibility::All).is_empty());
+    }
+
+    #[test]
+    fn what_was_written_anew_with_the_same_content_is_as_it_was() {
+        let place = Place::new(&["src/work", "venv/same", "venv/other", "venv/mode", "venv/late"]);
+        symlink("same", place.path("venv/link")).unwrap();
+        let checkout = place.begin();
+        checkout.await_contents();
+        place.write("venv/late", "also");
+        let contents = checkout.read_contents(&is_work, &AtomicBool::new(false));
+        let text = serde_json::to_string(&contents).unwrap();
+        let again = |path: &str, text: &str| {
+            fs::remove_file(place.path(path)).unwrap();
+            place.write(path, text);
+        };
+        again("venv/same", "base");
+        again("venv/other", "BASE");
+        again("venv/mode", "base");
+        // It was not read before it was changed.
+        again("venv/late", "base");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(place.path("venv/mode"), executable).unwrap();
+        fs::remove_file(place.path("venv/link")).unwrap();
+        symlink("same", place.path("venv/link")).unwrap();
+        std::thread::scope(|scope| {
+            let compared = scope
+                .spawn(|| checkout.prepare(&is_work, Visibility::Cold).unwrap().hidden.clone());
+            checkout.set_contents(serde_json::from_str(&text).unwrap());
+            let hidden = compared.join().unwrap();
+            assert_eq!(hidden, ["venv/late", "venv/mode", "venv/other"].map(PathBuf::from));
+        });
+        // What was found out holds for that state alone.
+        again("venv/same", "EVIL");
+        let prepared = checkout.prepare(&is_work, Visibility::Cold).unwrap();
+        assert!(prepared.hidden.contains(&"venv/same".into()));
+    }
+
+    #[test]
+    fn what_the_first_checks_wrote_to_is_later_as_it_was_before() {
+        let place = Place::new(&["src/a", "data/base", "data/large", "data/other"]);
+        let checkout = place.begin();
+        let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
+        let upper = &prepared.overlays[0].upper;
+        for file in ["src/a", "data/base", "data/new"] {
+            fs::create_dir_all(upper.join(file).parent().unwrap()).unwrap();
+            fs::write(upper.join(file), "by the check").unwrap();
+        }
+        checkout.keep_before(&prepared, &is_work).unwrap();
+        drop(prepared);
+        for file in ["data/base", "data/other"] {
+            place.write(file, "by the agent");
+        }
+        let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Cold).unwrap();
+        let seen = prepared.find_seen(Path::new("data/base")).unwrap();
+        assert_eq!(fs::read_to_string(seen).unwrap(), "base");
+        assert_eq!(prepared.find_seen(Path::new("data/other")), None);
+        assert_eq!(files(&prepared.overlays[0].layers[1]), ["data/base"]);
+    }
+
+    #[test]
     fn what_is_kept_and_was_changed_from_outside_is_not_seen() {
         let place = Place::new(&["src/a"]);
         let checkout = place.begin();
         assert!(checkout.take_kept().is_some() && checkout.take_kept().is_none());
         fs::create_dir(place.storage.join(BASE)).unwrap();
-        let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Clean).unwrap();
-        assert!(!prepared.has_base && prepared.overlays[0].layers.len() == 3);
+        let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Warm).unwrap();
+        assert_eq!(prepared.overlays[0].layers.len(), 3);
         drop(prepared);
         // Without its folder, it is made again.
         remove_layer(&place.storage).unwrap();
-        drop(checkout.prepare(&is_work, Visibility::Clean).unwrap());
+        drop(checkout.prepare(&is_work, Visibility::Warm).unwrap());
         // Git's own files are nowhere else.
         place.write(".git/HEAD", "base");
         let checkout = place.begin();
         fs::write(place.storage.join("repository/.git/HEAD"), "forged").unwrap();
-        let prepared = checkout.prepare(&is_work, Visibility::Clean);
+        let prepared = checkout.prepare(&is_work, Visibility::Warm);
         assert!(matches!(prepared, Err(CheckoutError::Damaged { .. })));
     }
 
@@ -657,7 +901,7 @@ mod tests {
             for name in ["HEAD", "refs/heads/agent", "objects/ef/gh", "index.lock", "hooks/x"] {
                 place.write(&file(name), "agent");
             }
-            let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
+            let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
             let overlay = prepared.overlays.last().unwrap();
             let at = |name: &str| if is_inside { format!(".git/{name}") } else { name.to_owned() };
             let [.., copies, hidden, _] = overlay.layers.as_slice() else { panic!() };

@@ -35,7 +35,8 @@ impl Place {
     pub(crate) fn source(&self) -> CheckoutSource {
         let git = [".git", "../.git"].map(|name| self.path(name));
         let git = git.into_iter().find_map(|git| git.canonicalize().ok());
-        CheckoutSource { workspace: self.workspace.clone(), git, shown: vec!["proof".into()] }
+        let shown = vec!["proof".into(), "TASK".into()];
+        CheckoutSource { workspace: self.workspace.clone(), git, shown, made: vec!["proof".into()] }
     }
 
     pub(crate) fn begin(&self) -> Checkout {

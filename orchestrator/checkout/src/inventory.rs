@@ -55,9 +55,32 @@ impl Stamp {
         }
     }
 
+    pub(crate) fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Whether both are of the same kind, with the same permissions and size.
+    pub(crate) const fn has_kind_and_size_of(&self, other: &Self) -> bool {
+        self.mode == other.mode && self.size == other.size
+    }
+
+    /// Reads what is at a path and has this state before and after.
+    pub(crate) fn read_unchanged<T>(
+        &self,
+        path: &Path,
+        read: impl FnOnce(&Path) -> Option<T>,
+    ) -> Option<T> {
+        let is_unchanged = || {
+            let found = FileFingerprint::from_path_nofollow(path);
+            found.is_ok_and(|found| Self::new(&found) == *self)
+        };
+        let found = is_unchanged().then(|| read(path)).flatten();
+        found.filter(|_| is_unchanged())
+    }
+
     /// Whether it is a folder.
     pub(crate) fn is_folder(&self) -> bool {
-        FileType::from_raw_mode(self.mode) == FileType::Directory
+        self.file_type() == FileType::Directory
     }
 
     /// Whether both are of the same state. That of a folder is that there is one.

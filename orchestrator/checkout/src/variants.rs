@@ -5,19 +5,14 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
+use ralph_orchestrator_safe_fs::is_opaque;
 
 use crate::checkout::{Changes, Checkout, PreparedCheckout, Visibility, now_ns};
 use crate::error::CheckoutError;
 use crate::inventory::Stamp;
 use crate::layers::Layer;
-use crate::work_content::{ChangedFile, MAX_BYTES, WorkContent, WorkState};
-
-/// In the storage: what counted when the run began.
-const START: &str = "start";
-/// If there is more that counts, nothing is kept of it: the copy would take longer than people wait for a start.
-const MOST_FILES: usize = 2_000;
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+use crate::start_copies;
+use crate::work_content::{ChangedFile, WorkContent, WorkState};
 
 /// What files hold instead of what the workspace has, by path relative to it; `None` where there is to be nothing.
 pub type Variant = BTreeMap<PathBuf, Option<WorkContent>>;
@@ -32,35 +27,20 @@ pub struct ChangedWork {
 
 impl Checkout {
     /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work), but for what has secrets in
-    /// it; nothing of very much.
+    /// it, or has changed since the run began; nothing of very much.
     ///
     /// # Errors
-    /// The folder of the copies cannot be made.
+    /// The file of the copies cannot be written.
     pub fn keep_start(
         &self,
         is_work: &dyn Fn(&Path) -> bool,
         has_secret: &dyn Fn(&[u8]) -> bool,
     ) -> Result<(), CheckoutError> {
-        let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-        let counts = |(path, stamp): &(&PathBuf, &Stamp)| {
-            !stamp.is_folder() && stamp.size() <= limit && is_work(path)
-        };
-        let kept: Vec<_> = self.start.files.entries.iter().filter(counts).collect();
-        let bytes: u64 = kept.iter().map(|(_, stamp)| stamp.size()).sum();
-        if kept.len() > MOST_FILES || bytes > MOST_BYTES {
-            return Ok(());
-        }
-        let root = self.storage.join(START);
-        remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
-        let mut copies = Layer::create(root, &self.source.workspace)?;
-        for (path, stamp) in kept {
-            let content = WorkContent::read(&self.source.workspace.join(path));
-            // What cannot be read, or written, is not known later.
-            if let Some(content) = content.filter(|content| !has_secret(content.bytes())) {
-                let _ = copies.write(path, &content, stamp.modified_ns());
-            }
-        }
-        copies.finish().map(drop)
+        let files = (self.source.workspace.as_path(), &self.start.files);
+        let digest = start_copies::write(&self.storage, files, is_work, has_secret)
+            .map_err(CheckoutError::io("write", &self.storage))?;
+        self.record_copies(digest);
+        Ok(())
     }
 
     /// Returns what counts and is not as it was when the run began.
@@ -73,14 +53,9 @@ impl Checkout {
     ) -> Result<ChangedWork, CheckoutError> {
         let (now, changes) = self.compare(is_work)?;
         let before = &self.start.files.entries;
-        let root = self.storage.join(START);
-        let state = |root: &Path, path: &Path, stamp: Option<&Stamp>| match stamp {
-            None => WorkState::Missing,
-            Some(stamp) => {
-                let content = WorkContent::read(&root.join(path));
-                WorkState::from_read(content.filter(|content| content.size() == stamp.size()))
-            }
-        };
+        let digest = self.kept().copies.clone();
+        let mut copies =
+            digest.map(|digest| start_copies::read(&self.storage, &digest)).unwrap_or_default();
         let mut files = Vec::new();
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.entries.keys()).collect();
         for path in paths.into_iter().filter(|path| is_work(path)) {
@@ -89,13 +64,32 @@ impl Checkout {
             if then == later {
                 continue;
             }
-            let (start, now) =
-                (state(&root, path, then), state(&self.source.workspace, path, later));
+            let start = match then {
+                None => WorkState::Missing,
+                Some(_) => WorkState::from_read(copies.remove(path)),
+            };
+            let now = later.map_or(WorkState::Missing, |stamp| {
+                let content = WorkContent::read(&self.source.workspace.join(path));
+                WorkState::from_read(content.filter(|content| content.size() == stamp.size()))
+            });
             if start != now || start == WorkState::Unknown {
                 files.push(ChangedFile { path: path.clone(), start, now });
             }
         }
         Ok(ChangedWork { files, changes })
+    }
+
+    /// Returns what was there instead of this work when the run began, and nothing of what an agent may have made besides.
+    /// `None` if not all is known.
+    #[must_use]
+    pub fn without_work(&self, work: &ChangedWork) -> Option<Variant> {
+        let made = self.source.made.iter().map(|path| Some((path.clone(), None)));
+        let start = work.files.iter().map(|file| match &file.start {
+            WorkState::Missing => Some((file.path.clone(), None)),
+            WorkState::Known(content) => Some((file.path.clone(), Some(content.clone()))),
+            WorkState::Unknown => None,
+        });
+        made.chain(start).collect()
     }
 
     /// Makes the layers for checks of a variant of this work.
@@ -108,7 +102,7 @@ impl Checkout {
         of: &ChangedWork,
         variant: &Variant,
     ) -> Result<PreparedCheckout, CheckoutError> {
-        self.prepare_with(is_work, Visibility::Clean, &|folder, changes| {
+        self.prepare_with(is_work, Visibility::Cold, &|folder, changes| {
             if changes.work != of.changes.work || changes.removed != of.changes.removed {
                 return Err(CheckoutError::Unstable { path: self.source.workspace.clone() });
             }
@@ -207,10 +201,11 @@ fn find_written(upper: &Path, path: &Path) -> Written {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::*;
     use crate::fixture::Place;
+    use crate::work_content::MAX_BYTES;
 
     /// Begins with these files.
     fn begin(files: &[&str]) -> (Place, Checkout) {
@@ -322,8 +317,64 @@ mod tests {
     }
 
     #[test]
+    fn without_the_work_there_is_what_was_there_and_nothing_that_an_agent_made() {
+        let (place, checkout) = begin(&["changed", "gone", "large", "proof/shown", "TASK"]);
+        place.write("changed", "work");
+        place.write("new", "work");
+        fs::remove_file(place.path("gone")).unwrap();
+        let work = checkout.find_changed_work(&|_| true).unwrap();
+        let start = checkout.without_work(&work).unwrap();
+        let base = Some(file("base"));
+        let expected = [("changed", base.clone()), ("gone", base), ("new", None), ("proof", None)];
+        assert_eq!(start, expected.map(|(path, content)| (path.into(), content)).into());
+        place.write("large", "not known");
+        checkout.record_copies(None);
+        let work = checkout.find_changed_work(&|_| true).unwrap();
+        assert_eq!(checkout.without_work(&work), None);
+    }
+
+    #[test]
+    fn copies_are_read_as_they_were_written_or_not_at_all() {
+        let (place, checkout) = begin(&["text", "run", "odd \n\"name"]);
+        fs::remove_file(place.path("text")).unwrap();
+        place.write("text", "{\"path\":\"x\"}\n\n\u{0}");
+        fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("text", place.path("link")).unwrap();
+        let checkout = {
+            drop(checkout);
+            place.begin()
+        };
+        checkout.keep_start(&|_| true, &|_| false).unwrap();
+        let before = ["link", "odd \n\"name", "run", "text"]
+            .map(|path| WorkContent::read(&place.path(path)));
+        let starts = || -> Vec<WorkState> {
+            let found = checkout.find_changed_work(&|_| true).unwrap();
+            found.files.iter().map(|file| file.start.clone()).collect()
+        };
+        for path in ["link", "odd \n\"name", "run", "text"] {
+            fs::remove_file(place.path(path)).unwrap();
+        }
+        assert_eq!(starts(), before.map(WorkState::from_read));
+        let file = place.storage.join("start");
+        let mut bytes = fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(starts(), [const { WorkState::Unknown }; 4]);
+    }
+
+    #[test]
+    fn what_changed_before_it_was_copied_is_not_known() {
+        let place = Place::new(&["early", "kept"]);
+        let checkout = place.begin();
+        place.write("early", "work");
+        checkout.keep_start(&|_| true, &|_| false).unwrap();
+        let found = checkout.find_changed_work(&|_| true).unwrap();
+        assert_eq!((found.files.len(), &found.files[0].start), (1, &WorkState::Unknown));
+    }
+
+    #[test]
     fn a_large_workspace_is_not_kept() {
-        let names: Vec<String> = (0..=MOST_FILES).map(|number| number.to_string()).collect();
+        let names: Vec<String> = (0..=2_000).map(|number| number.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (place, checkout) = begin(&names);
         place.write("1", "work");

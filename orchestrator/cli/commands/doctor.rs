@@ -235,6 +235,9 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(warnings.flatten().map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(check_git(context).await);
     findings.extend(check_worktree(context).await);
+    let dirt =
+        if git::has_unfinished_run(context) { None } else { git::describe_dirt(context).await };
+    findings.extend(dirt.map(|dirt| Finding::warning("repository", dirt)));
     findings.extend(check_check_place(context).await);
     findings.extend(check_limits(context, &first));
     findings.extend(handoff::check(context.loaded.config.handoff, &first));
@@ -248,7 +251,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     }
     findings.extend(check_fallbacks(context, &registry, &build).await?);
     findings.extend(check_validators(context, &judges.check_setup(&context.loaded, &env).await));
-    if !has_begun(context)
+    if !git::has_unfinished_run(context)
         && let Err(error) = judges.check_globs(&context.loaded)
     {
         findings.push(Finding::new("validator", Err(error.to_string()), exit::CONFIG));
@@ -283,13 +286,6 @@ async fn check_fallbacks(
         findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
     }
     Ok(findings)
-}
-
-/// Whether there is a run that `run` would resume: what it protects is fixed.
-fn has_begun(context: &Context) -> bool {
-    let found =
-        context.layout().ok().and_then(|layout| read_current_run(&layout, |_| {}).ok().flatten());
-    found.is_some_and(|found| found.state.completion().is_none())
 }
 
 /// What lies outside of the configuration.

@@ -11,10 +11,11 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::git::blocking;
 use ralph_orchestrator_assembly::git::open_stored;
+use ralph_orchestrator_assembly::git::skip_reason;
 use ralph_orchestrator_assembly::run_selection::no_run_error;
 use ralph_orchestrator_engine::bookkeeping_paths;
 use ralph_orchestrator_git::{
-    Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
+    Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome, SkippedFile,
 };
 use ralph_orchestrator_store::{Disk, Layout, Lock, PendingRollback, Rollbacks, Work};
 use ralph_orchestrator_story::diff::StoredRepository;
@@ -144,6 +145,8 @@ fn restore(
             let guard = RollbackGuard::SaveFirst;
             let mut outcome = repository.rollback_except(run, to, guard, &is_kept, &begin)?;
             outcome.files.iter_mut().for_each(|file| file.path = stored.mask_path(&file.path));
+            let not_restored = outcome.not_restored.iter_mut();
+            not_restored.for_each(|file| file.path = stored.mask_path(&file.path));
             Ok::<_, CommandError>(outcome)
         })
         .await
@@ -166,7 +169,12 @@ fn print_list(checkpoints: &[Checkpoint], is_json: bool) {
         let time = Timestamp::from_second(checkpoint.time).map(local).unwrap_or_default();
         let subject = one_line(&checkpoint.subject, 100);
         let id = short_object_id(checkpoint.commit.as_str());
-        output::result(&format!("{:<12} {id}  {time}  {subject}", checkpoint.name.to_string()));
+        let without = match len(&checkpoint.left_out) {
+            0 => String::new(),
+            files => format!("; without {}", count(files, "file")),
+        };
+        let name = checkpoint.name.to_string();
+        output::result(&format!("{name:<12} {id}  {time}  {subject}{without}"));
     }
 }
 
@@ -177,7 +185,23 @@ fn to_json(checkpoint: &Checkpoint) -> serde_json::Value {
         "tree": checkpoint.tree,
         "time": Timestamp::from_second(checkpoint.time).ok(),
         "subject": checkpoint.subject,
+        "left_out": len(&checkpoint.left_out),
     })
+}
+
+/// Names what checkpoints leave out.
+fn print_not_restored(files: &[SkippedFile]) {
+    if files.is_empty() {
+        return;
+    }
+    output::result("not restored, since checkpoints leave it out; left as it is:");
+    for file in files.iter().take(MOST_FILES) {
+        output::result(&format!("  {} ({})", file.path, skip_reason(file.reason)));
+    }
+    let more = files.len().saturating_sub(MOST_FILES);
+    if more > 0 {
+        output::result(&format!("  and {more} more"));
+    }
 }
 
 fn print_outcome(outcome: &RollbackOutcome, program: &str, run: &str, is_json: bool) {
@@ -186,11 +210,17 @@ fn print_outcome(outcome: &RollbackOutcome, program: &str, run: &str, is_json: b
             "target": to_json(&outcome.target),
             "saved": outcome.saved.as_ref().map(to_json),
             "files": outcome.files,
+            "not_restored": outcome.not_restored,
         }));
     }
     let target = outcome.target.name;
     if outcome.files.is_empty() {
-        return output::result(&format!("the workspace is as in checkpoint {target} already"));
+        let as_far = match outcome.not_restored.is_empty() {
+            true => "",
+            false => ", as far as that has its files",
+        };
+        output::result(&format!("the workspace is as in checkpoint {target} already{as_far}"));
+        return print_not_restored(&outcome.not_restored);
     }
     for file in outcome.files.iter().take(MOST_FILES) {
         output::result(&format!("  {}", file.path));
@@ -203,6 +233,7 @@ fn print_outcome(outcome: &RollbackOutcome, program: &str, run: &str, is_json: b
     output::result(&format!(
         "{files} restored to checkpoint {target}; branch, HEAD and index are as they were"
     ));
+    print_not_restored(&outcome.not_restored);
     match &outcome.saved {
         Some(saved) => output::info(&format!(
             "what was there is checkpoint {name}; `{program} rollback --to {name}{run}` undoes this",

@@ -14,7 +14,7 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
-use ralph_orchestrator_assembly::git::{PlaceRequest, RunPlace, WorktreeView};
+use ralph_orchestrator_assembly::git::{PlaceRequest, RunPlace, UncommittedView, WorktreeView};
 use ralph_orchestrator_assembly::missing_agent_program::explain;
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::overrides::Overrides;
@@ -33,6 +33,7 @@ use ralph_orchestrator_init::protected_by;
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use ralph_orchestrator_story::next_step;
+use ralph_orchestrator_story::run_summary::RunSummary;
 use ralph_orchestrator_story::words::EVIDENCE_ONLY;
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_terminal::set_args::SetArgs;
@@ -311,6 +312,8 @@ struct Start<'a> {
     quiet: bool,
     file: &'a ConfigFile,
     program: &'a str,
+    /// What of the user's is not committed, if a run begins among it.
+    dirt: Option<String>,
 }
 
 async fn start(
@@ -335,6 +338,8 @@ async fn start(
         output::info(&format!("warning: {warning}"));
     }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
+    let begins = args.restart || !git::has_unfinished_run(&context);
+    let dirt = if begins { git::describe_dirt(&context).await } else { None };
     let place = Box::pin(RunPlace::find(context, supervisor, args.place())).await?;
     if let Some(warning) = place.warning() {
         output::info(&format!("warning: {warning}"));
@@ -354,7 +359,7 @@ async fn start(
             escape(&name)
         ));
     }
-    let start = Start { place, args, plugins, policy, signals, log, quiet, file, program };
+    let start = Start { place, args, plugins, policy, signals, log, quiet, file, program, dirt };
     if start.place.context.loaded.config.backlog.is_some() {
         Box::pin(backlog::run(start)).await
     } else {
@@ -412,7 +417,7 @@ async fn open_run(
 
 /// Opens the run of a configuration without a backlog, and performs it. Returns the exit status.
 async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, file, program } = start;
+    let Start { place, args, plugins, policy, signals, log, quiet, file, program, dirt } = start;
     let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
     let opened = open_run(&place, &args, &plugins, policy.as_ref(), supervisor);
     let mut session = match Box::pin(opened).await? {
@@ -431,6 +436,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         return Ok(status);
     }
     warn_of_sandbox(policy.as_ref(), &session);
+    warn_of_dirt(dirt.as_deref());
     let notices = Notices::start(&place.context, session.layout(), &signals.switch);
     let observer = notices.observe(observer(&args, quiet, &signals, Some(program)));
     let layout = session.layout().clone();
@@ -463,6 +469,13 @@ fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
     warnings.for_each(|warning| output::info(&warning));
     if policy.is_some() && session.commits() {
         output::info("sandbox: hooks and filters that commits run are confined as the agent is");
+    }
+}
+
+/// Says once, before the first agent starts, what of the user's is not committed.
+fn warn_of_dirt(dirt: Option<&str>) {
+    if let Some(dirt) = dirt {
+        output::info(&format!("warning: {dirt}"));
     }
 }
 
@@ -618,14 +631,19 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool, program: &st
     exit::OK
 }
 
-/// Prints where the work of the current run is, if it is in a worktree.
+/// Prints where the work of the current run is, if it is in a worktree; otherwise, what of it is in no commit.
 async fn report_worktree(context: &Context) -> Result<(), CommandError> {
     let layout = context.layout()?;
-    let Ok(Some(found)) = read_current_run(&layout, |_| {}) else { return Ok(()) };
+    let mut story = RunSummary::default();
+    let Ok(Some(found)) = read_current_run(&layout, |entry| story.add(&entry.record)) else {
+        return Ok(());
+    };
     if let Some(view) = WorktreeView::read(context, &layout, &found).await? {
         for (label, value) in view.rows() {
             output::report(&format!("  {label:<10}  {value}"));
         }
+    } else if let Some(view) = UncommittedView::read(context, &layout, &found, &story).await {
+        output::report(&format!("  {:<10}  {}", "not in git", view.describe()));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ralph_orchestrator_assembly::control::sender;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git;
-use ralph_orchestrator_assembly::git::WorktreeView;
+use ralph_orchestrator_assembly::git::{UncommittedView, WorktreeView};
 use ralph_orchestrator_assembly::run_selection;
 use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
@@ -53,6 +53,12 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         Some(stored) => block_on(WorktreeView::read(&context, &stored.layout, &stored.found))?,
         None => None,
     };
+    let uncommitted = match &story {
+        Some((stored, story)) if worktree.is_none() && !stored.is_running() => block_on(async {
+            Ok(UncommittedView::read(&context, &stored.layout, &stored.found, story).await)
+        })?,
+        _ => None,
+    };
     if args.json {
         let mut status = match found {
             Some(stored) => object(stored),
@@ -81,6 +87,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     all.splice(1..1, about);
     let rows = worktree.iter().flat_map(WorktreeView::rows);
     all.extend(rows.map(|(label, value)| format!("  {label:<10}  {value}")));
+    all.extend(uncommitted.map(|view| format!("  {:<10}  {}", "not in git", view.describe())));
     for line in all {
         let indent = if line.starts_with(' ') { INDENT } else { 2 };
         fold(&line, indent, width).iter().for_each(|line| output::result(line));
@@ -115,6 +122,7 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     lines.extend(used);
     lines.extend(changed(story));
     lines.extend(saves(state));
+    lines.extend(saving(stored));
     lines.extend(completion(state));
     if let Some(context) = &state.agent.context {
         lines.push(format!("  context     {}", context_usage(context.used, context.window)));
@@ -186,6 +194,19 @@ fn saves(state: &State) -> Vec<String> {
     let problems =
         problems.iter().map(|problem| format!("  git         {}", one_line(problem, 200)));
     ids.into_iter().chain(problems).collect()
+}
+
+/// That git works, or what it runs: a hook, or a program that waits for a person to sign.
+fn saving(stored: &SelectedRun) -> Option<String> {
+    let state = &stored.found.state;
+    let is_between = state.running.is_none() && state.iterations > 0 && state.is_save_due();
+    (stored.is_running() && state.saves.mode.commits() && is_between).then(|| {
+        format!(
+            "  waiting     for the commit of iteration {}: hooks run, and a signature may wait for a person until \
+             `[git] timeout`",
+            state.iterations
+        )
+    })
 }
 
 /// Why it is not the first agent.

@@ -5,7 +5,7 @@ use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::git::enter_existing;
+use ralph_orchestrator_assembly::git::{UncommittedView, enter_existing};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::{context, registry, run_selection};
 use ralph_orchestrator_config::LoadedConfig;
@@ -62,7 +62,8 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());
     let unproved = backlog.as_ref().and_then(|backlog| backlog.ledger.unproved_items());
     let refusal = if args.run.is_none() { find_refusal(&context, &stored) } else { None };
-    let hints = Hints { program: &program, unfinished, unproved, refusal, plain };
+    let uncommitted = find_uncommitted(&context, &stored, &story)?;
+    let hints = Hints { program: &program, unfinished, unproved, refusal, plain, uncommitted };
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
@@ -93,6 +94,20 @@ fn find_refusal(context: &Context, stored: &SelectedRun) -> Option<String> {
     block_on(async { Ok(changes.await) }).ok()?
 }
 
+/// Returns what of the run is in no commit, if it does not work now.
+fn find_uncommitted(
+    context: &Context,
+    stored: &SelectedRun,
+    story: &RunSummary,
+) -> Result<Option<String>, CommandError> {
+    if stored.is_running() {
+        return Ok(None);
+    }
+    let (layout, found) = (&stored.layout, &stored.found);
+    let view = block_on(async { Ok(UncommittedView::read(context, layout, found, story).await) })?;
+    Ok(view.map(|view| format!("commit what you want to keep: {}", view.describe())))
+}
+
 /// What advice needs beside the run.
 struct Hints<'a> {
     /// The command line of this program.
@@ -103,6 +118,8 @@ struct Hints<'a> {
     unproved: Option<String>,
     /// Why the next `run` would start nothing, whatever else is done.
     refusal: Option<String>,
+    /// What to do about the run's files that are in no commit.
+    uncommitted: Option<String>,
     /// What the next `run` is configured to.
     plain: Option<&'a LoadedConfig>,
 }
@@ -383,12 +400,13 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
             return vec![unfinished.clone()];
         }
         let what = judge_completion(state, hints.unproved.as_deref());
-        return vec![format!("{what}. {}", next_step::restart(program))];
+        let next = format!("{what}. {}", next_step::restart(program));
+        return hints.uncommitted.iter().cloned().chain([next]).collect();
     }
     if running {
         return vec![say("wait: `log --follow` shows what happens, and `stop` ends the run")];
     }
-    let mut advice = Vec::new();
+    let mut advice: Vec<String> = hints.uncommitted.iter().cloned().collect();
     // Of the validator that stopped the run, the last advice says the same.
     let stopper = match state.resume_blocker() {
         Some(ResumeBlocker::Validator(name)) => Some(name),

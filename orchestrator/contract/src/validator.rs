@@ -102,6 +102,12 @@ pub enum ChangeKind {
 /// recognises it by that.
 pub const PROTECTED_CHANGED: &str = "protected path";
 
+/// How a reason begins that names, up to [`HIDDEN_END`], files that a check needs and does not see: advice after a stop
+/// recognises it by that.
+pub const NEEDS_HIDDEN: &str = "green only with ";
+/// What follows the names, which are separated by `, `.
+pub const HIDDEN_END: &str = ", which git ignores";
+
 /// A protected path that is not as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

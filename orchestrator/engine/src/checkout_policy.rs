@@ -26,6 +26,8 @@ pub(super) struct CheckoutSetup {
     pub(super) command: Arc<dyn WorkspaceSetup>,
     /// Relative to the workspace: while they are as they were before the first checks, what it made then is still right.
     pub(super) inputs: Vec<PathBuf>,
+    /// Relative to the workspace: what it makes.
+    pub(super) outputs: Vec<PathBuf>,
     pub(super) timeout: Duration,
 }
 
@@ -35,12 +37,13 @@ impl CheckoutPolicy {
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Self, ConfigErrors> {
-        let Validation { place, setup, setup_inputs, setup_timeout, link, .. } =
+        let Validation { place, setup, setup_inputs, setup_outputs, setup_timeout, link, .. } =
             &loaded.config.validation;
         let command = build_setup(loaded, "validation", setup, (registry, context))?;
         let setup = command.map(|command| CheckoutSetup {
             command,
             inputs: setup_inputs.clone(),
+            outputs: setup_outputs.clone(),
             timeout: *setup_timeout,
         });
         Ok(Self { place: *place, link: link.clone(), setup })

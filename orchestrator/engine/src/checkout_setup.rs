@@ -1,47 +1,149 @@
 //! The setup of a checkout: run before the first checks, whose products are kept, and again where its inputs differ.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ralph_orchestrator_checkout::PreparedCheckout;
+use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
+use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
+use ralph_orchestrator_workspace::TreeSnapshot;
 
+use super::blocking::blocking;
 use super::checkout_policy::CheckoutSetup;
 use super::error::EngineError;
-use super::validation_task::ValidationTask;
+use super::session::Session;
+use super::validation_task::{Selection, ValidationTask};
 use crate::workspace_setup::SetupContext;
 
 /// More of an input than this is not read: a file that changes beyond it does so before it as well.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 impl CheckoutSetup {
-    /// Returns the digest of what it depends on; `None` if it is to be run each time.
-    fn digest_inputs(&self, workspace: &Path) -> Option<String> {
+    /// Returns the digest of what it depends on, where `find` says that it is; `None` if it is to be run each time.
+    fn digest_inputs(&self, find: impl Fn(&Path) -> Option<PathBuf>) -> Option<String> {
         if self.inputs.is_empty() {
             return None;
         }
         let mut hasher = blake3::Hasher::new();
         for input in &self.inputs {
-            let found = read_file(&workspace.join(input), MAX_INPUT, SymlinkPolicy::Follow);
-            let text = found.unwrap_or_else(|error| error.to_string().into_bytes());
-            hasher.update(blake3::hash(&text).as_bytes());
+            let found = find(input);
+            let text = found.map(|path| read_file(&path, MAX_INPUT, SymlinkPolicy::Follow));
+            let digest = match text {
+                Some(Ok(text)) => blake3::hash(&text),
+                Some(Err(error)) => blake3::hash(error.to_string().as_bytes()),
+                None => blake3::Hash::from_bytes([0; 32]),
+            };
+            hasher.update(digest.as_bytes());
         }
         Some(hasher.finalize().to_hex().to_string())
     }
+
+    fn input_names(&self) -> String {
+        let names = self.inputs.iter().map(|input| input.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Session {
+    /// Returns the digest of the inputs with which somebody has set the workspace up already; `None` if something is missing.
+    pub(super) fn find_setup_done(&self) -> Option<String> {
+        let setup = self.context.policy.checkout.setup.as_ref()?;
+        let workspace = &self.context.workspace;
+        let is_there = |output: &PathBuf| workspace.join(output).exists();
+        let is_done = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
+        let find = |input: &Path| Some(workspace.join(input)).filter(|path| path.is_file());
+        is_done.then(|| setup.digest_inputs(find)).flatten()
+    }
+}
+
+/// Whether the checks of a claim have the products of the first checks depends on how long those took: building anew what was
+/// built in less time costs little, and a leftover cannot mislead.
+const WORTH_KEEPING: Duration = Duration::from_secs(3);
+
+/// A checkout in which checks can run, if they do not run in the workspace.
+pub(super) struct ReadyCheckout {
+    pub(super) prepared: Option<Arc<PreparedCheckout>>,
+    /// Why there can be no verdict of what is to be checked there.
+    pub(super) ready: Result<(), Verdict>,
 }
 
 impl ValidationTask {
-    /// Runs the setup in a checkout that has not what it makes. Returns why there can be no verdict of what is to be checked
-    /// there: `Some(Err)`; `None` if it was cancelled.
+    /// Makes the layers in which checks run, and sets up what they need; `None` if it was cancelled.
+    pub(super) async fn begin_checks(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+        visibility: Visibility,
+    ) -> Result<Option<ReadyCheckout>, EngineError> {
+        let Some(prepared) = self.prepare_checkout(counted, visibility).await? else {
+            return Ok(Some(ReadyCheckout { prepared: None, ready: Ok(()) }));
+        };
+        let (setup, known) = (&self.policy.checkout.setup, &self.checkout);
+        let (Some(setup), Some(known)) = (setup, known) else {
+            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready: Ok(()) }));
+        };
+        if prepared.has_lost_setup {
+            known.record_setup(None);
+        }
+        let before = known.set_up();
+        let Some(ready) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
+        let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
+        let is_kept = self.is_before_work() && inputs.is_some() && inputs != before;
+        if !is_kept || ready.is_err() {
+            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready }));
+        }
+        known.record_setup(inputs);
+        let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
+        blocking(move || checkout.keep_setup(&prepared, &is_undone)).await??;
+        let prepared = self.prepare_checkout(counted, visibility).await?;
+        Ok(Some(ReadyCheckout { prepared, ready }))
+    }
+
+    /// Keeps what checks of later claims need of the first checks: what was there that they wrote to, and, if they took that
+    /// long, what they wrote.
+    pub(super) async fn keep_base(
+        &self,
+        counted: &Arc<TreeSnapshot>,
+        (prepared, took): (Arc<PreparedCheckout>, Duration),
+    ) -> Result<(), EngineError> {
+        let Some(known) = self.checkout.as_ref().filter(|_| self.is_before_work()) else {
+            return Ok(());
+        };
+        let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
+        let is_work = self.work_test(counted);
+        let keep = move || {
+            checkout.keep_before(&prepared, &is_work)?;
+            match took < WORTH_KEEPING {
+                true => Ok(()),
+                false => checkout.keep_base(&prepared, &is_undone),
+            }
+        };
+        Ok(blocking(keep).await??)
+    }
+
+    /// Whether what is written can be trusted: no agent has worked yet.
+    fn is_before_work(&self) -> bool {
+        self.selection == Selection::RequiredChecks && self.iteration == 0
+    }
+
+    /// Returns what tells what no later checkout has of what was written before.
+    fn undone_test(&self, counted: &Arc<TreeSnapshot>) -> impl Fn(&Path) -> bool + Send + use<> {
+        let (is_work, policy) = (self.work_test(counted), Arc::clone(&self.policy));
+        move |path| is_work(path) || policy.protected.contains(path)
+    }
+
+    /// Runs the setup in a checkout that has not what it makes. Returns the verdict on what is to be checked there if that
+    /// fails: `Some(Err)`; `None` if it was cancelled.
     pub(super) async fn set_up_checkout(
         &self,
         prepared: &PreparedCheckout,
-    ) -> Result<Option<Result<(), String>>, EngineError> {
+    ) -> Result<Option<Result<(), Verdict>>, EngineError> {
         let (Some(setup), Some(known)) = (&self.policy.checkout.setup, &self.checkout) else {
             return Ok(Some(Ok(())));
         };
-        let inputs = setup.digest_inputs(&self.workspace);
-        if inputs.is_some() && prepared.has_base && inputs == known.set_up() {
+        let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
+        if inputs.is_some() && inputs == known.set_up() {
             return Ok(Some(Ok(())));
         }
         let context = SetupContext {
@@ -54,9 +156,17 @@ impl ValidationTask {
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
         let done = setup.run(context, end).await;
-        if self.keeps_base() && matches!(done, Some(Ok(()))) {
-            known.record_setup(inputs);
-        }
-        Ok(done)
+        let before = known.set_up();
+        // With what was there before somebody changed it, it worked.
+        let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
+        Ok(done.map(|done| {
+            done.map_err(|message| match is_rejected {
+                true => Verdict::rejected(format!(
+                    "{message}\nIt is run since one of these was changed: {}",
+                    setup.input_names()
+                )),
+                false => Verdict::Error { message },
+            })
+        }))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ralph_orchestrator_checkout::{
-    Checkout, CheckoutError, CheckoutSource, Inventory, StartRecord,
+    Checkout, CheckoutError, CheckoutSource, ContentDigests, KeptRecord, StartRecord,
 };
 use ralph_orchestrator_config::CheckPlace;
 use ralph_orchestrator_machine::Effect;
@@ -21,13 +22,24 @@ use super::stored_object::{read_object, store_object};
 
 /// What agents are given by the orchestrator, in the workspace.
 const OWN: &str = ".ralph";
-/// What is stored of what every checkout has of the first checks.
+/// Copies of what counted are waited for no longer than this before an agent starts: it takes longer than they do until it
+/// changes something, and what it changed before is only not known.
+const COPIES_WAIT: Duration = Duration::from_millis(100);
+
+/// What is stored of what is kept of the start.
 #[derive(Default, Serialize, Deserialize)]
 struct StoredKept {
-    layers: Inventory,
+    #[serde(flatten)]
+    record: KeptRecord,
     /// What the setup was run with before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set_up: Option<String>,
+}
+
+/// What is stored of what files held when the run began.
+#[derive(Serialize, Deserialize)]
+struct StoredContents {
+    files: ContentDigests,
 }
 
 impl Session {
@@ -50,41 +62,52 @@ impl Session {
     async fn record_checkout(&mut self) -> Result<(), EngineError> {
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
         let folder = storage.parent().unwrap_or(&storage);
-        let tried = self.context.processes.check_layers(folder, &source.workspace).await;
-        tried.map_err(|reason| CheckoutError::Unavailable { reason })?;
+        self.try_layers(folder, &source.workspace).await?;
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        let known = RunCheckout::new(begun, None);
+        let mut known = RunCheckout::new(begun, self.find_setup_done());
         let begun = Arc::clone(&known.checkout);
+        known.read_contents(self.counted_at_start());
         self.checkout = Some(known);
-        if self.is_explained() {
-            let (pinned, context) = (Arc::clone(&self.observer.pinned), Arc::clone(&self.context));
-            let has_secret = move |bytes: &[u8]| context.redactor.bytes(bytes) != bytes;
-            let keep = move || begun.keep_start(&|path| pinned.contains(path), &has_secret);
-            self.start_copies = Some(spawn_blocking(keep));
-        }
+        let (is_work, context) = (self.counted_at_start(), Arc::clone(&self.context));
+        let has_secret = move |bytes: &[u8]| context.redactor.bytes(bytes) != bytes;
+        self.start_copies = Some(spawn_blocking(move || begun.keep_start(&is_work, &has_secret)));
         self.store_kept()
     }
 
-    /// Stores what the layers hold that are kept, if it is something else: the next start believes nothing else.
+    /// Returns what tells whether a path counted as work when the run began.
+    fn counted_at_start(&self) -> impl Fn(&Path) -> bool + Send + use<> {
+        let pinned = Arc::clone(&self.observer.pinned);
+        move |path| pinned.contains(path)
+    }
+
+    /// Stores what the layers hold that are kept, if it is something else: the next start believes nothing else. The same for
+    /// what files held.
     pub(super) fn store_kept(&mut self) -> Result<(), EngineError> {
         let Some(known) = &self.checkout else { return Ok(()) };
-        let Some(layers) = known.checkout.take_kept() else { return Ok(()) };
-        let kept = StoredKept { layers, set_up: known.set_up() };
+        if let Some(files) = known.take_contents() {
+            let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
+            let contents = StoredContents { files };
+            store_object(store, redactor, Layout::CHECKOUT_CONTENTS, &contents)?;
+        }
+        let Some(record) = known.checkout.take_kept() else { return Ok(()) };
+        let kept = StoredKept { record, set_up: known.set_up() };
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT_KEPT, &kept)
     }
 
-    /// Waits for the copies of what counted when the run began. They are made beside the checks before any work, which
-    /// change no file of the workspace.
+    /// Waits for the copies of what counted when the run began. They are made beside the checks before any work.
     pub(super) async fn finish_start_copies(&mut self, next: &Effect) -> Result<(), EngineError> {
         let is_read_only = matches!(next, Effect::Observe | Effect::CheckBaseline);
         if is_read_only && self.setup_before(next).is_none() {
             return Ok(());
         }
         let Some(copies) = self.start_copies.take() else { return Ok(()) };
-        Ok(copies.await.map_err(|error| EngineError::Internal(error.to_string()))??)
+        match tokio::time::timeout(COPIES_WAIT, copies).await {
+            Ok(done) => Ok(done.map_err(|error| EngineError::Internal(error.to_string()))??),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Opens what was recorded when the run began.
@@ -99,8 +122,13 @@ impl Session {
         };
         let kept = read_object::<StoredKept>(store, Layout::CHECKOUT_KEPT)?.unwrap_or_default();
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
-        let checkout = Checkout::open(source, &storage, start, kept.layers);
-        self.checkout = Some(RunCheckout::new(checkout, kept.set_up));
+        let checkout = Checkout::open(source, &storage, start, kept.record);
+        let mut known = RunCheckout::new(checkout, kept.set_up);
+        match read_object::<StoredContents>(store, Layout::CHECKOUT_CONTENTS)? {
+            Some(contents) => known.checkout.set_contents(contents.files),
+            None => known.read_contents(self.counted_at_start()),
+        }
+        self.checkout = Some(known);
         Ok(())
     }
 
@@ -110,19 +138,21 @@ impl Session {
 
     /// Returns what the checkout is of. What is no part of the work, and not ignored either, checks see as it is.
     fn checkout_source(&self) -> CheckoutSource {
-        let evidence = self.context.policy.evidence_dirs();
+        let workspace = &self.context.workspace;
+        let inside = |path: PathBuf| Some(path.strip_prefix(workspace).ok()?.to_owned());
+        let evidence = self.context.policy.evidence_dirs().into_iter().filter_map(inside);
+        let made: Vec<PathBuf> =
+            evidence.chain(self.context.policy.checkout.link.iter().cloned()).collect();
         let prompts = self.prompts.source.files().map(Path::to_owned);
         let backlog = self.context.config.backlog.iter().map(|backlog| backlog.path.clone());
-        let all = evidence.into_iter().chain(prompts).chain(backlog);
-        let link = self.context.policy.checkout.link.iter().cloned();
-        let workspace = &self.context.workspace;
-        let inside = all.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
+        let read = prompts.chain(backlog).filter_map(inside).chain([PathBuf::from(OWN)]);
         // An agent can make a repository of its own in the workspace.
         let top = self.observer.pinned.repository_top(workspace);
         CheckoutSource {
             workspace: workspace.clone(),
             git: common_git_folder(top.as_ref().unwrap_or(workspace)),
-            shown: inside.chain(link).chain([PathBuf::from(OWN)]).collect(),
+            shown: read.chain(made.iter().cloned()).collect(),
+            made,
         }
     }
 }

@@ -15,6 +15,7 @@ const MAX_NEAR_MISSES: usize = 5;
 pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> String {
     let mut text = String::new();
     unprepared(&mut text, state);
+    uncommitted(&mut text, state);
     if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
@@ -88,6 +89,15 @@ fn unprepared(text: &mut String, state: &State) {
         text.push_str("The setup of the workspace failed:\n");
         list(text, std::iter::once(problem.as_str()), 1);
         text.push('\n');
+    }
+}
+
+/// Appends why what the last iteration left could not be committed.
+fn uncommitted(text: &mut String, state: &State) {
+    if let Some(problem) = &state.saves.commit_problem {
+        text.push_str("What the last iteration left could not be committed:\n");
+        list(text, std::iter::once(problem.as_str()), 1);
+        text.push_str("Fix what this reports. The work goes with the next commit.\n\n");
     }
 }
 

@@ -1,11 +1,11 @@
 //! Files that checks in a checkout do not see, where they decide.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ralph_orchestrator_checkout::PreparedCheckout;
-use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_contract::{HIDDEN_END, NEEDS_HIDDEN, Verdict};
 use ralph_orchestrator_text::escape_line;
 use ralph_orchestrator_workspace::TreeDigest;
 
@@ -42,18 +42,45 @@ pub(super) fn name_decisive(
     uncommitted: &UncommittedWork,
 ) -> Verdict {
     let Verdict::Rejected { mut reasons } = verdict else { return verdict };
-    let mut first = uncommitted.describe_hidden(checkout);
-    let ignored = uncommitted.list_ignored(checkout);
-    if !ignored.is_empty() {
-        first.push(format!(
-            "green only with {}, which git ignores and which is new or changed since the run began, so a clean \
+    let workspace = checkout.overlays.first().map(|overlay| overlay.target.as_path());
+    let is_empty =
+        |path: &PathBuf| workspace.is_some_and(|workspace| holds_no_file(&workspace.join(path)));
+    let (empty, ignored): (Vec<PathBuf>, Vec<PathBuf>) =
+        uncommitted.list_ignored(checkout).into_iter().partition(is_empty);
+    let ignored = (!ignored.is_empty()).then(|| {
+        format!(
+            "{}{HIDDEN_END} and which is new or changed since the run began, so a clean \
              checkout does not have it: have the check make it (`validation.setup` runs a command before the checks), do not \
              ignore it, or, as the user, name it in `validation.link`",
             name_paths(&ignored)
-        ));
+        )
+    });
+    let empty = (!empty.is_empty()).then(|| {
+        format!(
+            "{}, empty folders, which git does not keep: put a file into each",
+            name_paths(&empty)
+        )
+    });
+    let mut first = uncommitted.describe_hidden(checkout);
+    let all: Vec<String> = ignored.into_iter().chain(empty).collect();
+    if !all.is_empty() {
+        first.push(format!("{NEEDS_HIDDEN}{}", all.join("; and with ")));
     }
     reasons.splice(0..0, first);
     Verdict::Rejected { reasons }
+}
+
+/// Whether it is a folder with nothing but folders in it, however deep.
+fn holds_no_file(path: &Path) -> bool {
+    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Some(entries) = is_folder(&folder).then(|| folder.read_dir().ok()).flatten() else {
+            return false;
+        };
+        folders.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    true
 }
 
 /// Says, where a check rejects, what was there when the run began and has been removed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::{escape, unescape};
-use ralph_orchestrator_store::{Layout, Store};
+use ralph_orchestrator_store::{Layout, StateError, Store};
 use ralph_orchestrator_workspace::{
     OuterRules, PinnedPaths, TreeSnapshot, Uncommitted, UncommittedReason,
 };
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
 use super::observation::WorkspaceObserver;
-use super::stored_object::{read_object, store_object};
+use super::stored_object::{read_closed_object, read_object, store_object};
 
 /// The stored form, in JSON.
 #[derive(Default, Serialize, Deserialize)]
@@ -49,13 +49,23 @@ impl WorkspaceObserver {
 
 /// Reads the stored paths of a run that is resumed.
 pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
-    let Some(stored) = read_object::<StoredPaths>(store, Layout::PATHS)? else {
-        return Ok(PinnedPaths::default());
-    };
-    let paths: PinnedPaths = stored.paths.iter().filter_map(|path| unescape(path)).collect();
-    let uncommitted = stored
-        .uncommitted
-        .into_iter()
-        .filter_map(|(path, reason)| Some(Uncommitted { path: unescape(&path)?, reason }));
-    Ok(paths.with_outer_rules(stored.outer).with_uncommitted(uncommitted.collect()))
+    let stored = read_object::<StoredPaths>(store, Layout::PATHS)?.unwrap_or_default();
+    Ok(stored.into_pinned())
+}
+
+/// Reads the stored paths of a run that is not open.
+pub(super) fn read_closed(layout: &Layout, run: &str) -> Result<PinnedPaths, StateError> {
+    let stored = read_closed_object::<StoredPaths>(layout, run, Layout::PATHS)?;
+    Ok(stored.unwrap_or_default().into_pinned())
+}
+
+impl StoredPaths {
+    fn into_pinned(self) -> PinnedPaths {
+        let paths: PinnedPaths = self.paths.iter().filter_map(|path| unescape(path)).collect();
+        let uncommitted = self
+            .uncommitted
+            .into_iter()
+            .filter_map(|(path, reason)| Some(Uncommitted { path: unescape(&path)?, reason }));
+        paths.with_outer_rules(self.outer).with_uncommitted(uncommitted.collect())
+    }
 }

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use ralph_orchestrator_contract::{Change, ChangeKind};
 use ralph_orchestrator_safe_fs::FileFingerprint;
 use ralph_orchestrator_workspace::{
-    Baseline, FolderWatch, ProgramDigests, ProtectedError, ProtectedHasher, ProtectedPaths,
-    shadowed_folder,
+    Baseline, FolderWatch, PinnedPaths, ProgramDigests, ProtectedError, ProtectedHasher,
+    ProtectedPaths, shadowed_folder,
 };
 
 use super::blocking::cancellable;
@@ -54,15 +54,21 @@ pub(super) struct ProtectedChanges {
 
 impl ProtectedChanges {
     /// Finds them before a run goes on, if there are any; code of the agent ran last at the time `worked`, if that is known.
+    /// Checks in a checkout see nothing of protected files but those that `seen` has, which counted when the run began.
     pub(super) async fn find(
         policy: &CompletionPolicy,
         state: Arc<ProtectedState>,
         workspace: &Path,
-        worked: Option<Timestamp>,
+        (worked, seen): (Option<Timestamp>, Option<&PinnedPaths>),
     ) -> Result<Option<Self>, EngineError> {
         let checks: Vec<&ConfiguredValidator> = policy.validators.iter().collect();
         let now = Protection::begin(&checks, state, workspace, std::future::pending()).await?;
-        Ok(now.and_then(|now| {
+        let is_seen = |change: &Change| {
+            !policy.protected.contains(&change.path)
+                || seen.is_none_or(|seen| seen.contains(&change.path))
+        };
+        Ok(now.and_then(|mut now| {
+            now.known.retain(is_seen);
             let is_by_person = worked.is_some_and(|worked| now.has_changed_since(worked));
             Some(Self { text: now.describe_changes()?, is_by_person })
         }))

@@ -157,6 +157,7 @@ impl Redactor {
             Input::Saved(result) => {
                 result.skipped = self.redact(std::mem::take(&mut result.skipped));
                 result.problems = self.redact(std::mem::take(&mut result.problems));
+                result.commit_problem = self.redact(result.commit_problem.take());
             }
             Input::Artefacts(paths) => *paths = self.redact(std::mem::take(paths)),
             Input::SetupFinished(end) => end.problem = self.redact(end.problem.take()),

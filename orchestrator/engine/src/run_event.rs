@@ -119,6 +119,9 @@ pub enum RunEvent {
         max_stagnant: Option<u32>,
         /// A claim is validated next: only then it is known whether there was progress.
         claim_pending: bool,
+        /// The first reason why the work is rejected, if nothing was changed since and it is not validated again.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rejected: Option<String>,
     },
     /// What an iteration left was stored in git; iteration 0 is the start of the run.
     Saved {

@@ -134,12 +134,16 @@ impl RunJournal {
     fn announce_changes(&self, changes: Option<Changes>) {
         let Some(changes) = changes else { return };
         let (stagnant, max_stagnant) = self.stagnation();
+        let is_claimed =
+            matches!(&self.state.latch, Latch::Claimed { claim, .. } if !claim.is_automatic());
+        let standing = self.state.standing_rejection().filter(|_| !is_claimed);
         self.emit(&RunEvent::Changes {
             iteration: self.state.iterations,
             changes,
             stagnant,
             max_stagnant,
-            claim_pending: matches!(self.state.latch, Latch::Claimed { .. }),
+            claim_pending: matches!(self.state.latch, Latch::Claimed { .. }) && standing.is_none(),
+            rejected: standing.and_then(|rejection| rejection.reasons.first().cloned()),
         });
     }
 
@@ -251,7 +255,7 @@ impl RunJournal {
             Record::Artefacts { validator, paths, .. } => {
                 RunEvent::Artefacts { iteration, validator, paths }
             }
-            Record::Saved { iteration, checkpoint, commit, skipped, problems } => {
+            Record::Saved { iteration, checkpoint, commit, skipped, problems, .. } => {
                 RunEvent::Saved { iteration, checkpoint, commit, skipped, problems }
             }
             Record::Observed { near_misses, changes, .. } => {

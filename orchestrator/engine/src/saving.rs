@@ -127,6 +127,7 @@ impl Saving {
             guard: Arc::clone(&self.guard),
             cancelled: self.cancel.subscribe(),
             protects: journal.context.policy.protects(),
+            signing_timeout: journal.context.config.git.timeout,
         }
     }
 
@@ -148,6 +149,9 @@ impl Saving {
             result.checkpoint = take_stored(&mut result, "checkpoint", stored.result);
             remove_index_with_secrets(journal)?;
         }
+        if order.commit.is_none() {
+            result.problems.extend(self.begin_problem.take());
+        }
         if let Some(message) = order.commit {
             let message = format!(
                 "{message}\nRalph-Run: {}\nRalph-Iteration: {iteration}\n",
@@ -165,6 +169,7 @@ impl Saving {
                 return Ok(Err(end_for_now(controls, problem)));
             }
             result.skipped.clear();
+            result.commit_problem = stored.result.as_ref().err().cloned();
             result.commit = take_stored(&mut result, "commit", stored.result);
         }
         Ok(Ok(result))
@@ -266,7 +271,7 @@ fn take_stored(result: &mut SaveResult, what: &str, stored: Stored) -> Option<St
     match stored {
         Ok(stored) => {
             result.skipped.extend(stored.skipped);
-            result.problems.extend(stored.problem);
+            result.problems.extend(stored.problems);
             stored.id
         }
         Err(problem) => {

@@ -389,8 +389,10 @@ impl Session {
     /// the agent ran last, at that time. What the agent may have changed, it is told to put back, and only said here.
     async fn check_protected(&mut self, worked: Option<Timestamp>) -> Result<(), EngineError> {
         let RunContext { policy, baseline, workspace, .. } = &*self.context;
-        let changes =
-            ProtectedChanges::find(policy, Arc::clone(baseline), workspace, worked).await?;
+        let has_checkout = self.journal.state.started.as_ref().is_some_and(|run| run.checkout);
+        let seen = has_checkout.then(|| pinned_paths::read(&self.journal.store)).transpose()?;
+        let (since, baseline) = ((worked, seen.as_ref()), Arc::clone(baseline));
+        let changes = ProtectedChanges::find(policy, baseline, workspace, since).await?;
         let Some(ProtectedChanges { text, is_by_person }) = changes else { return Ok(()) };
         if !self.context.attached && is_by_person {
             return Err(EngineError::Workspace(text));
@@ -572,19 +574,21 @@ impl Session {
         }
     }
 
-    /// Prepares an iteration, once it is recorded what is not committed before its agent starts.
+    /// Prepares an iteration, once it is recorded what git ignores, and what is not committed, before its agent starts.
     pub(super) async fn prepare_saved(
         &mut self,
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
-        if self.saving.mode.commits() {
+        if !self.saving.mode.is_off() {
+            let commits = self.saving.mode.commits();
             let (repository, iteration) = (self.saving.repository()?, start.iteration);
             // A comparison runs filters.
             let open = self.begin_phase(GuardedPhase::Git)?;
             let begun = self
                 .saving
-                .run_git(&mut self.journal, &mut self.controls, move || {
-                    repository.begin_iteration(iteration)
+                .run_git(&mut self.journal, &mut self.controls, move || match commits {
+                    true => repository.begin_iteration(iteration),
+                    false => repository.record_ignored(),
                 })
                 .await;
             for input in self.end_phase(open)? {

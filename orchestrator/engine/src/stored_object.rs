@@ -1,6 +1,6 @@
 //! JSON objects of a run that are signed, and sealed if a secret is in them: a path of the workspace can have one.
 
-use ralph_orchestrator_store::{StateError, Store};
+use ralph_orchestrator_store::{Disk, Key, Layout, StateError, Store, read_signed_object};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,10 +29,26 @@ pub(super) fn read_object<T: DeserializeOwned>(
     store: &Store,
     name: &str,
 ) -> Result<Option<T>, StateError> {
-    let Some(object) = store.read_signed_file(name)? else { return Ok(None) };
+    let object = store.read_signed_file(name)?;
+    object.map(|object| parse(name, &object)).transpose()
+}
+
+/// Reads what a run that is not open has stored under this name.
+pub(super) fn read_closed_object<T: DeserializeOwned>(
+    layout: &Layout,
+    run: &str,
+    name: &str,
+) -> Result<Option<T>, StateError> {
+    let disk = Disk::default();
+    let Some(key) = Key::read(&disk, &layout.key())? else { return Ok(None) };
+    let object = read_signed_object(&disk, &key, &layout.run(run).join(name))?;
+    object.map(|object| parse(name, &object)).transpose()
+}
+
+fn parse<T: DeserializeOwned>(name: &str, object: &str) -> Result<T, StateError> {
     let damaged = |error: serde_json::Error| StateError::Damaged {
         path: name.into(),
         problem: error.to_string(),
     };
-    Ok(Some(serde_json::from_str(&object).map_err(damaged)?))
+    serde_json::from_str(object).map_err(damaged)
 }

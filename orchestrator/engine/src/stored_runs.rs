@@ -13,6 +13,7 @@ use super::construction::build_context;
 use super::existing_run::{ExistingRun, RunSetup, load_frozen_config};
 use super::location;
 use super::paths::{state_layout, states_dir, verify_owner};
+use super::pinned_paths;
 use super::protection::{ProtectedChanges, ProtectedState};
 use super::redact::Redactor;
 use super::replaced_workspace::ReplacedWorkspace;
@@ -75,7 +76,10 @@ pub async fn find_protected_changes(
     let baseline = serde_json::from_slice(&read_baseline(layout, &found.run)).ok()?;
     let (state, workspace) =
         (Arc::new(ProtectedState::new(baseline)), real_path(&loaded.config.run.workspace));
-    let changes = ProtectedChanges::find(&frozen.policy, state, &workspace, Some(worked)).await;
+    let has_checkout = found.state.started.as_ref().is_some_and(|started| started.checkout);
+    let seen = has_checkout.then(|| pinned_paths::read_closed(layout, &found.run).ok()).flatten();
+    let since = (Some(worked), seen.as_ref());
+    let changes = ProtectedChanges::find(&frozen.policy, state, &workspace, since).await;
     changes.ok()?.filter(|changes| changes.is_by_person).map(|changes| changes.text)
 }
 

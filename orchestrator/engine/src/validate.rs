@@ -1,6 +1,7 @@
 //! What runs in the workspace between iterations while the runtime is recorded: validations, of a claim and of the
 //! baseline, and the setup.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,7 @@ impl Session {
             pinned: Arc::clone(&self.observer.pinned),
             checkout: self.checkout.clone(),
             hidden: Vec::new(),
+            base_rejected: self.base_rejected(),
             changed_work: Vec::new(),
             test_floor: Arc::clone(&self.test_floor),
             steering: None,
@@ -88,6 +90,18 @@ impl Session {
             stop: self.controls.stop.clone(),
             is_preview,
         }
+    }
+
+    /// Returns the required checks that rejected the workspace as it was when the run began. With a backlog it is not known
+    /// what it would be like without the work: agents write in it.
+    fn base_rejected(&self) -> BTreeSet<String> {
+        if self.context.config.backlog.is_some() {
+            return BTreeSet::new();
+        }
+        let verdicts = self.journal.state.validation.baseline_verdicts.iter();
+        let rejected = verdicts
+            .filter(|named| named.required && matches!(named.verdict, Verdict::Rejected { .. }));
+        rejected.map(|named| named.validator.clone()).collect()
     }
 
     /// Copies the evidence of an accepted claim, before anything is recorded.

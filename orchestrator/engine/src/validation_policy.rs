@@ -44,6 +44,8 @@ pub struct CompletionPolicy {
     pub(super) validators: Vec<ConfiguredValidator>,
     /// What validators write, by configuration: no part of the work.
     pub(super) artefacts: Arc<ProtectedPaths>,
+    /// What validators protect.
+    pub(super) protected: ProtectedPaths,
     pub(super) trust_agent: bool,
     pub(super) after_rejection: AfterRejection,
     pub(super) when: CompletionTrigger,
@@ -110,10 +112,14 @@ impl CompletionPolicy {
         let artefacts = ProtectedPaths::new(&artefacts).map_err(|error| {
             loaded.error_at(&["validator".to_owned()], None, &error.to_string())
         })?;
+        let protected = ProtectedPaths::new(&protects(&validators)).map_err(|error| {
+            loaded.error_at(&["validator".to_owned()], None, &error.to_string())
+        })?;
         Ok(Self {
             detectors: Arc::new(detectors),
             validators,
             artefacts: Arc::new(artefacts),
+            protected,
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
@@ -182,11 +188,7 @@ impl CompletionPolicy {
     /// Returns the globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
-        let mut globs: Vec<String> =
-            self.validators.iter().flat_map(|check| check.validator.protects()).collect();
-        globs.sort();
-        globs.dedup();
-        globs
+        protects(&self.validators)
     }
 
     /// Returns the prompt without the claims that the detectors would find in it.
@@ -209,6 +211,14 @@ impl CompletionPolicy {
         }
         hasher.finalize().to_hex().to_string()
     }
+}
+
+fn protects(validators: &[ConfiguredValidator]) -> Vec<String> {
+    let mut globs: Vec<String> =
+        validators.iter().flat_map(|check| check.validator.protects()).collect();
+    globs.sort();
+    globs.dedup();
+    globs
 }
 
 /// Refuses globs that cannot be used, which are the value of the key `name` of a table.

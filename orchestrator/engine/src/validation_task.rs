@@ -14,9 +14,8 @@ use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_test_results::TestCounts;
-use ralph_orchestrator_workspace::{
-    PinnedPaths, ProtectedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle,
-};
+use ralph_orchestrator_text::escape_line;
+use ralph_orchestrator_workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use tokio::sync::watch;
 
 use super::allowance::OBSERVE_AFTER_STOP;
@@ -31,7 +30,8 @@ use super::execution::{Execution, WaitEnd};
 use super::hidden_files::{name_decisive, name_gone};
 use super::observation::{KnownTree, observe_evidence, scan};
 
-use super::protection::{ProtectedState, Protection};
+use super::checkout_setup::ReadyCheckout;
+use super::protection::{ProtectedState, Protection, join_names};
 use super::run_checkout::RunCheckout;
 use super::secret_files::SecretFiles;
 use super::steering_files::SteeringFiles;
@@ -67,6 +67,8 @@ pub(super) struct ValidationTask {
     pub(super) checkout: Option<RunCheckout>,
     /// What checks in the present checkout do not see.
     pub(super) hidden: Vec<PathBuf>,
+    /// The required checks that rejected the workspace as it was when the run began.
+    pub(super) base_rejected: BTreeSet<String>,
     /// What of the work in it is not as it was when the run began.
     pub(super) changed_work: Vec<PathBuf>,
     pub(super) test_floor: Arc<TestFloor>,
@@ -147,9 +149,8 @@ impl ValidationTask {
             Protection::begin(&checks, baseline, &self.workspace, self.observation_end()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
         self.changes = Some(self.begin_changes(before));
-        let Some(mut verdicts) = self.run_once(&checks, &mut protection, &counted).await? else {
-            return Ok(None);
-        };
+        let first = self.run_once(&checks, &mut protection, &counted, Visibility::Warm).await?;
+        let Some(mut verdicts) = first else { return Ok(None) };
         // While the agent runs, whatever changes may be its own doing.
         if !self.is_settled() && !self.is_preview {
             self.changes.iter_mut().for_each(WorkspaceChanges::begin_again);
@@ -157,11 +158,13 @@ impl ValidationTask {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
                 counted = Arc::new(now);
             }
-            let again = self.run_once(&checks, &mut protection, &counted).await?;
+            let again = self.run_once(&checks, &mut protection, &counted, Visibility::Warm).await?;
             let Some(again) = again else { return Ok(None) };
             verdicts = again;
             self.reject_unsettled(&mut verdicts);
         }
+        let proved = self.prove(&checks, &mut protection, &counted, verdicts).await?;
+        let Some(verdicts) = proved else { return Ok(None) };
         if protection.compare("a process", self.observation_end()).await?.is_none() {
             return Ok(None);
         }
@@ -169,6 +172,7 @@ impl ValidationTask {
         let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
         let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
         warnings.extend(protection.take_warning());
+        warnings.extend(self.find_unseen(&counted));
         warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
         warnings.extend(self.find_clone_differences(&verdicts).await?);
         Ok(Some(Validation {
@@ -207,26 +211,22 @@ impl ValidationTask {
     }
 
     /// Runs these validators in order, each as often in a row as it has to accept; `None` if it was cancelled.
-    async fn run_once(
+    pub(super) async fn run_once(
         &mut self,
         checks: &[&ConfiguredValidator],
         protection: &mut Protection,
         counted: &Arc<TreeSnapshot>,
+        visibility: Visibility,
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
-        let checkout = self.prepare_checkout(counted, Visibility::Clean).await?;
+        let begun = self.begin_checks(counted, visibility).await?;
+        let Some(ReadyCheckout { prepared: checkout, ready }) = begun else { return Ok(None) };
         self.hidden = checkout.as_ref().map(|made| made.hidden.clone()).unwrap_or_default();
         self.changed_work = checkout.as_ref().map(|made| made.work.clone()).unwrap_or_default();
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);
-        let ready = match &checkout {
-            Some(prepared) => self.set_up_checkout(prepared).await?,
-            None => Some(Ok(())),
-        };
-        let Some(ready) = ready else { return Ok(None) };
-        let mut verdicts = Vec::new();
+        let (mut verdicts, began) = (Vec::new(), Instant::now());
         for check in checks {
-            if let (Err(problem), true) = (&ready, check.info.runs_check) {
-                let verdict = Verdict::Error { message: problem.clone() };
-                verdicts.push(ValidatorVerdict::new(&check.info, verdict, 0));
+            if let (Err(verdict), true) = (&ready, check.info.runs_check) {
+                verdicts.push(ValidatorVerdict::new(&check.info, verdict.clone(), 0));
                 continue;
             }
             if let (Some(known), Some(prepared)) = (&self.checkout, &checkout) {
@@ -258,14 +258,8 @@ impl ValidationTask {
             let named = ValidatorVerdict::new(&check.info, verdict, duration_ms);
             verdicts.push(ValidatorVerdict { tests, ..named });
         }
-        if let (Some(known), Some(prepared), true) = (&self.checkout, &checkout, self.keeps_base())
-        {
-            let globs = ProtectedPaths::new(&self.policy.protects());
-            let globs = globs.map_err(|error| EngineError::Workspace(error.to_string()))?;
-            let (checkout, prepared) = (Arc::clone(&known.checkout), Arc::clone(prepared));
-            let is_work = self.work_test(counted);
-            let is_undone = move |path: &Path| is_work(path) || globs.contains(path);
-            blocking(move || checkout.keep_base(&prepared, &is_undone)).await??;
+        if let Some(prepared) = checkout {
+            self.keep_base(counted, (prepared, began.elapsed())).await?;
         }
         Ok(Some(verdicts))
     }
@@ -294,11 +288,6 @@ impl ValidationTask {
             }
             pass += 1;
         }
-    }
-
-    /// Whether what is written is what all later checkouts have: no agent has worked yet.
-    pub(super) fn keeps_base(&self) -> bool {
-        self.selection == Selection::RequiredChecks && self.iteration == 0
     }
 
     /// Says of a check that does not accept whether it would with what it does not see, which takes another execution unless
@@ -337,7 +326,7 @@ impl ValidationTask {
     }
 
     /// Makes the layers in which the checks run, of what counts now.
-    async fn prepare_checkout(
+    pub(super) async fn prepare_checkout(
         &self,
         counted: &Arc<TreeSnapshot>,
         visibility: Visibility,
@@ -351,14 +340,36 @@ impl ValidationTask {
     }
 
     /// Returns what tells whether a path counts as work that a commit has: what counted when the run began does so to its
-    /// end, also where it is gone.
+    /// end, also where it is gone. What is new where something is protected does not: whoever adds it, or builds it there,
+    /// changes no check.
     pub(super) fn work_test(
         &self,
         counted: &Arc<TreeSnapshot>,
     ) -> impl Fn(&Path) -> bool + Send + use<> {
         let uncommitted = self.uncommitted(counted);
         let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
-        move |path| (counted.has(path) || pinned.contains(path)) && !uncommitted.hides(path)
+        let policy = Arc::clone(&self.policy);
+        move |path| {
+            let is_new = || counted.has(path) && !policy.protected.contains(path);
+            (pinned.contains(path) || is_new()) && !uncommitted.hides(path)
+        }
+    }
+
+    /// Names what a checkout has not, although git does not ignore it.
+    fn find_unseen(&self, counted: &TreeSnapshot) -> Option<String> {
+        let is_unseen =
+            |path: &&Path| self.policy.protected.contains(path) && !self.pinned.contains(path);
+        let unseen: Vec<String> = counted
+            .paths()
+            .filter(is_unseen)
+            .map(|path| format!("`{}`", escape_line(&path.to_string_lossy())))
+            .collect();
+        (self.checkout.is_some() && !unseen.is_empty()).then(|| {
+            format!(
+                "the checks did not see these: `protect` covers them, and they were not there when the run began: {}",
+                join_names(unseen)
+            )
+        })
     }
 
     fn uncommitted(&self, counted: &TreeSnapshot) -> UncommittedWork {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -43,15 +44,23 @@ pub struct RepositoryLocation {
     pub cancelled: watch::Receiver<bool>,
     /// Globs of what validators protect.
     pub protects: Vec<String>,
+    /// How long a program that signs a commit may take.
+    pub signing_timeout: Duration,
 }
 
 /// Stores the work of a run. All functions block, can be repeated after a crash, and then do nothing twice.
 pub trait RunRepository: Send + Sync {
-    /// Records what is not committed before an iteration's agent starts: no commit takes that.
+    /// Records what is not committed before an iteration's agent starts, and what git ignores: no commit takes that.
     ///
     /// # Errors
     /// Why it could not be recorded, for people.
     fn begin_iteration(&self, iteration: u64) -> Result<(), String>;
+
+    /// Records what git ignores before an iteration's agent starts: no checkpoint takes that.
+    ///
+    /// # Errors
+    /// Why it could not be recorded, for people.
+    fn record_ignored(&self) -> Result<(), String>;
 
     /// Stores the files of the workspace, and changes nothing else.
     ///
@@ -74,7 +83,7 @@ pub struct StoredWork {
     /// Files that were not stored, and why.
     pub skipped: Vec<String>,
     /// What else a person is to know of it.
-    pub problem: Option<String>,
+    pub problems: Vec<String>,
 }
 
 const NONE: &str = "this program was built without version control";

@@ -56,6 +56,8 @@ pub struct ExplainedPart {
 pub enum StopCause {
     /// The budget was used up.
     Budget,
+    /// Somebody stopped it.
+    Cancelled,
     /// The checks could not be run twice in a row.
     Error {
         /// The caller's message.
@@ -78,6 +80,9 @@ pub struct Explanation {
     /// How long one run was allowed to take.
     #[serde(rename = "time_limit_ms", with = "milliseconds")]
     pub time_limit: Duration,
+    /// How long the search took.
+    #[serde(default, rename = "elapsed_ms", with = "milliseconds")]
+    pub elapsed: Duration,
     /// How long the search was allowed to take.
     #[serde(rename = "budget_ms", with = "milliseconds")]
     pub budget: Duration,

@@ -69,11 +69,10 @@ fn describe_stop(explanation: &Explanation) -> Option<String> {
     let tried = explanation.parts.iter().filter(is_tried).count();
     let parts = if all == 1 { "part" } else { "parts" };
     let begin = format!("explained in part: {tried} of {all} {parts} tried");
+    let taken = duration(u64::try_from(explanation.elapsed.as_millis()).unwrap_or(u64::MAX));
     match explanation.stopped.as_ref()? {
-        StopCause::Budget => {
-            let budget = u64::try_from(explanation.budget.as_millis()).unwrap_or(u64::MAX);
-            Some(format!("{begin} in {}.", duration(budget)))
-        }
+        StopCause::Budget => Some(format!("{begin} in {taken}.")),
+        StopCause::Cancelled => Some(format!("{begin} in {taken}, then it was stopped.")),
         StopCause::Error { message } => {
             Some(format!("{begin}, then the checks could not run ({}).", escape_line(message)))
         }

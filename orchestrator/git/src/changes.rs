@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
 use crate::path::{RepoPath, split_nul};
+use crate::path_digests::PathDigests;
 use crate::repository::{Head, Repository};
 use crate::snapshot::{SkipReason, SkippedFile, find_content_reason};
 
@@ -19,21 +20,14 @@ pub struct IterationStart {
     pub iteration: u64,
     /// Where HEAD pointed.
     pub head: Head,
-    /// What was changed, staged or untracked already: the user's own, which no commit takes. Digests of the paths, since
-    /// a name can be made of a secret; records of earlier versions have the paths.
-    pub dirty: BTreeSet<RepoPath>,
-    /// The repository was gone when a commit after it was to be made: the next one takes what has become dirty since.
+    /// What was changed, staged or untracked already: the user's own, which no commit takes.
+    pub dirty: PathDigests,
+    /// What was left to commit by earlier iterations, whose commits failed: the next commit takes it.
+    #[serde(default)]
+    pub uncommitted: PathDigests,
+    /// What its commit would have taken could not be found out: the next one takes what has become dirty since.
     #[serde(default)]
     pub is_lost: bool,
-}
-
-/// Whether a set of dirty paths has this one.
-pub(crate) fn is_dirty(dirty: &BTreeSet<RepoPath>, path: &RepoPath) -> bool {
-    dirty.contains(&digest_of(path)) || dirty.contains(path)
-}
-
-fn digest_of(path: &RepoPath) -> RepoPath {
-    RepoPath::from_bytes(format!("blake3:{}", blake3::hash(path.as_bytes()).to_hex()).as_bytes())
 }
 
 /// What a commit of an iteration would take.
@@ -61,7 +55,7 @@ impl Repository {
     ///
     /// Fails if git does, or its configuration is not the trusted one: a comparison runs filters.
     pub fn begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
-        self.keep_lost(self.try_begin_iteration(iteration))
+        self.keep_uncommitted(self.try_begin_iteration(iteration))
     }
 
     fn try_begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
@@ -75,27 +69,48 @@ impl Repository {
             let head = self.resolve("HEAD^{commit}")?;
             self.finish_earlier_commit(earlier, head.as_ref())?;
         }
+        self.add_ignored()?;
         let head = self.head()?;
-        let mut dirty: BTreeSet<_> = self.list_dirty()?.iter().map(digest_of).collect();
-        let lost = earlier.filter(|start| start.is_lost && start.head.branch() == head.branch());
-        if let Some(lost) = lost {
-            dirty.retain(|path| lost.dirty.contains(path));
+        let mut dirty: PathDigests = self.list_dirty()?.iter().collect();
+        let is_same_branch = |start: &&IterationStart| start.head.branch() == head.branch();
+        if let Some(lost) = earlier.as_ref().filter(|start| start.is_lost).filter(is_same_branch) {
+            dirty.keep_common(&lost.dirty);
         }
-        let start = IterationStart { iteration, head, dirty, is_lost: false };
+        let mut uncommitted = earlier.map(|start| start.uncommitted).unwrap_or_default();
+        uncommitted.keep_common(&dirty);
+        dirty.remove_all(&uncommitted);
+        let start = IterationStart { iteration, head, dirty, uncommitted, is_lost: false };
         self.private.write_record(RECORD, &start)?;
         Ok(start)
     }
 
-    /// Records that a commit is lost because the repository is gone: once it is back, the work of that iteration is not the
-    /// user's own.
-    pub(crate) fn keep_lost<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(GitError::RepositoryGone { .. }) = &result {
-            let _lock = self.private.lock()?;
-            if let Some(start) = self.read_last_start()?.filter(|start| !start.is_lost) {
-                self.private.write_record(RECORD, &IterationStart { is_lost: true, ..start })?;
+    /// Records, if an iteration could not begin, or its commit failed, what was left to commit: the next commit takes it.
+    /// Where that cannot be found out, as without a repository, it is all that became dirty since the last recorded start.
+    pub(crate) fn keep_uncommitted<T>(&self, result: Result<T>) -> Result<T> {
+        match &result {
+            Ok(_) | Err(GitError::Busy(_)) => return result,
+            Err(_) => {}
+        }
+        let _lock = self.private.lock()?;
+        if let Some(start) = self.read_last_start()? {
+            let kept = match self.find_uncommitted(&start) {
+                Ok(uncommitted) => IterationStart { uncommitted, ..start.clone() },
+                Err(_) => IterationStart { is_lost: true, ..start.clone() },
+            };
+            if kept != start {
+                self.private.write_record(RECORD, &kept)?;
             }
         }
         result
+    }
+
+    /// Returns what a commit would take now. Filters run.
+    fn find_uncommitted(&self, start: &IterationStart) -> Result<PathDigests> {
+        self.verify_configuration(&self.workspace)?;
+        let selection = self.select_changes(start)?;
+        let mut uncommitted = start.uncommitted.clone();
+        uncommitted.add(selection.present.iter().chain(&selection.deleted));
+        Ok(uncommitted)
     }
 
     pub(crate) fn read_iteration_start(&self, iteration: u64) -> Result<IterationStart> {
@@ -157,9 +172,12 @@ impl Repository {
     /// Returns what the iteration changed and a commit may take.
     pub(crate) fn select_changes(&self, start: &IterationStart) -> Result<Selection> {
         let files = WorkspaceFiles::open(&self.workspace)?;
+        let ignored = self.read_ignored()?;
         let mut selection = Selection::default();
         for path in self.list_dirty()? {
-            let reason = if is_dirty(&start.dirty, &path) {
+            let reason = if ignored.covers(&path) {
+                Some(SkipReason::Ignored)
+            } else if start.dirty.contains(&path) {
                 Some(SkipReason::DirtyBefore)
             } else if let Some(entry) = files.entry(&path)? {
                 self.find_reason(&files, &path, entry)

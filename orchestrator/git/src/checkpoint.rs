@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::checkpoint_name::{CheckpointName, RunRef};
 use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result, to_message};
+use crate::left_out;
 use crate::object_id::ObjectId;
 use crate::private::remove_if_there;
 use crate::repository::Repository;
@@ -26,6 +27,8 @@ pub struct Checkpoint {
     pub time: i64,
     /// The first line of its message. Whoever writes the ref decides it: escape it before it is shown.
     pub subject: String,
+    /// What of the workspace is not in it, ignored files aside: whether that existed then is all that is known of it.
+    pub left_out: Vec<SkippedFile>,
 }
 
 /// What a request for a checkpoint led to.
@@ -40,7 +43,7 @@ pub struct CheckpointOutcome {
 }
 
 impl Repository {
-    /// Stores the workspace's files, byte by byte, under `refs/ralph/<run>/<iteration>`.
+    /// Stores the workspace's files, byte by byte, under `refs/ralph/<run>/<iteration>`. Its message names what is left out.
     ///
     /// Neither HEAD, branches, reflogs, the user's index nor any file is changed, and no hook, filter
     /// or other program is executed. Ignored files, secrets, files larger than the policy allows and
@@ -58,6 +61,7 @@ impl Repository {
     ) -> Result<CheckpointOutcome> {
         let _lock = self.lock_to_write()?;
         let snapshot = self.take_snapshot()?;
+        self.add_ignored()?;
         self.store_checkpoint(run, CheckpointName::Iteration(iteration), snapshot, message)
     }
 
@@ -167,12 +171,13 @@ impl Repository {
 
     /// Returns the checkpoints that the run's refs name.
     pub(crate) fn list_refs(&self, run: &RunRef) -> Result<Vec<Checkpoint>> {
-        let fields = "%(refname)%00%(objectname)%00%(tree)%00%(committerdate:unix)%00%(subject)";
+        let fields = "%(refname)%00%(objectname)%00%(tree)%00%(committerdate:unix)%00%(subject)%00%(body)%00";
         let command = self.user_git().arg("for-each-ref").arg(format!("--format={fields}"));
         let output = command.arg(run.folder()).read(&*self.git)?;
         let text = String::from_utf8_lossy(&output);
+        let fields: Vec<&str> = text.split('\0').collect();
         let mut checkpoints: Vec<_> =
-            text.lines().filter_map(|line| parse_checkpoint(line, run)).collect();
+            fields.chunks_exact(6).filter_map(|fields| parse_checkpoint(fields, run)).collect();
         checkpoints.sort_by_key(|checkpoint| checkpoint.name);
         Ok(checkpoints)
     }
@@ -199,6 +204,7 @@ impl Repository {
         let same = existing.iter().find(|entry| entry.name == name);
         if let Some(same) = same
             && same.tree == snapshot.tree
+            && same.left_out == snapshot.left_out()
         {
             let (checkpoint, skipped) = (same.clone(), snapshot.skipped);
             return Ok(CheckpointOutcome { checkpoint, is_new: false, skipped });
@@ -211,7 +217,8 @@ impl Repository {
         {
             parents.push(head);
         }
-        let commit = self.write_commit(&snapshot.tree, &parents, message)?;
+        let message = left_out::add_section(message, &snapshot.left_out());
+        let commit = self.write_commit(&snapshot.tree, &parents, &message)?;
         let old = same.map(|entry| &entry.commit);
         self.set_ref(&name.reference(run), &commit, old)?;
         let found = self.list_refs(run)?.into_iter().find(|entry| entry.name == name);
@@ -296,17 +303,18 @@ fn parse_commit(name: CheckpointName, commit: &ObjectId, content: &[u8]) -> Opti
     let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
     let tree = parse_object_id(field("tree ")?, "cat-file").ok()?;
     let time = field("committer ")?.rsplit(' ').nth(1)?.parse().ok()?;
-    let subject = message.lines().next().unwrap_or_default().to_owned();
-    Some(Checkpoint { name, commit: commit.clone(), tree, time, subject })
+    let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
+    let (subject, left_out) = (subject.to_owned(), left_out::parse_section(body));
+    Some(Checkpoint { name, commit: commit.clone(), tree, time, subject, left_out })
 }
 
-fn parse_checkpoint(line: &str, run: &RunRef) -> Option<Checkpoint> {
-    let mut fields = line.splitn(5, '\0');
-    let name = fields.next()?.strip_prefix(&run.folder())?;
-    let name = CheckpointName::parse(name)?;
-    let commit = parse_object_id(fields.next()?, "for-each-ref").ok()?;
+fn parse_checkpoint(fields: &[&str], run: &RunRef) -> Option<Checkpoint> {
+    let [name, commit, tree, time, subject, body] = fields else { return None };
+    let name = CheckpointName::parse(name.trim_start().strip_prefix(&run.folder())?)?;
+    let commit = parse_object_id(commit, "for-each-ref").ok()?;
     // Only commits have a tree: a ref to anything else is none of ours.
-    let tree = parse_object_id(fields.next()?, "for-each-ref").ok()?;
-    let time = fields.next()?.parse().ok()?;
-    Some(Checkpoint { name, commit, tree, time, subject: fields.next()?.to_owned() })
+    let tree = parse_object_id(tree, "for-each-ref").ok()?;
+    let (time, subject) = (time.parse().ok()?, (*subject).to_owned());
+    let left_out = left_out::parse_section(body);
+    Some(Checkpoint { name, commit, tree, time, subject, left_out })
 }

@@ -177,6 +177,11 @@ impl GitCommand {
         self
     }
 
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
     pub(crate) fn max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
         self

@@ -1,6 +1,5 @@
 //! Real commits: on the user's branch, with the user's hooks, of what an iteration changed.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -8,11 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::{IterationStart, Selection, is_dirty};
+use crate::changes::{IterationStart, Selection};
 use crate::command::GitCommand;
 use crate::error::{GitError, Result, to_message};
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
+use crate::path_digests::PathDigests;
 use crate::private::remove_if_there;
 use crate::repository::{Head, Repository};
 use crate::run_git::GitExit;
@@ -60,7 +60,8 @@ impl CommitIntent {
 impl Repository {
     /// Commits what an iteration changed, on the current branch.
     ///
-    /// What was dirty or staged before the iteration stays as it is. The user's hooks run, and the
+    /// What was dirty or staged before the iteration stays as it is, and what git ignored then. What an earlier commit
+    /// that failed would have taken is taken. The user's hooks run, and the
     /// commit is signed if the user's configuration says so. The commit is prepared in an index of the
     /// orchestrator's own: if a hook rejects it, the user's index is not even written. No empty commit
     /// is made. Repeated after a crash, it finishes what was begun.
@@ -76,7 +77,7 @@ impl Repository {
         message: &str,
         policy: &CommitPolicy,
     ) -> Result<CommitOutcome> {
-        self.keep_lost(self.try_commit(iteration, message, policy))
+        self.keep_uncommitted(self.try_commit(iteration, message, policy))
     }
 
     fn try_commit(
@@ -120,7 +121,7 @@ impl Repository {
         &self,
         record: &str,
         intent: &CommitIntent,
-        dirty: &BTreeSet<RepoPath>,
+        dirty: &PathDigests,
     ) -> Result<ObjectId> {
         self.private.write_record(record, intent)?;
         self.run_commit(record, intent)?;
@@ -240,8 +241,9 @@ impl Repository {
         let time = intent.time.to_string();
         // Keys and their agent are out of reach there: it is signed afterwards.
         let unsigned = self.git.confines().then_some("--no-gpg-sign");
-        let output = self
-            .commit_git()
+        let command = self.commit_git();
+        let command = if unsigned.is_none() { self.bound_signing(command)? } else { command };
+        let output = command
             .env("GIT_AUTHOR_DATE", &time)
             .env("GIT_COMMITTER_DATE", &time)
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "-F", "-"])
@@ -263,7 +265,7 @@ impl Repository {
         &self,
         commit: &ObjectId,
         parent: Option<&ObjectId>,
-        dirty: &BTreeSet<RepoPath>,
+        dirty: &PathDigests,
     ) -> Result<()> {
         let command = self.private_git().args(["diff-tree", "-r", "-z", "--raw", "--no-renames"]);
         let command = match parent {
@@ -276,7 +278,7 @@ impl Repository {
         let mut records = split_nul(&output);
         while let (Some(record), Some(path)) = (records.next(), records.next()) {
             let below = path.strip_prefix(prefix.as_slice()).map(RepoPath::from_bytes);
-            if below.is_some_and(|below| is_dirty(dirty, &below)) {
+            if below.is_some_and(|below| dirty.contains(&below)) {
                 continue;
             }
             let mut fields = record.split(|byte| *byte == b' ');

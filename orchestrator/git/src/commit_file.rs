@@ -9,6 +9,7 @@ use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
+use crate::path_digests::PathDigests;
 use crate::private::remove_if_there;
 use crate::repository::Repository;
 use crate::snapshot::{SkipReason, SkippedFile};
@@ -70,7 +71,7 @@ impl Repository {
             Selection { present: BTreeSet::from([path.clone()]), ..Selection::default() };
         self.prepare_index(head.as_ref(), &selection)?;
         let intent = CommitIntent::now(0, head, message);
-        let commit = self.make_commit(RECORD, &intent, &BTreeSet::new())?;
+        let commit = self.make_commit(RECORD, &intent, &PathDigests::default())?;
         let (skipped, unused_signing) = (Vec::new(), self.list_unused_signing()?);
         Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped, unused_signing })
     }
@@ -131,7 +132,7 @@ impl Repository {
         }
         let Some(commit) = self.find_intended(&intent)? else { return Ok(None) };
         if self.commit_index().exists() {
-            self.update_user_index(&commit, intent.parent.as_ref(), &BTreeSet::new())?;
+            self.update_user_index(&commit, intent.parent.as_ref(), &PathDigests::default())?;
             remove_if_there(&self.commit_index())?;
         }
         Ok(Some((commit, intent.message)))

@@ -35,7 +35,14 @@ impl RepoPath {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
-    fn from_escaped(text: &str) -> Option<Self> {
+    /// Returns this path, then the folders that it lies in, the innermost first.
+    pub(crate) fn with_parents(&self) -> impl Iterator<Item = Self> + '_ {
+        let slashes = self.0.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+        let ends = std::iter::once(self.0.len()).chain(slashes.map(|(at, _)| at));
+        ends.map(|end| Self(self.0.get(..end).unwrap_or_default().to_vec()))
+    }
+
+    pub(crate) fn from_escaped(text: &str) -> Option<Self> {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes().iter().copied();
         while let Some(byte) = rest.next() {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -109,6 +109,15 @@ impl PrivateFolder {
             Ok(text) if text == ATTRIBUTES => Ok(()),
             _ => write_atomically(&path, ATTRIBUTES.as_bytes()),
         }
+    }
+
+    /// Writes a program, and returns where it is.
+    pub(crate) fn write_program(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let path = self.root.join(name);
+        write_atomically(&path, content)?;
+        let executable = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&path, executable).map_err(|error| GitError::io(&path, error))?;
+        Ok(path)
     }
 
     /// Reads a record, if it was written.

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,9 @@ use crate::special::refuse_special_files;
 
 const IDENTITY: &str = "repository.json";
 
+/// How long the program that signs a commit may take, unless somebody says otherwise.
+const SIGNING_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A repository with a workspace in it.
 #[derive(Clone)]
 pub struct Repository {
@@ -35,6 +39,8 @@ pub struct Repository {
     pub(crate) objects: PathBuf,
     pub(crate) private: PrivateFolder,
     pub(crate) file_policy: FilePolicy,
+    /// How long the program that signs a commit may take.
+    pub(crate) signing_timeout: Duration,
     /// The checkpoints of the run that is read, where somebody else has recorded them.
     pub(crate) recorded: Option<BTreeMap<CheckpointName, ObjectId>>,
     is_shallow: bool,
@@ -226,6 +232,7 @@ impl Repository {
             objects,
             private,
             file_policy: FilePolicy::default(),
+            signing_timeout: SIGNING_TIMEOUT,
             recorded: None,
             is_shallow,
             removed: None,
@@ -252,6 +259,13 @@ impl Repository {
     #[must_use]
     pub fn with_file_policy(mut self, policy: FilePolicy) -> Self {
         self.file_policy = policy;
+        self
+    }
+
+    /// Sets how long the program that signs a commit may take, such as while it waits for a passphrase.
+    #[must_use]
+    pub fn with_signing_timeout(mut self, timeout: Duration) -> Self {
+        self.signing_timeout = timeout;
         self
     }
 

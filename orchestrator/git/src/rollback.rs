@@ -16,7 +16,7 @@ use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
 use crate::private::remove_if_there;
 use crate::repository::Repository;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SkippedFile, Snapshot};
 
 /// What has to hold before a rollback changes a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,16 +34,18 @@ pub struct RollbackOutcome {
     pub target: Checkpoint,
     /// A checkpoint with the files as they were before; `None` if their contents are in several.
     pub saved: Option<Checkpoint>,
-    /// The files that were changed; none if the workspace was like this already.
+    /// The files that were changed; none if the workspace was like this already, as far as checkpoints have it.
     pub files: Vec<FileChange>,
+    /// What stays as it is, since that checkpoint left it out, or any would now.
+    pub not_restored: Vec<SkippedFile>,
 }
 
 impl Repository {
     /// Makes the workspace's files what a checkpoint of the run has.
     ///
     /// HEAD, branches and the user's index stay as they are: what was staged stays staged, and the
-    /// user sees the rollback as changes that are not committed. Files that no checkpoint takes stay
-    /// too. Git writes the files one after another. When it is killed meanwhile, some are old and some
+    /// user sees the rollback as changes that are not committed. What this checkpoint left out, or any would now, stays
+    /// too: it cannot be restored, so it is not deleted. Git writes the files one after another. When it is killed meanwhile, some are old and some
     /// new; the same rollback with [`RollbackGuard::SaveFirst`] completes it.
     ///
     /// # Errors
@@ -83,10 +85,13 @@ impl Repository {
             self.verify_checkpoint(&target, Some(&current.tree))?;
         }
         let files = self.list_changes(&current.tree, &target.tree)?;
+        let unknown: BTreeSet<&RepoPath> = target.left_out.iter().map(|file| &file.path).collect();
+        let is_unknown = |path: &RepoPath| path.with_parents().any(|path| unknown.contains(&path));
         let (kept, files): (Vec<_>, Vec<_>) =
-            files.into_iter().partition(|file| is_kept(&file.path));
+            files.into_iter().partition(|file| is_kept(&file.path) || is_unknown(&file.path));
+        let not_restored = list_not_restored(&target, &current);
         if files.is_empty() {
-            return Ok(RollbackOutcome { target, saved: None, files });
+            return Ok(RollbackOutcome { target, saved: None, files, not_restored });
         }
         let workspace = WorkspaceFiles::open(&self.workspace)?;
         refuse_to_overwrite(&workspace, &current, &files)?;
@@ -110,7 +115,7 @@ impl Repository {
             .args(["read-tree", "-m", "-u", before.as_str(), tree.as_str()])
             .read(&*self.git)?;
         restore_modes(&workspace, modes)?;
-        Ok(RollbackOutcome { target, saved, files })
+        Ok(RollbackOutcome { target, saved, files, not_restored })
     }
 
     /// Returns the tree of a target with these files as they are in `current`.
@@ -153,8 +158,11 @@ impl Repository {
         current: Snapshot,
     ) -> Result<Checkpoint> {
         let mut existing = self.list_checkpoints(run)?;
-        if let Some(same) = existing.iter().rposition(|checkpoint| checkpoint.tree == current.tree)
-        {
+        let left_out = current.left_out();
+        let is_same = |checkpoint: &Checkpoint| {
+            checkpoint.tree == current.tree && checkpoint.left_out == left_out
+        };
+        if let Some(same) = existing.iter().rposition(is_same) {
             return Ok(existing.swap_remove(same));
         }
         let refs = self.list_refs(run)?;
@@ -193,6 +201,14 @@ impl Repository {
             Some(first) => Err(GitError::Unsaved { first: first.clone(), others }),
         }
     }
+}
+
+/// Returns what a rollback leaves as it is: what the target left out, and what a checkpoint would leave out now.
+fn list_not_restored(target: &Checkpoint, current: &Snapshot) -> Vec<SkippedFile> {
+    let mut files: Vec<_> = target.left_out.iter().cloned().chain(current.left_out()).collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.dedup_by(|a, b| a.path == b.path);
+    files
 }
 
 /// Fails if a file that would be written exists although the snapshot does not have it.

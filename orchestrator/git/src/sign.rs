@@ -61,6 +61,7 @@ impl Repository {
             command = command.arg(word);
         }
         let command = command
+            .timeout(self.signing_timeout)
             .env("GIT_AUTHOR_NAME", author.name)
             .env("GIT_AUTHOR_EMAIL", author.email)
             .env("GIT_AUTHOR_DATE", author.date)

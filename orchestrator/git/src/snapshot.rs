@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::command::parse_object_id;
 use crate::error::{GitError, Result};
@@ -14,7 +14,7 @@ use crate::repository::Repository;
 use crate::secrets::{has_secret_content, has_secret_name};
 
 /// Why a file that is not ignored is left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SkipReason {
@@ -30,6 +30,23 @@ pub enum SkipReason {
     Unreadable,
     /// It was changed, staged or untracked before the iteration began.
     DirtyBefore,
+    /// Git ignored it when the run or an iteration began.
+    Ignored,
+}
+
+impl SkipReason {
+    /// Returns its name in records and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::TooLarge => "too_large",
+            Self::Special => "special",
+            Self::Repository => "repository",
+            Self::Unreadable => "unreadable",
+            Self::DirtyBefore => "dirty_before",
+            Self::Ignored => "ignored",
+        }
+    }
 }
 
 /// A file that is left out.
@@ -47,6 +64,14 @@ pub(crate) struct Snapshot {
     pub(crate) tree: ObjectId,
     pub(crate) skipped: Vec<SkippedFile>,
     pub(crate) paths: BTreeSet<RepoPath>,
+}
+
+impl Snapshot {
+    /// Returns what a checkpoint of it does not have, but for what git ignored before: no rollback touches that.
+    pub(crate) fn left_out(&self) -> Vec<SkippedFile> {
+        let files = self.skipped.iter().filter(|file| file.reason != SkipReason::Ignored);
+        files.cloned().collect()
+    }
 }
 
 impl Repository {
@@ -111,6 +136,7 @@ impl Repository {
             .user_git()
             .args(["ls-files", "-o", "--exclude-standard", "-z"])
             .read(&*self.git)?;
+        let ignored = self.read_ignored()?;
         let mut listed = BTreeMap::new();
         for entry in split_nul(&tracked) {
             let is_submodule = entry.starts_with(b"160000 ");
@@ -118,12 +144,17 @@ impl Repository {
             listed.insert(RepoPath::from_bytes(path), is_submodule);
         }
         for path in split_nul(&others) {
-            listed.insert(RepoPath::from_bytes(path), path.ends_with(b"/"));
+            let name = path.strip_suffix(b"/");
+            listed.insert(RepoPath::from_bytes(name.unwrap_or(path)), name.is_some());
         }
         let mut wanted = BTreeMap::new();
         for (path, is_repository) in listed {
             let Some(entry) = files.entry(&path)? else { continue };
-            match self.find_skip_reason(&path, entry, is_repository) {
+            let reason = match ignored.covers(&path) {
+                true => Some(SkipReason::Ignored),
+                false => self.find_skip_reason(&path, entry, is_repository),
+            };
+            match reason {
                 None => {
                     wanted.insert(path, entry);
                 }

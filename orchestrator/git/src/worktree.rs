@@ -1,5 +1,6 @@
 //! Linked worktrees: a working tree and a branch of a run's own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result};
+use crate::ignored::list_ignored;
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
 use crate::private::remove_if_there;
@@ -58,7 +60,7 @@ pub struct WorktreeOutcome {
 }
 
 /// The work in a worktree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorktreeWork {
     /// How many commits its branch has beyond the one at which it began.
     pub commits: u64,
@@ -67,6 +69,8 @@ pub struct WorktreeWork {
     pub uncommitted: Option<u64>,
     /// How many of those that were to be left out are not committed.
     pub left_out: u64,
+    /// What git ignores there, relative to its top: no commit has it, and `git worktree remove` deletes it.
+    pub ignored: BTreeSet<RepoPath>,
     /// Whether the folder still is that worktree, and on its branch.
     pub is_on_branch: bool,
 }
@@ -224,19 +228,21 @@ impl Repository {
             GitError::UnexpectedOutput { command: "rev-list".to_owned(), expected: "a number" }
         })?;
         let is_on_branch = self.is_on_branch(path, branch)?;
+        let ignored = list_ignored(GitCommand::new(path, &self.outer), &*self.git)?;
+        let (uncommitted, left_out) = (None, 0);
+        let mut work = WorktreeWork { commits, uncommitted, left_out, ignored, is_on_branch };
         match self.verify_configuration(path) {
             Ok(()) => {}
-            Err(GitError::ConfigurationChanged(_)) => {
-                return Ok(WorktreeWork { commits, uncommitted: None, left_out: 0, is_on_branch });
-            }
+            Err(GitError::ConfigurationChanged(_)) => return Ok(work),
             Err(error) => return Err(error),
         }
         let files = list_uncommitted(path, &self.outer, &*self.git)?;
         let is_left_out = |file: &&RepoPath| without.iter().any(|path| path == file.as_path());
         let left_out = files.iter().filter(is_left_out).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let uncommitted = Some(count(files.len().saturating_sub(left_out)));
-        Ok(WorktreeWork { commits, uncommitted, left_out: count(left_out), is_on_branch })
+        work.uncommitted = Some(count(files.len().saturating_sub(left_out)));
+        work.left_out = count(left_out);
+        Ok(work)
     }
 
     /// Returns whether git, run in this folder, would work on this branch of this repository.

@@ -6,7 +6,8 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
 use super::protect::{self, FOLDERS, FOREIGN, ProtectedGlobs};
-use super::systems::{self, TestSystem};
+use super::systems::{self, DependencySetup, TestSystem};
+use super::toml_list::list;
 
 /// Most subfolders that are proposed.
 const MOST: usize = 8;
@@ -23,6 +24,7 @@ pub(crate) struct ProposedChecks {
     /// Why something that looks like a test is not one of them.
     pub(crate) notes: Vec<String>,
     subprojects: Subprojects,
+    dependencies: DependencySetup,
 }
 
 impl ProposedChecks {
@@ -42,14 +44,15 @@ impl ProposedChecks {
             Some(_) => Subprojects::default(),
             None => Subprojects::find(folder, &found),
         };
-        Ok(Self { found, notes, subprojects })
+        let dependencies = DependencySetup::find(folder);
+        Ok(Self { found, notes, subprojects, dependencies })
     }
 
     /// The tables of the validators.
     pub(crate) fn toml(&self) -> Result<String, CommandError> {
         if self.found.is_empty() {
             let placeholder = format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?);
-            return Ok(placeholder + &self.subprojects.toml()?);
+            return Ok(placeholder + &self.subprojects.toml()? + &self.dependencies.toml()?);
         }
         let is_one = self.found.len() == 1;
         let tables: Result<Vec<String>, CommandError> = self
@@ -57,7 +60,7 @@ impl ProposedChecks {
             .iter()
             .map(|check| check.toml(if is_one { "tests" } else { check.system.name }, None))
             .collect();
-        Ok(tables?.join("\n") + &self.subprojects.toml()?)
+        Ok(tables?.join("\n") + &self.subprojects.toml()? + &self.dependencies.toml()?)
     }
 
     /// Returns the lines that describe them to the user.
@@ -79,6 +82,7 @@ impl ProposedChecks {
             first.protected.describe(&mut lines);
         }
         self.subprojects.describe(&mut lines);
+        self.dependencies.describe(&mut lines);
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines
     }
@@ -228,12 +232,6 @@ fn language(system: &'static str) -> &'static str {
 
 fn head(name: &str) -> String {
     format!("[[validator]]\nkind = \"command\"\nname = \"{name}\"\n")
-}
-
-/// A list of strings, which is the same in TOML as in JSON.
-fn list<S: serde::Serialize>(words: &[S]) -> Result<String, CommandError> {
-    let words: Result<Vec<String>, _> = words.iter().map(serde_json::to_string).collect();
-    Ok(format!("[{}]", words.map_err(CommandError::internal)?.join(", ")))
 }
 
 /// A command in words; there is no shell that could read anything else.

@@ -55,6 +55,10 @@ pub struct InitArgs {
 
 const CONFIG: &str = include_str!("../templates/ralph.toml");
 
+/// What a configuration in a repository offers.
+const GIT: &str = "\n# [git]\n# worktree = true        # the run works in a worktree and on a branch of its own; your checkout stays yours\n\
+    # commit = \"iteration\"   # commit after each iteration what it changed\n";
+
 /// Performs `init`.
 ///
 /// # Errors
@@ -184,7 +188,8 @@ fn write_config(
         None => CONFIG
             .replace("@AGENT@", &agent.toml)
             .replace("@VALIDATORS@", &checks.toml()?)
-            .replace("@COST@", agent.cost),
+            .replace("@COST@", agent.cost)
+            .replace("@GIT@", if ignore::is_in_repository(folder) { GIT } else { "" }),
     };
     if args.force {
         write_whole(file, text.as_bytes(), 0o644)?;

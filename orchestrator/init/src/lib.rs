@@ -12,6 +12,7 @@ mod prompt;
 mod protect;
 mod systemd;
 mod systems;
+mod toml_list;
 
 pub use agent::names as agent_names;
 pub use command::{InitArgs, init};

@@ -1,5 +1,7 @@
 //! The build and test systems that are recognised, by the files that they leave in a folder.
 
+mod dependencies;
+mod lock_files;
 mod node;
 mod other;
 mod patterns;
@@ -8,6 +10,8 @@ mod tasks;
 
 use std::fs;
 use std::path::Path;
+
+pub(crate) use dependencies::DependencySetup;
 
 /// A test system in a folder.
 #[derive(Debug, Default)]

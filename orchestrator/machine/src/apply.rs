@@ -410,7 +410,10 @@ impl State {
     }
 
     fn saved(&mut self, record: &Record) {
-        let Record::Saved { iteration, checkpoint, commit, problems, .. } = record else { return };
+        let Record::Saved { iteration, checkpoint, commit, problems, commit_problem, .. } = record
+        else {
+            return;
+        };
         let saves = &mut self.saves;
         saves.iteration = Some(*iteration);
         if let Some(id) = checkpoint {
@@ -422,6 +425,7 @@ impl State {
             saves.commit.clone_from(commit);
         }
         saves.problems.clone_from(problems);
+        saves.commit_problem.clone_from(commit_problem);
     }
 
     fn setup_finished(&mut self, tree: Option<&str>, problem: Option<&str>) {

@@ -16,7 +16,7 @@ use super::outcome::IterationOutcome;
 use super::reached_limits;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
 use super::save;
-use super::state::{ExplainedCompletion, Latch, State};
+use super::state::{ExplainedCompletion, Latch, Rejection, State};
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
 use super::verdict::Validation;
@@ -150,7 +150,7 @@ fn decide(next: &mut Transition) {
     }
     match &next.state.latch {
         Latch::Claimed { claim, .. }
-            if claim.is_automatic() && has_current_verdict(&next.state) =>
+            if claim.is_automatic() && next.state.standing_rejection().is_some() =>
         {
             continue_run(next);
         }
@@ -162,13 +162,16 @@ fn decide(next: &mut Transition) {
     }
 }
 
-/// Whether the last rejection is about the work as it is: nothing was changed since, and all
-/// validators came to a verdict.
-fn has_current_verdict(state: &State) -> bool {
-    !state.workspace.changed_since_validation
-        && !state.process.resumed
-        && state.validation.rejection.is_some()
-        && state.validation.errors_in_a_row.is_empty()
+impl State {
+    /// Returns the last rejection if it is about the work as it is: nothing was changed since, and all validators came to a
+    /// verdict.
+    #[must_use]
+    pub fn standing_rejection(&self) -> Option<&Rejection> {
+        let is_current = !self.workspace.changed_since_validation
+            && !self.process.resumed
+            && self.validation.errors_in_a_row.is_empty();
+        self.validation.rejection.as_ref().filter(|_| is_current)
+    }
 }
 
 /// Ends the run for now, since nothing can be validated on a tree that was not observed: it was asked

@@ -122,8 +122,10 @@ pub struct SaveResult {
     pub commit: Option<String>,
     /// Files that were not stored, and why.
     pub skipped: Vec<String>,
-    /// Why there is no checkpoint or no commit.
+    /// Why there is no checkpoint or no commit, and what else a person is to know of what was stored.
     pub problems: Vec<String>,
+    /// Why there is no commit, as the next agent is told.
+    pub commit_problem: Option<String>,
     /// The tree is another than before, since the commit ran hooks.
     pub tree_changed: bool,
 }

@@ -348,9 +348,12 @@ pub enum Record {
         /// Files that were not stored, and why.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         skipped: Vec<String>,
-        /// Why there is no checkpoint or no commit.
+        /// Why there is no checkpoint or no commit, and what else a person is to know of what was stored.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         problems: Vec<String>,
+        /// Why there is no commit, as the next agent is told: the next commit takes what this one would have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit_problem: Option<String>,
     },
     /// All products of the initializer are there: it is never started again in this run.
     Initialized {

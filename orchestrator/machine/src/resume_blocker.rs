@@ -1,6 +1,8 @@
 //! What keeps a stopped run from being resumed, derived from the state: it decides which advice helps.
 
-use ralph_orchestrator_contract::{ErrorClass, PROTECTED_CHANGED, Verdict};
+use ralph_orchestrator_contract::{
+    ErrorClass, HIDDEN_END, NEEDS_HIDDEN, PROTECTED_CHANGED, Verdict,
+};
 
 use super::limits::Limit;
 use super::outcome::IterationOutcome;
@@ -98,6 +100,19 @@ impl State {
     /// Returns which protected paths are not as they were when the run began, if the last claim was rejected for that.
     #[must_use]
     pub fn protected_rejection(&self) -> Option<&str> {
+        self.find_rejection(PROTECTED_CHANGED)
+    }
+
+    /// Returns the names of files that a check needs and does not see, as far as its reason lists them, if the last claim was
+    /// rejected for that.
+    #[must_use]
+    pub fn hidden_rejection(&self) -> Option<&str> {
+        let reason = self.find_rejection(NEEDS_HIDDEN)?.strip_prefix(NEEDS_HIDDEN)?;
+        reason.split_once(HIDDEN_END).map(|(names, _)| names)
+    }
+
+    /// Returns the reason of the last rejection that begins with a text.
+    fn find_rejection(&self, begin: &str) -> Option<&str> {
         let rejection = self.validation.rejection.iter();
         let mut reasons = rejection.flat_map(|rejection| &rejection.verdicts).flat_map(|named| {
             match &named.verdict {
@@ -105,7 +120,7 @@ impl State {
                 _ => &[],
             }
         });
-        reasons.find(|reason| reason.starts_with(PROTECTED_CHANGED)).map(String::as_str)
+        reasons.find(|reason| reason.starts_with(begin)).map(String::as_str)
     }
 
     fn failed_as(&self, expected: &ErrorClass) -> bool {

@@ -44,13 +44,13 @@ pub(super) fn order(next: &mut Transition) -> bool {
 /// Records what was saved. A problem is warned of once, as long as it stays the same.
 pub(super) fn record(next: &mut Transition, result: SaveResult) {
     let known = next.state.saves.problems.clone();
-    let SaveResult { checkpoint, commit, mut skipped, problems, .. } = result;
+    let SaveResult { checkpoint, commit, mut skipped, problems, commit_problem, .. } = result;
     next.warn(problems.iter().filter(|problem| !known.contains(problem)).cloned());
     let more = skipped.len().saturating_sub(MOST_SKIPPED);
     skipped.truncate(MOST_SKIPPED);
     skipped.extend((more > 0).then(|| format!("and {more} more")));
     let iteration = next.state.iterations;
-    next.record(Record::Saved { iteration, checkpoint, commit, skipped, problems });
+    next.record(Record::Saved { iteration, checkpoint, commit, skipped, problems, commit_problem });
 }
 
 /// Says what the last iteration did, and why, from what is recorded: the same after a crash.

@@ -407,8 +407,10 @@ pub struct SaveState {
     pub checkpoints: BTreeMap<u64, String>,
     /// The id of the last commit.
     pub commit: Option<String>,
-    /// What went wrong the last time.
+    /// What went wrong the last time, and what else a person is to know of what was stored.
     pub problems: Vec<String>,
+    /// Why there is no commit of the last iteration that was saved.
+    pub commit_problem: Option<String>,
     /// A commit was made of the last iteration that was saved.
     pub committed: bool,
 }

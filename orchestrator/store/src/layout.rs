@@ -24,8 +24,10 @@ impl Layout {
     pub const PROMPTS: &str = "prompts.json";
     /// The name of the file that tells what the workspace held when the run began, if checks run in a checkout.
     pub const CHECKOUT: &str = "checkout.json";
-    /// The name of the file that tells what every checkout has of the first checks.
+    /// The name of the file that tells what is kept of the start and of the first checks for every checkout.
     pub const CHECKOUT_KEPT: &str = "checkout-kept.json";
+    /// The name of the file with what files that do not count as work held when the run began, if checks run in a checkout.
+    pub const CHECKOUT_CONTENTS: &str = "checkout-contents.json";
     /// The name of the file with what steered checks when the run began.
     pub const STEERING: &str = "steering.json";
     /// The name of the file with the tests that ran before any agent worked, by validator.
@@ -77,6 +79,12 @@ impl Layout {
     #[must_use]
     pub fn rollbacks(&self) -> PathBuf {
         self.root.join("rollbacks.json")
+    }
+
+    /// Returns the file that says where checks were found to be able to run in layers.
+    #[must_use]
+    pub fn tried_layers(&self) -> PathBuf {
+        self.root.join("tried-layers")
     }
 
     /// Returns the key.

@@ -83,7 +83,7 @@ pub use run_config::read_run_config;
 pub use run_reader::RunReader;
 pub use runs::{LoadedRun, list_runs, read_run};
 pub use series::{Series, SeriesFiles, SeriesLock, read_series};
-pub use state_store::{Store, read_completed_run, read_current_run, reset};
+pub use state_store::{Store, read_completed_run, read_current_run, read_signed_object, reset};
 pub use stored_run::StoredRun;
 pub use template_origin::TemplateOrigin;
 pub use trust::{AcceptedFile, AcceptedVersion, AgentWork, TrustStore};

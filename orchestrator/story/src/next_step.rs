@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_machine::{
-    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunLimits, RunUsage, State,
-    StopKind,
+    BaselineMode, CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, RunLimits,
+    RunUsage, State, StopKind,
 };
 use ralph_orchestrator_text::one_line;
 
@@ -24,10 +24,48 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
             "go on in the session; `{program} hook status` shows whether it is still checked"
         ));
     }
+    let blocker = state.resume_blocker()?;
+    let advice = advise(state, &blocker, program, plain);
+    let is_exhausted = matches!(blocker, ResumeBlocker::Limit(_) | ResumeBlocker::Stagnation);
+    Some(match state.hidden_rejection().filter(|_| is_exhausted) {
+        Some(names) => format!("{}; or {advice}", show_hidden(state, names, program)),
+        None => advice,
+    })
+}
+
+/// Returns what has checks see files that they need, or makes these for them.
+fn show_hidden(state: &State, names: &str, program: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+    let names: Vec<&str> = names.split(", ").collect();
+    let link = match names.iter().all(|name| name.chars().all(is_plain)) {
+        true => {
+            let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            quoted.join(", ")
+        }
+        // What is not named, or would have to be escaped, is the user's to write.
+        false => "…".to_owned(),
+    };
+    // What the agent has done is there from the start then.
+    let accepted = match state.validation.baseline_mode {
+        BaselineMode::MustFail => " --set completion.baseline=warn",
+        BaselineMode::Warn | BaselineMode::Off => "",
+    };
+    format!(
+        "give the checks what they do not see: `{program} run --restart{accepted} --set 'validation.link=[{link}]'` shows it \
+         to them as the agent made it, and `validation.setup` names a command that makes it"
+    )
+}
+
+fn advise(
+    state: &State,
+    blocker: &ResumeBlocker,
+    program: &str,
+    plain: Option<&LoadedConfig>,
+) -> String {
     let resumes = resumes(state, program, plain);
     let restart = format!("`{program} run --restart` begins a new run");
-    Some(match state.resume_blocker()? {
-        ResumeBlocker::Limit(limit) => raise(state, limit, program, plain),
+    match blocker {
+        ResumeBlocker::Limit(limit) => raise(state, *limit, program, plain),
         ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
         ),
@@ -55,7 +93,7 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
         ),
         ResumeBlocker::Question(question) => format!(
             "`{program} answer \"…\"` answers the question \"{}\", then {resumes}",
-            one_line(&question, 120)
+            one_line(question, 120)
         ),
         ResumeBlocker::Login => format!("log the agent in, or set its key, then {resumes}"),
         ResumeBlocker::Credit => format!("add credit at the agent's provider, then {resumes}"),
@@ -65,7 +103,7 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
         ),
         ResumeBlocker::Validator(name) => format!(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",
-            one_line(&name, 60)
+            one_line(name, 60)
         ),
         ResumeBlocker::Processes(names) => {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
@@ -77,7 +115,7 @@ pub fn after_with(state: &State, program: &str, plain: Option<&LoadedConfig>) ->
             )
         }
         ResumeBlocker::Nothing => resumes,
-    })
+    }
 }
 
 /// Returns what to do where all work is rejected until then.
@@ -261,9 +299,10 @@ fn with_value(state: &State, limit: Limit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
+    use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass, Verdict};
     use ralph_orchestrator_machine::{
-        Control, ControlOrigin, IterationOutcome, LimitChanges, Record, Stop, StopReason,
+        Control, ControlOrigin, IterationOutcome, LimitChanges, Record, Rejection, Stop,
+        StopReason, ValidatorVerdict,
     };
 
     fn stopped(reason: StopReason) -> State {
@@ -308,6 +347,44 @@ mod tests {
             let advice = after(&set, "r").unwrap();
             assert!(advice.contains("`r limits --max-iterations 8` raises it"), "{advice}");
             assert_eq!(advice.contains("--clear"), helps, "{advice}");
+        }
+    }
+
+    #[test]
+    fn what_checks_need_and_do_not_see_is_shown_to_them_first() {
+        for (reason, baseline, command) in [
+            (
+                "green only with out/a.py, b, which git ignores and more",
+                BaselineMode::Warn,
+                "`r run --restart --set 'validation.link=[\"out/a.py\", \"b\"]'` shows",
+            ),
+            (
+                "green only with it's \"x\", b, which git ignores",
+                BaselineMode::MustFail,
+                "`r run --restart --set completion.baseline=warn --set 'validation.link=[…]'` shows",
+            ),
+        ] {
+            let mut state = stopped(StopReason::Thrashing);
+            let verdict = ValidatorVerdict {
+                validator: "v".to_owned(),
+                required: true,
+                duration_ms: 1,
+                verdict: Verdict::Rejected { reasons: vec![reason.to_owned()] },
+                tests: None,
+            };
+            state.validation.rejection = Some(Rejection {
+                reasons: Vec::new(),
+                verdicts: vec![verdict],
+                work: (String::new(), String::new()),
+                times: 1,
+            });
+            state.validation.baseline_mode = baseline;
+            let advice = after(&state, "r").unwrap();
+            assert!(advice.contains(command), "{advice}");
+            assert!(advice.contains("`validation.setup`") && advice.contains("; or "), "{advice}");
+            // What it was asked to stop for has nothing to do with it.
+            state.stop = stopped(StopReason::Interrupted).stop;
+            assert_eq!(after(&state, "r").unwrap(), "`r run` resumes");
         }
     }
 

@@ -14,24 +14,14 @@ pub enum OutputStream {
 }
 
 /// Reads which tests ran from the output of a check, in memory that does not grow with the output.
+#[derive(Default)]
 pub struct TestResultsReader {
     stdout: LineSplitter,
     stderr: LineSplitter,
-    readers: Readers,
+    /// Made for the first line: patterns take longer to compile than a check that prints nothing.
+    readers: Option<Readers>,
     results: TestResults,
     has_counts: bool,
-}
-
-impl Default for TestResultsReader {
-    fn default() -> Self {
-        Self {
-            stdout: LineSplitter::default(),
-            stderr: LineSplitter::default(),
-            readers: all_readers(),
-            results: TestResults::default(),
-            has_counts: false,
-        }
-    }
 }
 
 impl TestResultsReader {
@@ -51,7 +41,7 @@ impl TestResultsReader {
         self.stdout.drop_line();
         self.stderr.drop_line();
         self.results.is_cut = true;
-        for reader in &mut self.readers {
+        for reader in self.readers.iter_mut().flatten() {
             reader.mark_cut();
         }
     }
@@ -63,7 +53,7 @@ impl TestResultsReader {
         for mut splitter in [self.stdout, self.stderr] {
             splitter.finish(|piece| read_piece(readers, &piece, results, &mut self.has_counts));
         }
-        for reader in readers {
+        for reader in readers.iter_mut().flatten() {
             if let Some(run) = reader.finish() {
                 self.has_counts = true;
                 results.add_run(run.counts, run.names);
@@ -75,11 +65,12 @@ impl TestResultsReader {
 
 /// Gives a piece to all readers, or only to the one that is inside of a run that shows what its tests print.
 fn read_piece(
-    readers: &mut Readers,
+    readers: &mut Option<Readers>,
     piece: &Piece,
     results: &mut TestResults,
     has_counts: &mut bool,
 ) {
+    let readers = readers.get_or_insert_with(all_readers);
     let mut reported = None;
     let enclosing = readers.iter().position(|reader| reader.is_enclosing());
     for (index, reader) in readers.iter_mut().enumerate() {

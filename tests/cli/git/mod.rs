@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod interrupted;
+mod kept;
 mod policies;
 mod strangers;
 mod worktree;

@@ -101,11 +101,12 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
     only(&env.root().join("tmp"), &[]);
     only(&env.root().join("home"), &[".local"]);
     let state = env.state();
-    only(&state, &["agents.lock", "key", "latch", "lock", "owner.json", "runs"]);
+    only(&state, &["agents.lock", "key", "latch", "lock", "owner.json", "runs", "tried-layers"]);
     for run in fs::read_dir(state.join("runs")).unwrap() {
         let known = [
             "baseline.json",
             "checkout",
+            "checkout-contents.json",
             "checkout-kept.json",
             "checkout.json",
             "config.toml",

@@ -40,6 +40,7 @@ pub struct BacklogCommits {
     switch: KillSwitch,
     stop: StopRequests,
     confinement: Option<Confinement>,
+    signing_timeout: Duration,
 }
 
 impl BacklogCommits {
@@ -57,6 +58,7 @@ impl BacklogCommits {
             config.git.commit == CommitMode::Iteration && registry::is_one_file(backlog.format());
         is_wanted.then(|| Self {
             backlog: Arc::clone(backlog),
+            signing_timeout: config.git.timeout,
             layout: layout.clone(),
             workspace: config.run.workspace.clone(),
             vars: context.vars.clone(),
@@ -85,9 +87,10 @@ impl BacklogSaver for BacklogCommits {
         vars.insert(RUN_ID.into(), completed.run.clone().into());
         let (backlog, workspace) = (Arc::clone(&self.backlog), self.workspace.clone());
         let path = RepoPath::from_bytes(backlog.path().as_os_str().as_bytes());
-        let message = message(completed);
+        let (message, signing_timeout) = (message(completed), self.signing_timeout);
         let work = move || {
             let repository = Repository::discover_with(&workspace, &folder, Arc::new(git), vars)?;
+            let repository = repository.with_signing_timeout(signing_timeout);
             repository.commit_file(&path, &message, &CommitPolicy::default(), &|before, after| {
                 differ_in_records_only(&*backlog, before, after)
             })

@@ -9,6 +9,7 @@ mod process;
 mod run_place;
 mod saving;
 mod stored;
+mod uncommitted;
 mod worktree;
 mod worktree_maker;
 
@@ -21,8 +22,9 @@ pub use moved_worktree::{
 };
 pub use process::{Confinement, SupervisedGit, blocking, environment, kept_folder};
 pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};
-pub use saving::GitRepositories;
+pub use saving::{GitRepositories, skip_reason};
 pub use stored::{open_stored, open_stored_run};
+pub use uncommitted::{UncommittedView, describe_dirt, has_unfinished_run};
 pub use worktree::{
     WorktreeView, enter_existing, enter_for_task, enter_here, find_of, find_replaced,
 };

@@ -9,16 +9,20 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Layout, StoredRun, WorktreeRecord, read_current_run};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_text::count;
+use ralph_orchestrator_text::{count, escape};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::moved_worktree::{find_disconnection, locate_worktrees, repair_command};
 use super::process::{Confinement, SupervisedGit, blocking, environment};
+use super::saving::name_first;
 use super::worktree_maker::{find_copies, shorten_commit, task_digest};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::sandbox::SandboxPolicy;
+
+/// Ignored files and folders that a command names.
+const MOST_IGNORED: usize = 5;
 
 /// Returns the folder in which a run has worked, as it was recorded.
 pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
@@ -128,7 +132,7 @@ impl WorktreeView {
         let gone = if self.exists { "" } else { " (does not exist any more)" };
         let mut rows = vec![("worktree", format!("{}{gone}", folder.display()))];
         let since = format!("since {}", shorten_commit(base));
-        rows.push(match self.work {
+        rows.push(match &self.work {
             Some(work) if work.commits == 0 => ("branch", format!("{branch}, no commit {since}")),
             Some(work) => {
                 ("branch", format!("{branch}, {} {since}", count(work.commits, "commit")))
@@ -137,9 +141,10 @@ impl WorktreeView {
         });
         let at = quote_word(&folder);
         // That it was moved is no change of an agent's.
-        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch)
-            && find_disconnection(&folder).is_none();
-        match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
+        let work = self.work.as_ref();
+        let is_elsewhere =
+            work.is_some_and(|work| !work.is_on_branch) && find_disconnection(&folder).is_none();
+        match work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
             Some(Some(files)) => rows.push((
                 "not in git",
@@ -198,9 +203,11 @@ impl WorktreeView {
         }
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
+            rows.extend(self.ignored());
             // Git refuses for a file that is not committed, and a copy of the user's own is no loss.
+            let work = self.work.as_ref();
             let has_copies_only =
-                self.work.is_some_and(|work| work.uncommitted == Some(0) && work.left_out > 0);
+                work.is_some_and(|work| work.uncommitted == Some(0) && work.left_out > 0);
             let force = if has_copies_only { " --force" } else { "" };
             let when = if self.is_needed { "not before `run` has completed: " } else { "" };
             rows.push(("remove", format!("{when}git -C {home} worktree remove{force} {at}")));
@@ -208,16 +215,42 @@ impl WorktreeView {
         rows
     }
 
+    /// Returns what is ignored there, and the command that copies it into the user's checkout, where nothing is overwritten.
+    fn ignored(&self) -> Vec<(&'static str, String)> {
+        let Some(ignored) = self.work.as_ref().map(|work| &work.ignored) else { return Vec::new() };
+        if ignored.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<String> = ignored.iter().map(ToString::to_string).collect();
+        let words: Vec<_> = ignored.iter().map(|path| quote_word(path.as_path())).collect();
+        let inside = self.record.workspace();
+        let depth =
+            inside.strip_prefix(self.record.folder()).map_or(0, |it| it.components().count());
+        let top = quote_word(self.home.ancestors().nth(depth).unwrap_or(&self.home));
+        let at = quote_word(self.record.folder());
+        let command = match names.len() <= MOST_IGNORED {
+            true => format!("(cd {at} && cp -an --parents -t {top} -- {})", words.join(" ")),
+            false => format!(
+                "(cd {at} && git ls-files -oi --exclude-standard --directory -z | xargs -0 cp -an --parents -t {top} --)"
+            ),
+        };
+        let named = escape(&name_first(names.into_iter()));
+        let lost = format!("{named}: ignored, so in no commit; `worktree remove` deletes it");
+        vec![("ignored", lost), ("keep", command)]
+    }
+
     /// Returns the same for JSON.
     pub fn object(&self) -> Value {
+        let work = self.work.as_ref();
         json!({
             "path": self.record.folder(),
             "branch": self.record.branch,
             "base": self.record.base,
             "exists": self.exists,
-            "commits": self.work.map(|work| work.commits),
-            "uncommitted": self.work.and_then(|work| work.uncommitted),
-            "on_branch": self.work.map(|work| work.is_on_branch),
+            "commits": work.map(|work| work.commits),
+            "uncommitted": work.and_then(|work| work.uncommitted),
+            "ignored": work.map(|work| &work.ignored),
+            "on_branch": work.map(|work| work.is_on_branch),
         })
     }
 }

@@ -210,7 +210,7 @@ impl WorktreeMaker {
 }
 
 /// Returns the files that are the user's to give: prompts and the backlog.
-fn own_files(loaded: &LoadedConfig) -> Vec<PathBuf> {
+pub(super) fn own_files(loaded: &LoadedConfig) -> Vec<PathBuf> {
     let run = &loaded.config.run;
     let prompts = loaded.config.prompts.iter();
     let prompts = prompts.flat_map(|p| Role::ALL.into_iter().flat_map(|r| p.candidates(r)));

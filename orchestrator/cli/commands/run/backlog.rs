@@ -46,6 +46,8 @@ struct BacklogRuns<'a> {
     signals: &'a Signals,
     log: &'a RunLog,
     program: &'a str,
+    /// What of the user's is not committed, if the work begins among it.
+    dirt: Option<String>,
     /// No run was opened yet.
     is_first: Cell<bool>,
     /// Of a command that only looks: why the first run would start no agent, if it would not.
@@ -115,6 +117,7 @@ impl RunOpener for BacklogRuns<'_> {
                 return Ok(Some(exit::INTERRUPTED));
             }
             super::warn_of_sandbox(self.policy.as_ref(), session);
+            super::warn_of_dirt(self.dirt.as_deref());
         }
         self.log.begin(&session.layout().log(session.run_id()), session.redactor());
         Ok(None)
@@ -220,6 +223,7 @@ pub(super) async fn find_stop(
         signals,
         log: &RunLog::default(),
         program: "",
+        dirt: None,
         is_first: Cell::new(true),
         found: Some(Arc::clone(&found)),
     };
@@ -234,7 +238,7 @@ pub(super) async fn find_stop(
 
 /// Works through the backlog. Returns the exit status.
 pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { place, args, plugins, policy, signals, log, quiet, program, .. } = start;
+    let Start { place, args, plugins, policy, signals, log, quiet, program, dirt, .. } = start;
     let context = &place.context;
     let list = require(context).await?;
     let setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
@@ -255,6 +259,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         signals: &signals,
         log,
         program,
+        dirt,
         is_first: Cell::new(true),
         found: None,
     };

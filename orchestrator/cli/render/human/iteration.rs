@@ -48,11 +48,22 @@ impl HumanReporter {
                     .begin(LiveActivity::Pausing(Instant::now() + Duration::from_millis(*ms)));
             }
             RunEvent::Waiting { ms, reason, .. } => self.waiting(state, *ms, reason),
-            RunEvent::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
+            RunEvent::Changes {
+                changes, stagnant, max_stagnant, claim_pending, rejected, ..
+            } => {
                 state.live.begin(LiveActivity::Scanning);
                 let stagnation =
                     describe_stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
                 self.changes(state, changes, stagnation);
+                if let Some(reason) = rejected {
+                    let tail = one_line(reason.lines().next().unwrap_or_default(), 300);
+                    self.line(
+                        state,
+                        YELLOW,
+                        "  still rejected, as nothing was changed since: ",
+                        &tail,
+                    );
+                }
             }
             RunEvent::Saved { checkpoint, commit, .. } => {
                 self.saved(state, checkpoint.as_deref(), commit.as_deref());

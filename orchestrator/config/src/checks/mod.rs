@@ -98,7 +98,7 @@ pub(crate) fn resolve(
         validators,
         limits: file.limits,
         validation: file.validation,
-        git: file.git,
+        git: git(file.git, diagnostics),
         handoff: file.handoff,
         memory: file.memory,
         backlog,
@@ -109,6 +109,13 @@ pub(crate) fn resolve(
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },
     }
+}
+
+fn git(git: Git, diagnostics: &mut Diagnostics<'_>) -> Git {
+    if git.timeout.is_zero() {
+        diagnostics.add(&["git", "timeout"], "must be greater than 0s");
+    }
+    git
 }
 
 /// Reports a name that no preset has. Where none is known, as when the configuration is read that was stored with a

@@ -7,8 +7,9 @@ use crate::diagnostics::Diagnostics;
 use crate::model::Validation;
 
 pub(super) fn check(validation: &mut Validation, diagnostics: &mut Diagnostics<'_>) {
-    let Validation { setup_inputs, link, .. } = validation;
-    for (key, paths) in [("setup_inputs", setup_inputs), ("link", link)] {
+    let Validation { setup_inputs, setup_outputs, link, .. } = validation;
+    let lists = [("setup_inputs", setup_inputs), ("setup_outputs", setup_outputs), ("link", link)];
+    for (key, paths) in lists {
         for (index, path) in paths.iter_mut().enumerate() {
             if !is_inside(path) {
                 let message = format!(

@@ -1,12 +1,15 @@
 //! What is stored in the user's git repository.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::units;
 use crate::strict::strict_enum;
 
 /// What is stored in the git repository of the workspace. Nothing by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Git {
     /// "checkpoint": after each iteration the workspace's files, under refs/ralph, without touching
@@ -17,6 +20,17 @@ pub struct Git {
     /// your checkout is never touched. What is not committed there is not in the worktree, but for the
     /// prompt and the backlog, which are copied. It is never merged and never removed by itself.
     pub worktree: bool,
+    /// How long the program that signs a commit may take: nobody may be there to enter a passphrase or to touch a key. Then
+    /// there is no commit, and the next one takes the work.
+    #[serde(with = "units::duration")]
+    #[schemars(schema_with = "units::duration_schema")]
+    pub timeout: Duration,
+}
+
+impl Default for Git {
+    fn default() -> Self {
+        Self { commit: CommitMode::Off, worktree: false, timeout: Duration::from_secs(60) }
+    }
 }
 
 strict_enum! {

@@ -26,14 +26,19 @@ pub struct Validation {
     pub place: Option<CheckPlace>,
     /// The command that a checkout is prepared with, such as ["npm", "ci"]: a program and its arguments, run in the checkout
     /// before the checks of the baseline, and before later ones whenever one of `setup_inputs` is not as it was then.
-    /// Where it fails there is no verdict.
+    /// Where it fails there is no verdict; once the agent has changed an input, the work is rejected instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
     /// The files, relative to the workspace, that tell whether the setup has to be run again, such as
-    /// ["package-lock.json"]. Without any, it is run before all checks.
+    /// ["package-lock.json", "package.json"]. Without any, it is run before all checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub setup_inputs: Vec<PathBuf>,
+    /// What the setup makes, relative to the workspace, such as ["node_modules"]. If all of it is there when the run begins,
+    /// the setup is run only once one of `setup_inputs` is not as it was then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub setup_outputs: Vec<PathBuf>,
     /// The longest that the setup may take. "none" is no limit.
     #[serde(with = "units::duration_or_longest")]
     #[schemars(schema_with = "units::duration_or_none_schema")]
@@ -57,6 +62,7 @@ impl Default for Validation {
             place: None,
             setup: Vec::new(),
             setup_inputs: Vec::new(),
+            setup_outputs: Vec::new(),
             setup_timeout: Duration::from_secs(10 * 60),
             link: Vec::new(),
             explain: None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::CancelReason;
-use ralph_orchestrator_explain::{ExplainConditions, Explanation, explain, summarize};
+use ralph_orchestrator_explain::{ExplainConditions, Explanation, StopCause, explain, summarize};
 use ralph_orchestrator_machine::{ExplainedCompletion, Input, ValidatorVerdict, millis};
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ use crate::validation_policy::ConfiguredValidator;
 use crate::validation_task::{Selection, ValidationTask};
 use outcome::read_outcome;
 use parts::Parts;
-use variants::CheckoutChecker;
+pub(super) use variants::CheckoutChecker;
 
 /// The shortest and the longest search that nobody asked for.
 const SHORTEST_AUTO: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ impl Session {
         wanted.min(Duration::from_millis(max_ms.saturating_sub(now_ms)))
     }
 
-    /// Finds out what made the checks green; `None` if there is nothing to say, or it was broken off.
+    /// Finds out what made the checks green; `None` if there is nothing to say.
     pub(super) async fn explain_completion(
         &mut self,
     ) -> Result<Option<ExplainedCompletion>, EngineError> {
@@ -102,13 +102,14 @@ impl Session {
     }
 }
 
-/// Leaves parts of the work out and runs the checks; `None` if nothing was changed, or it was cancelled.
+/// Leaves parts of the work out and runs the checks; `None` if nothing was changed, or it was cancelled before the first
+/// run.
 async fn find_explanation(
     mut task: ValidationTask,
     conditions: ExplainConditions,
 ) -> Result<Option<Explanation>, EngineError> {
     let Some(counted) = task.snapshot().await? else { return Ok(None) };
-    let Some(mut checker) = CheckoutChecker::begin(task, Arc::new(counted)).await? else {
+    let Some(mut checker) = CheckoutChecker::begin(&mut task, Arc::new(counted)).await? else {
         return Ok(None);
     };
     let Parts { files, unknown } = Parts::new(checker.changed_files(), checker.protected());
@@ -117,7 +118,10 @@ async fn find_explanation(
     }
     let mut explanation = explain(&files, &conditions, &mut checker).await;
     explanation.parts.extend(unknown);
-    Ok(Some(explanation).filter(|_| !checker.is_cancelled()))
+    if checker.is_cancelled() {
+        explanation.stopped = Some(StopCause::Cancelled);
+    }
+    Ok(Some(explanation))
 }
 
 fn to_record(explanation: &Explanation) -> Option<ExplainedCompletion> {

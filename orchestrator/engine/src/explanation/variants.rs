@@ -21,23 +21,22 @@ use crate::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use crate::validation_task::{Selection, ValidationTask};
 
 /// Runs the required checks on variants of the accepted work.
-pub(super) struct CheckoutChecker {
-    task: ValidationTask,
+pub(crate) struct CheckoutChecker<'a> {
+    task: &'a mut ValidationTask,
     policy: Arc<CompletionPolicy>,
     checkout: Arc<Checkout>,
     /// What counts as work.
     counted: Arc<TreeSnapshot>,
     work: Arc<ChangedWork>,
-    protected: ProtectedPaths,
     protection: Protection,
     began_ms: u64,
     is_cancelled: bool,
 }
 
-impl CheckoutChecker {
+impl<'a> CheckoutChecker<'a> {
     /// Finds what is not as it was when the run began; `None` if it was cancelled, or checks run in no checkout.
-    pub(super) async fn begin(
-        task: ValidationTask,
+    pub(crate) async fn begin(
+        task: &'a mut ValidationTask,
         counted: Arc<TreeSnapshot>,
     ) -> Result<Option<Self>, EngineError> {
         let known = task.checkout.as_ref();
@@ -49,8 +48,6 @@ impl CheckoutChecker {
         let (baseline, end) = (Arc::clone(&task.baseline), task.observation_end());
         let protection = Protection::begin(&checks, baseline, &task.workspace, end).await?;
         let Some(protection) = protection else { return Ok(None) };
-        let protected = ProtectedPaths::new(&policy.protects())
-            .map_err(|error| EngineError::Workspace(error.to_string()))?;
         let (start, is_work) = (Arc::clone(&checkout), task.work_test(&counted));
         let work = Arc::new(blocking(move || start.find_changed_work(&is_work)).await??);
         let began_ms = task.clock.runtime_ms();
@@ -60,19 +57,23 @@ impl CheckoutChecker {
             checkout,
             counted,
             work,
-            protected,
             protection,
             began_ms,
             is_cancelled: false,
         }))
     }
 
+    /// Returns what there is instead of the work, if it is known.
+    pub(crate) fn without_work(&self) -> Option<Variant> {
+        self.checkout.without_work(&self.work)
+    }
+
     pub(super) fn changed_files(&self) -> &[ChangedFile] {
         &self.work.files
     }
 
-    pub(super) const fn protected(&self) -> &ProtectedPaths {
-        &self.protected
+    pub(super) fn protected(&self) -> &ProtectedPaths {
+        &self.policy.protected
     }
 
     /// Whether it was broken off: what it said last means nothing.
@@ -81,7 +82,7 @@ impl CheckoutChecker {
     }
 
     /// Runs the checks up to the first that does not accept. `None` if it was cancelled.
-    async fn run_checks(
+    pub(crate) async fn run_checks(
         &mut self,
         variant: &Arc<Variant>,
         limit: Duration,
@@ -96,8 +97,12 @@ impl CheckoutChecker {
         let mut outcome = VariantOutcome::Green;
         match self.task.set_up_checkout(&prepared).await? {
             None => return Ok(None),
-            Some(Err(message)) => {
-                let outcome = VariantOutcome::Error(message);
+            Some(Err(verdict)) => {
+                let outcome = match verdict {
+                    Verdict::Error { message } => VariantOutcome::Error(message),
+                    // It worked with all of the work.
+                    _ => VariantOutcome::Red { failed: BTreeSet::new(), is_built: false },
+                };
                 return Ok(Some(CheckedVariant { outcome, rewritten: BTreeSet::new() }));
             }
             Some(Ok(())) => {}
@@ -134,7 +139,7 @@ impl CheckoutChecker {
 }
 
 #[async_trait]
-impl VariantChecker for CheckoutChecker {
+impl VariantChecker for CheckoutChecker<'_> {
     async fn check_variant(&mut self, variant: &PatchVariant, limit: Duration) -> CheckedVariant {
         let variant = Arc::new(to_checkout(variant));
         let error = |message: String| {

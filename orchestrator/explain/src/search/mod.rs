@@ -32,7 +32,7 @@ pub async fn explain(
         is_unnoticed_together: false,
     };
     let mut stopped = search.try_parts().await.err();
-    // A run is held back for this one when the budget ends.
+    // For this the time was held back.
     search.trials.held_back = 0;
     if !matches!(stopped, Some(Stop::Error(_))) {
         let rest = search.try_together().await.err();
@@ -95,11 +95,17 @@ impl PartSearch<'_> {
             }
             let is_unnoticed = verdict == PartVerdict::NoCheckNotices;
             match is_unnoticed {
-                true => self.unnoticed.push(left_out),
+                true => self.add_unnoticed(left_out),
                 false => self.trials.set_verdict(&left_out, &verdict),
             }
             return Ok(is_unnoticed);
         }
+    }
+
+    /// Records what no check notices. Together with whatever is found later it takes another run.
+    fn add_unnoticed(&mut self, parts: PartSet) {
+        self.unnoticed.push(parts);
+        self.trials.held_back = 1;
     }
 
     fn has_finding(&self, part: usize) -> bool {
@@ -114,7 +120,7 @@ impl PartSearch<'_> {
         let is_unchanged = self.trials.without_rewritten(set) == left_out;
         if is_green && is_unchanged {
             self.trials.set_verdict(&left_out, &PartVerdict::NotTried);
-            self.unnoticed.push(left_out);
+            self.add_unnoticed(left_out);
         }
         Ok(is_green && is_unchanged)
     }
@@ -289,6 +295,7 @@ impl PartSearch<'_> {
             is_unnoticed_together: self.is_unnoticed_together,
             runs: self.trials.runs,
             time_limit: self.trials.time_limit(),
+            elapsed: self.trials.elapsed(),
             budget: self.trials.budget(),
             stopped: stopped.and_then(Stop::into_cause),
         }

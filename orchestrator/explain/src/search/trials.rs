@@ -68,12 +68,16 @@ impl<'a> Trials<'a> {
             verdicts: vec![PartVerdict::NotTried; patch.parts.len()],
             rewritten: rewritten.map(|(number, _)| number).collect(),
             runs: 0,
-            held_back: 1,
+            held_back: 0,
         }
     }
 
     pub(super) fn time_limit(&self) -> Duration {
         self.conditions.green_run.saturating_mul(LIMIT_FACTOR).max(MIN_LIMIT)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.checker.elapsed()
     }
 
     pub(super) fn budget(&self) -> Duration {

@@ -245,8 +245,18 @@ fn names_settings_that_steer_the_checks_apart() {
 fn holds_a_run_back_for_the_common_one_and_says_what_was_not_tried() {
     let rows =
         [("a", "1\n", "aa\n"), ("b", "2\n", "bb\n"), ("c", "3\n", "cc\n"), ("d", "4\n", "dd\n")];
-    for (budget, tried) in [(0, 0), (1, 0), (3, 2), (4, 3), (100, 4)] {
-        let check = |tree: &Tree, _: u64| t(tree.len() < 9);
+    // Without anything that no check notices there is no common run.
+    for (is_green, budget, tried) in [
+        (true, 0, 0),
+        (true, 1, 1),
+        (true, 3, 2),
+        (true, 4, 3),
+        (true, 100, 4),
+        (false, 1, 1),
+        (false, 3, 3),
+        (false, 100, 4),
+    ] {
+        let check = |_: &Tree, _: u64| t(is_green);
         let mut checker = Predicate { check, rewrites: None, runs: 0 };
         let found =
             block_on(explain(&files(&rows), &conditions(red(&["t"]), budget), &mut checker));
@@ -255,6 +265,9 @@ fn holds_a_run_back_for_the_common_one_and_says_what_was_not_tried() {
         assert_eq!(unnoticed, tried, "{budget}");
         assert!(found.runs <= budget);
         assert_eq!(found.stopped, (tried < 4).then_some(StopCause::Budget), "{budget}");
+        let said = summarize(&found);
+        let took = format!("explained in part: {tried} of 4 parts tried in {}.0 s.", found.runs);
+        assert_eq!(said.starts_with(&took), tried < 4, "{said}");
     }
 }
 

@@ -39,7 +39,7 @@ fn stores_the_workspace_and_changes_nothing_of_the_users() {
     assert_eq!(fixture.git(&["show", "refs/ralph/0198-run/1:a.txt"]), "two");
     assert_eq!(
         fixture.git(&["log", "-1", "--format=%an <%ae>|%B", "refs/ralph/0198-run/1"]),
-        "Ada User <ada@example.org>|After iteration 1\n\nWhy."
+        "Ada User <ada@example.org>|After iteration 1\n\nWhy.\n\nLeft out:\nsecret .env"
     );
     let skipped: Vec<_> =
         outcome.skipped.iter().map(|file| (file.path.to_string(), file.reason)).collect();

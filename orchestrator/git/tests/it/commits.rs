@@ -1,6 +1,7 @@
 //! Real commits: what they take, what they leave, and what they run.
 
 use std::fs;
+use std::time::Duration;
 
 use ralph_orchestrator_git::{
     CommitOutcome, CommitPolicy, GitError, RepoPath, Repository, Result, SkipReason,
@@ -192,6 +193,39 @@ fn signs_as_the_user_configured_it() {
 }
 
 #[test]
+fn ends_a_program_that_signs_when_its_time_is_up_and_commits_later() {
+    let signed = "cat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; printf -- '-----BEGIN PGP SIGNATURE-----\\nx\\n'";
+    let ssh = "while [ $# -gt 1 ]; do shift; done; echo signature > \"$1.sig\"";
+    let cases = [
+        ("openpgp", "gpg.program", signed),
+        ("openpgp", "gpg.openpgp.program", signed),
+        ("ssh", "gpg.ssh.program", ssh),
+    ];
+    for (format, key, signs) in cases {
+        let fixture = Fixture::committed();
+        let program = fixture.folder.path().join("it's a program");
+        fixture.write_script(&program, "exec tail -f /dev/null");
+        fixture.git(&["config", "commit.gpgSign", "true"]);
+        fixture.git(&["config", "gpg.format", format]);
+        fixture.git(&["config", "user.signingKey", "a key"]);
+        fixture.git(&["config", key, program.to_str().unwrap()]);
+        let repository = fixture.open().with_signing_timeout(Duration::from_millis(100));
+        repository.trust_configuration().unwrap();
+        repository.begin_iteration(1).unwrap();
+        fixture.write("a.txt", "two");
+        let before = fixture.user_state();
+        let error = commit(&repository, "m").unwrap_err().to_string();
+        assert!(error.contains("[git] timeout"), "{key}: {error}");
+        assert_eq!(fixture.user_state(), before, "{key}");
+        fixture.write_script(&program, signs);
+        let repository = repository.with_signing_timeout(Duration::from_secs(60));
+        repository.begin_iteration(2).unwrap();
+        repository.commit(2, "m", &CommitPolicy::default()).unwrap();
+        assert!(fixture.git(&["cat-file", "commit", "HEAD"]).contains("gpgsig"), "{key}");
+    }
+}
+
+#[test]
 fn refuses_where_a_commit_would_harm() {
     let fixture = Fixture::committed();
     let repository = fixture.begin(1);
@@ -316,4 +350,56 @@ fn commits_nothing_behind_a_folder_that_became_a_link() {
     assert!(commit(&repository, "m").unwrap().is_new);
     assert!(fixture.git(&["ls-tree", "HEAD", "src"]).starts_with("120000"));
     assert_eq!(fixture.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_a_failed_commit_left_goes_with_the_next() {
+    let cases: [(&str, fn(&Fixture), fn(&Fixture)); 3] = [
+        (
+            "hook",
+            |fixture| {
+                fixture.write_script(&fixture.path(".git/hooks/pre-commit"), "test ! -e refuse")
+            },
+            |fixture| fs::remove_file(fixture.path("refuse")).unwrap(),
+        ),
+        (
+            "index.lock",
+            |fixture| fixture.write(".git/index.lock", ""),
+            |fixture| fs::remove_file(fixture.path(".git/index.lock")).unwrap(),
+        ),
+        (
+            "detached",
+            |fixture| drop(fixture.git(&["checkout", "-q", "--detach"])),
+            |fixture| drop(fixture.git(&["checkout", "-q", "main"])),
+        ),
+    ];
+    for (name, refuse, allow) in cases {
+        let fixture = Fixture::committed();
+        fixture.write("users.txt", "the user's");
+        if name == "hook" {
+            refuse(&fixture);
+        }
+        let repository = fixture.begin(1);
+        fixture.write("a.txt", "two");
+        fixture.write("new.txt", "1");
+        match name {
+            "hook" => fixture.write("refuse", ""),
+            _ => refuse(&fixture),
+        }
+        commit(&repository, "m").unwrap_err();
+        // Two iterations later, and after another that failed.
+        repository.begin_iteration(2).unwrap();
+        fixture.write("new.txt", "2");
+        repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
+        allow(&fixture);
+        fixture.write("by-hand.txt", "the user's");
+        repository.begin_iteration(3).unwrap();
+        repository.commit(3, "m", &CommitPolicy::default()).unwrap();
+        assert_eq!(committed_files(&fixture), ["a.txt", "new.txt"], "{name}");
+        assert_eq!(
+            fixture.git(&["status", "--porcelain"]),
+            "?? by-hand.txt\n?? users.txt",
+            "{name}"
+        );
+    }
 }

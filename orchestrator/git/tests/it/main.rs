@@ -13,6 +13,7 @@ mod commits;
 mod faults;
 mod fixture;
 mod hostile;
+mod ignored;
 mod rollbacks;
 mod states;
 mod worktrees;

@@ -5,7 +5,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
-use ralph_orchestrator_git::{Checkpoint, CheckpointName, GitError, RepoPath, RollbackGuard};
+use ralph_orchestrator_git::{
+    Checkpoint, CheckpointName, FilePolicy, GitError, RepoPath, RollbackGuard, RollbackOutcome,
+    SkipReason,
+};
 
 use crate::fixture::{Fixture, run};
 
@@ -48,6 +51,85 @@ fn restores_files_and_leaves_head_branches_index_and_ignored_files() {
     let two = CheckpointName::Iteration(2);
     repository.rollback(&run(), two, RollbackGuard::RequireCheckpoint).unwrap();
     assert_eq!(fixture.read("deep/er/new.txt"), b"new");
+}
+
+/// Returns what a rollback did not restore, by name.
+fn list_not_restored(outcome: &RollbackOutcome) -> Vec<(String, SkipReason)> {
+    outcome.not_restored.iter().map(|file| (file.path.to_string(), file.reason)).collect()
+}
+
+#[test]
+fn leaves_what_the_checkpoint_left_out_as_it_is_and_names_it() {
+    let key = "-----BEGIN PRIVATE KEY-----\nx\n";
+    let changes: [(&str, fn(&Fixture)); 3] = [
+        ("changed", |fixture| {
+            fixture.write("big.db", "ruined");
+            fixture.write("key.txt", "harmless now");
+        }),
+        ("a folder now", |fixture| {
+            for name in ["big.db", "key.txt"] {
+                fs::remove_file(fixture.path(name)).unwrap();
+            }
+            fixture.write("big.db/part", "x");
+            fixture.write("key.txt/part", "x");
+        }),
+        ("unchanged", |_| {}),
+    ];
+    for (name, change) in changes {
+        let fixture = Fixture::committed();
+        fixture.write("big.db", "x".repeat(100));
+        fixture.write("key.txt", key);
+        let repository = fixture.open().with_file_policy(FilePolicy { max_file_bytes: 90 });
+        let outcome = repository.checkpoint(&run(), 0, "m").unwrap();
+        assert_eq!(outcome.checkpoint.left_out.len(), 2, "{name}");
+        change(&fixture);
+        fixture.write("new.txt", "x");
+        let before = fixture.user_state().files;
+        let start = CheckpointName::Iteration(0);
+        let outcome = repository.rollback(&run(), start, RollbackGuard::SaveFirst).unwrap();
+        let mut after = fixture.user_state().files;
+        assert_eq!(
+            after.insert("new.txt".into(), before[Path::new("new.txt")].clone()),
+            None,
+            "{name}"
+        );
+        assert_eq!(after, before, "{name}");
+        assert_eq!(
+            list_not_restored(&outcome),
+            [
+                ("big.db".to_owned(), SkipReason::TooLarge),
+                ("key.txt".to_owned(), SkipReason::Secret)
+            ],
+            "{name}"
+        );
+        // And forwards again.
+        let saved = outcome.saved.unwrap().name;
+        repository.rollback(&run(), saved, RollbackGuard::SaveFirst).unwrap();
+        assert_eq!(fixture.user_state().files, before, "{name}");
+    }
+}
+
+#[test]
+fn names_repositories_within_and_new_large_files_as_not_restored() {
+    let fixture = Fixture::committed();
+    fixture.git(&["init", "-q", "nested"]);
+    fixture.write("nested/x", "before");
+    let repository = fixture.open().with_file_policy(FilePolicy { max_file_bytes: 90 });
+    repository.checkpoint(&run(), 0, "m").unwrap();
+    fixture.write("nested/x", "after");
+    fixture.write("new.db", "x".repeat(100));
+    let start = CheckpointName::Iteration(0);
+    let names = |outcome: &RollbackOutcome| {
+        list_not_restored(outcome).into_iter().map(|(path, _)| path).collect::<Vec<_>>()
+    };
+    let outcome = repository.rollback(&run(), start, RollbackGuard::SaveFirst).unwrap();
+    assert!(outcome.files.is_empty());
+    assert_eq!(names(&outcome), ["nested", "new.db"]);
+    // Its files are no less the user's when it is no repository any more.
+    fs::remove_dir_all(fixture.path("nested/.git")).unwrap();
+    let outcome = repository.rollback(&run(), start, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fixture.read("nested/x"), b"after");
+    assert_eq!(names(&outcome), ["nested", "new.db"]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_git::{
-    CommitPolicy, GitError, IgnoredFiles, Repository, SystemGit, WorktreeRequest, WorktreeStart,
-    WorktreeWork,
+    CommitPolicy, GitError, IgnoredFiles, RepoPath, Repository, SystemGit, WorktreeRequest,
+    WorktreeStart, WorktreeWork,
 };
 
 use crate::fixture::Fixture;
@@ -137,20 +137,21 @@ fn counts_the_work_in_a_worktree_unless_filters_of_an_agent_would_run() {
         let branch = (request.branch.as_str(), base.as_str());
         repository.find_worktree_work(&request.path, branch, without).unwrap()
     };
-    assert_eq!(
-        work(&[]),
-        WorktreeWork { commits: 1, uncommitted: Some(2), left_out: 0, is_on_branch: true }
-    );
+    fs::create_dir(request.path.join("ignored")).unwrap();
+    fs::write(request.path.join("ignored/model"), "x").unwrap();
+    fs::write(request.path.join("src/run.log"), "x").unwrap();
+    let with = |uncommitted, left_out| WorktreeWork {
+        commits: 1,
+        uncommitted,
+        left_out,
+        ignored: ["ignored", "src/run.log"].into_iter().map(RepoPath::from_bytes).collect(),
+        is_on_branch: true,
+    };
+    assert_eq!(work(&[]), with(Some(2), 0));
     let without = [PathBuf::from("new"), PathBuf::from("src/lib.rs")];
-    assert_eq!(
-        work(&without),
-        WorktreeWork { commits: 1, uncommitted: Some(1), left_out: 1, is_on_branch: true }
-    );
+    assert_eq!(work(&without), with(Some(1), 1));
     fixture.git(&["config", "filter.evil.clean", "touch ran"]);
-    assert_eq!(
-        work(&[]),
-        WorktreeWork { commits: 1, uncommitted: None, left_out: 0, is_on_branch: true }
-    );
+    assert_eq!(work(&[]), with(None, 0));
 }
 
 #[test]

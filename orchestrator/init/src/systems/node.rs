@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::lock_files::{LOCK_FILES, NODE_MODULES};
 use super::patterns::{BUN, NODE, OF_SCRIPTS};
 use super::{ProjectDir, TestSystem, words};
 use crate::protect;
@@ -39,18 +40,20 @@ pub(crate) fn find(project: &ProjectDir<'_>, notes: &mut Vec<String>) -> Option<
     })
 }
 
+/// Returns the program that installs the dependencies of the package in a folder.
+pub(super) fn find_manager(project: &ProjectDir<'_>) -> &'static str {
+    let package = serde_json::from_str(&project.text("package.json"));
+    manager(project, &package.unwrap_or_default())
+}
+
 /// The program that installs the package's dependencies.
 fn manager(project: &ProjectDir<'_>, package: &Value) -> &'static str {
     let named = package["packageManager"].as_str().unwrap_or_default();
     let named = named.split('@').next().unwrap_or_default();
     let known = ["npm", "pnpm", "yarn", "bun"].into_iter().find(|known| *known == named);
-    let locks = [
-        ("pnpm-lock.yaml", "pnpm"),
-        ("yarn.lock", "yarn"),
-        ("bun.lock", "bun"),
-        ("bun.lockb", "bun"),
-    ];
-    let locked = || locks.into_iter().find(|(file, _)| project.has(file)).map(|(_, name)| name);
+    let of_node = LOCK_FILES.iter().filter(|lock| lock.folder == NODE_MODULES);
+    let mut locks = of_node.filter(|lock| project.has(lock.name));
+    let locked = || locks.next().and_then(|lock| lock.install.first().copied());
     known.or_else(locked).unwrap_or("npm")
 }
 
