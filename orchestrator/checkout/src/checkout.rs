@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, is_folder, is_shared, is_withheld};
+use crate::repository::{GIT, is_folder, is_shared, is_state, is_withheld};
 
 /// In the storage: what the checks wrote before any agent worked.
 const BASE: &str = "base";
@@ -63,6 +63,8 @@ pub enum Visibility {
     Clean,
     /// All, as they are: what is accepted with them proves nothing.
     All,
+    /// The same, and git's own files as they are.
+    AllWithGit,
 }
 
 /// The layers for one validation. They are removed when it is dropped.
@@ -76,6 +78,9 @@ pub struct PreparedCheckout {
     pub hidden: Vec<PathBuf>,
     /// What does not count as work and was there when the run began.
     pub gone: Vec<PathBuf>,
+    /// Git's own files that say where its branches are and what is to be committed, and are not as they were when the run began:
+    /// checks see those.
+    pub git_changes: Inventory,
     /// Whether they see what the first checks wrote, if they wrote anything: false once that was changed from outside.
     pub has_base: bool,
 }
@@ -105,7 +110,8 @@ impl Checkout {
     pub fn begin(source: CheckoutSource, storage: &Path) -> Result<Self, CheckoutError> {
         remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
-        let git = source.git.as_deref().map(|git| copy_repository(git, storage)).transpose()?;
+        let git = source.git.as_deref().filter(|_| !source.shows_git());
+        let git = git.map(|git| copy_repository(git, storage)).transpose()?;
         let files = take_inventory(&source.workspace, &source.shown)?;
         let checkout =
             Self::open(source, storage, StartRecord { files, git }, Inventory::default());
@@ -203,7 +209,7 @@ impl Checkout {
     ) -> Result<PreparedCheckout, CheckoutError> {
         let folder = self.storage.join(match visibility {
             Visibility::Clean => VALIDATION,
-            Visibility::All => UNHIDDEN,
+            Visibility::All | Visibility::AllWithGit => UNHIDDEN,
         });
         let has_base = self.verify_kept()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
@@ -213,14 +219,16 @@ impl Checkout {
             overlays: Vec::new(),
             hidden: Vec::new(),
             gone: Vec::new(),
+            git_changes: Inventory::default(),
             has_base,
         };
         let (_, mut changes) = self.compare(is_work)?;
-        if visibility == Visibility::All {
+        if visibility != Visibility::Clean {
             changes.hidden.clear();
         }
         let is_inside = |git: &&Path| **git == self.source.workspace.join(GIT);
-        let git_inside = self.git().filter(is_inside);
+        let git = self.git().filter(|_| visibility != Visibility::AllWithGit);
+        let git_inside = git.filter(is_inside);
         let mut below = vec![self.source.workspace.clone()];
         below.insert(0, self.write_hidden(&prepared.folder, &changes, git_inside)?);
         if git_inside.is_some() {
@@ -232,13 +240,20 @@ impl Checkout {
         }
         below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
-        if let Some(git) = self.git().filter(|_| git_inside.is_none()) {
+        if let Some(git) = git.filter(|_| git_inside.is_none()) {
             let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
             for path in self.find_new_in_repository(git)? {
                 hidden.hide(&path)?;
             }
             let copies = self.storage.join(REPOSITORY).join(GIT);
             prepared.add(git, vec![copies, hidden.finish()?, git.to_owned()], "-git")?;
+        }
+        let shown = self.source.git.as_deref().filter(|_| git.is_none());
+        if let Some(git) = shown.filter(|git| !is_inside(git)) {
+            prepared.add(git, vec![git.to_owned()], "-git")?;
+        }
+        if let Some(git) = git {
+            prepared.git_changes = self.find_changes_in_repository(git)?;
         }
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
@@ -390,6 +405,26 @@ impl Checkout {
         layer.finish()
     }
 
+    /// Returns which of git's own files that tell its state are not as they were when the run began.
+    fn find_changes_in_repository(&self, git: &Path) -> Result<Inventory, CheckoutError> {
+        let Some(start) = self.start.git.as_ref().filter(|_| is_folder(git)) else {
+            return Ok(Inventory::default());
+        };
+        let is_left_out = |path: &Path| is_shared(path) || is_withheld(path);
+        let mut changes = Inventory::take(git, &is_left_out)?;
+        let is_same = |path: &Path, stamp: &Stamp| {
+            start.entries.get(path).is_some_and(|known| known.is_same(stamp))
+        };
+        let mut all = start.entries.clone();
+        changes.entries.retain(|path, stamp| {
+            all.remove(path);
+            is_state(path) && !stamp.is_folder() && !is_same(path, stamp)
+        });
+        all.retain(|path, stamp| is_state(path) && !stamp.is_folder());
+        changes.entries.append(&mut all);
+        Ok(changes)
+    }
+
     /// Returns what of git's own files was not there when the run began, and what no check is to see. What was there is
     /// covered by copies.
     fn find_new_in_repository(&self, git: &Path) -> Result<Vec<PathBuf>, CheckoutError> {
@@ -408,6 +443,13 @@ impl Checkout {
             }
         }
         Ok(new)
+    }
+}
+
+impl CheckoutSource {
+    /// Whether checks see git's own files as they are.
+    fn shows_git(&self) -> bool {
+        self.shown.iter().any(|shown| shown == Path::new(GIT))
     }
 }
 
@@ -608,6 +650,24 @@ mod tests {
             assert_eq!(fs::read_to_string(copies.join(at("HEAD"))).unwrap(), "base");
             let expected = ["hooks", "index.lock", "refs/heads/agent"];
             assert_eq!(files(hidden), expected.map(|name| format!("-{}", at(name))));
+            let changes: Vec<&Path> = prepared.git_changes.paths().collect();
+            assert_eq!(changes, [Path::new("HEAD"), Path::new("refs/heads/agent")]);
+            drop(prepared);
+            // What is written there is thrown away all the same.
+            let is_shown = |checkout: &Checkout, visibility: Visibility| {
+                let prepared = checkout.prepare(&is_work, visibility).unwrap();
+                let overlay = prepared.overlays.last().unwrap();
+                let copies = place.storage.join(REPOSITORY);
+                let is_copy = |layer: &PathBuf| layer.starts_with(&copies);
+                place.path(git).canonicalize().unwrap().starts_with(&overlay.target)
+                    && overlay.upper.is_dir()
+                    && !overlay.layers.iter().any(is_copy)
+            };
+            assert!(is_shown(&checkout, Visibility::AllWithGit));
+            let mut source = place.source();
+            source.shown.push(GIT.into());
+            let linked = Checkout::begin(source, &place.storage).unwrap();
+            assert!(is_shown(&linked, Visibility::Clean));
         }
     }
 }

@@ -38,13 +38,13 @@ impl CheckoutSetup {
 }
 
 impl Session {
-    /// Returns the digest of the inputs with which somebody has set the workspace up already; `None` if something is missing.
-    pub(super) fn find_setup_done(&self) -> Option<String> {
+    /// Returns the digest of the inputs if all that the setup makes is in the workspace.
+    pub(super) fn find_installed(&self) -> Option<String> {
         let setup = self.context.policy.checkout.setup.as_ref()?;
         let workspace = &self.context.workspace;
         let is_there = |output: &PathBuf| workspace.join(output).exists();
-        let is_done = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
-        is_done.then(|| setup.digest_inputs(workspace)).flatten()
+        let is_installed = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
+        is_installed.then(|| setup.digest_inputs(workspace)).flatten()
     }
 }
 
@@ -59,7 +59,8 @@ impl ValidationTask {
             return Ok(Some(Ok(())));
         };
         let inputs = setup.digest_inputs(&self.workspace);
-        if inputs.is_some() && prepared.has_base && inputs == known.set_up() {
+        let has_products = prepared.has_base && inputs == known.set_up();
+        if inputs.is_some() && (has_products || inputs == known.installed) {
             return Ok(Some(Ok(())));
         }
         let context = SetupContext {
@@ -72,7 +73,7 @@ impl ValidationTask {
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
         let done = setup.run(context, end).await;
-        let before = known.set_up();
+        let before = known.set_up().or_else(|| known.installed.clone());
         // With what was there before somebody changed it, it worked.
         let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
         if self.keeps_base() && matches!(done, Some(Ok(()))) {

@@ -28,6 +28,9 @@ struct StoredKept {
     /// What the setup was run with before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set_up: Option<String>,
+    /// The inputs for which all that it makes was there when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    installed: Option<String>,
 }
 
 impl Session {
@@ -55,7 +58,7 @@ impl Session {
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        let known = RunCheckout::new(begun, self.find_setup_done());
+        let known = RunCheckout::new(begun, None, self.find_installed());
         let begun = Arc::clone(&known.checkout);
         self.checkout = Some(known);
         if self.is_explained() {
@@ -71,7 +74,8 @@ impl Session {
     pub(super) fn store_kept(&mut self) -> Result<(), EngineError> {
         let Some(known) = &self.checkout else { return Ok(()) };
         let Some(layers) = known.checkout.take_kept() else { return Ok(()) };
-        let kept = StoredKept { layers, set_up: known.set_up() };
+        let installed = known.installed.clone();
+        let kept = StoredKept { layers, set_up: known.set_up(), installed };
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT_KEPT, &kept)
     }
@@ -100,7 +104,7 @@ impl Session {
         let kept = read_object::<StoredKept>(store, Layout::CHECKOUT_KEPT)?.unwrap_or_default();
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
         let checkout = Checkout::open(source, &storage, start, kept.layers);
-        self.checkout = Some(RunCheckout::new(checkout, kept.set_up));
+        self.checkout = Some(RunCheckout::new(checkout, kept.set_up, kept.installed));
         Ok(())
     }
 

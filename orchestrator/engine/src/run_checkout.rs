@@ -13,12 +13,18 @@ pub(super) struct RunCheckout {
     /// The digest of the inputs with which the setup ran before the first checks, whose products every checkout has.
     set_up: Arc<Mutex<Option<String>>>,
     pub(super) trials: HiddenTrials,
+    /// The digest of the inputs for which all that the setup makes was in the workspace when the run began.
+    pub(super) installed: Option<String>,
 }
 
 impl RunCheckout {
-    pub(super) fn new(checkout: Checkout, set_up: Option<String>) -> Self {
-        let set_up = Arc::new(Mutex::new(set_up));
-        Self { checkout: Arc::new(checkout), set_up, trials: HiddenTrials::default() }
+    pub(super) fn new(
+        checkout: Checkout,
+        set_up: Option<String>,
+        installed: Option<String>,
+    ) -> Self {
+        let (checkout, set_up) = (Arc::new(checkout), Arc::new(Mutex::new(set_up)));
+        Self { checkout, set_up, trials: HiddenTrials::default(), installed }
     }
 
     pub(super) fn set_up(&self) -> Option<String> {

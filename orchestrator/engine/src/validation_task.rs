@@ -28,7 +28,7 @@ use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
-use super::hidden_files::{name_decisive, name_gone};
+use super::hidden_files::{HiddenFiles, name_decisive, name_gone};
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection};
@@ -234,7 +234,8 @@ impl ValidationTask {
                 return Ok(None);
             };
             if let Some(prepared) = checkout.as_ref().filter(|_| !verdict.is_accepted()) {
-                let named = self.explain_hidden(check, protection, counted, (prepared, verdict));
+                let found = (prepared.as_ref(), verdict, started.elapsed());
+                let named = self.explain_hidden(check, protection, counted, found);
                 let Some(named) = named.await? else { return Ok(None) };
                 verdict = named;
             }
@@ -297,7 +298,7 @@ impl ValidationTask {
         check: &ConfiguredValidator,
         protection: &mut Protection,
         counted: &Arc<TreeSnapshot>,
-        (prepared, verdict): (&PreparedCheckout, Verdict),
+        (prepared, verdict, taken): (&PreparedCheckout, Verdict, Duration),
     ) -> Result<Option<Verdict>, EngineError> {
         let (name, Some(known)) = (check.info.name.as_str(), &self.checkout) else {
             return Ok(Some(verdict));
@@ -306,8 +307,9 @@ impl ValidationTask {
         if !is_rejected || !check.info.runs_check {
             return Ok(Some(verdict));
         }
-        if known.trials.is_due(name, counted.digest(), &prepared.hidden) {
-            let Some(all) = self.prepare_checkout(counted, Visibility::All).await? else {
+        let hidden = HiddenFiles::find(&verdict, taken, prepared);
+        if known.trials.is_due(name, counted.digest(), &hidden) {
+            let Some(all) = self.prepare_checkout(counted, hidden.visibility()).await? else {
                 return Ok(Some(verdict));
             };
             let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
@@ -318,9 +320,9 @@ impl ValidationTask {
                 return Ok(None);
             }
             if tried.is_accepted() {
-                return Ok(Some(name_decisive(verdict, prepared)));
+                return Ok(Some(name_decisive(verdict, prepared, &hidden)));
             }
-            known.trials.record(name, counted.digest(), &prepared.hidden);
+            known.trials.record(name, counted.digest(), &hidden);
         }
         Ok(Some(name_gone(verdict, prepared)))
     }
