@@ -243,7 +243,10 @@ fn a_check_of_the_state_of_git_is_said_to_need_it_and_may_be_shown_it() {
         if !is_linked {
             let log = env.ralph(&["log", "1"]).stdout.replace('\n', " ");
             assert!(log.contains("green only with .git as it is now: checks see its"), "{log}");
-            assert!(log.contains("and these are not: index, refs/heads/main, refs/tags/v1."), "{log}");
+            assert!(
+                log.contains("and these are not: index, refs/heads/main, refs/tags/v1."),
+                "{log}"
+            );
             env.ralph(&["why"]).says("'validation.link=[\".git\"]'`");
         }
         git(&env, &["rev-parse", "-q", "--verify", "v1"]);
