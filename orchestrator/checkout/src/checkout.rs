@@ -260,8 +260,8 @@ impl Checkout {
         Ok(prepared)
     }
 
-    /// Keeps what the checks of this validation wrote for all later ones, but for what they did to files that count: those
-    /// are as the work has them each time. Only checks that ran before any agent worked can be trusted to have written what
+    /// Keeps what the checks of this validation wrote for all later ones, but for what they did to files that count and to git's
+    /// own: those are as the work has them each time. Only checks that ran before any agent worked can be trusted to have written what
     /// they see again.
     ///
     /// # Errors
@@ -275,6 +275,8 @@ impl Checkout {
         remove_layer(&base).map_err(CheckoutError::errno("remove", &base))?;
         self.put_back_work(prepared, is_work)?;
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
+        let git = overlay.upper.join(GIT);
+        remove_layer(&git).map_err(CheckoutError::errno("remove", &git))?;
         fs::rename(&overlay.upper, &base).map_err(CheckoutError::io("create", &base))?;
         self.record_kept()
     }
@@ -592,7 +594,8 @@ mod tests {
         let prepared = checkout.prepare(&is_work, Visibility::Clean).unwrap();
         let upper = prepared.overlays[0].upper.clone();
         fs::create_dir(upper.join("src")).unwrap();
-        for file in ["src/lock", "src/gone", "src/product", "built"] {
+        fs::create_dir(upper.join(GIT)).unwrap();
+        for file in ["src/lock", "src/gone", "src/product", "built", ".git/index"] {
             fs::write(upper.join(file), "by the check").unwrap();
         }
         checkout.keep_base(&prepared, &is_work).unwrap();
