@@ -254,6 +254,17 @@ fn a_check_of_the_state_of_git_is_said_to_need_it_and_may_be_shown_it() {
 }
 
 #[test]
+fn work_whose_path_is_too_long_is_rejected() {
+    let env = configured("", "grep -q work src/a\n", "\"check.sh\"");
+    let name = "x".repeat(200);
+    let deep = format!("for n in $(seq 22); do mkdir {name}; cd {name}; done; echo > f\n");
+    env.agent.call(1).script(&format!("echo work > src/a; {deep}")).out(CLAIM);
+    env.agent.call(2).script(&format!("rm -r {name}\n")).out(CLAIM);
+    env.run().expect(0).says("…: the path is too long to be checked: make it shorter than");
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
+use ralph_orchestrator_checkout::{CheckoutError, PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, LayeredFolder, ValidationContext, Verdict,
 };
@@ -130,6 +130,30 @@ impl ValidationTask {
     /// Runs all validators in order, on one tree, and once more if they changed it; `None` if it was cancelled.
     /// Stores no evidence.
     pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
+        match self.run_validators().await {
+            Err(EngineError::Checkout(error @ CheckoutError::TooLong { .. })) => {
+                Ok(Some(self.reject_all(&error)))
+            }
+            result => result,
+        }
+    }
+
+    /// Rejects work of which no checkout can be made.
+    fn reject_all(&self, error: &CheckoutError) -> Validation {
+        let validators = self.policy.validators.iter();
+        let checks = validators.filter(|check| self.selection.includes(check));
+        let verdict = Verdict::rejected(error.to_string());
+        let named = checks.map(|check| ValidatorVerdict::new(&check.info, verdict.clone(), 0));
+        Validation {
+            verdicts: named.collect(),
+            tree_before: self.tree.clone(),
+            tree_after: self.tree.clone(),
+            tree_left: self.tree.clone(),
+            ..Validation::default()
+        }
+    }
+
+    async fn run_validators(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.snapshot_before().await? else { return Ok(None) };
         let mut counted = Arc::clone(&before);
         self.store_snapshot(&before).await?;
