@@ -276,6 +276,44 @@ fn an_empty_folder_is_not_called_ignored() {
 }
 
 #[test]
+fn a_check_of_the_state_of_git_is_said_to_need_it_and_may_be_shown_it() {
+    // Its own commits are not for the user's repository, whatever it sees.
+    let check =
+        "test -z \"$(git status --porcelain)\" && git tag -l | grep -q v1 && git tag -d v1\n";
+    for is_linked in [false, true] {
+        let keys = if is_linked { "link = [\".git\"]\n" } else { "" };
+        let env = configured(keys, check, "\"check.sh\"");
+        let commit = "git -c user.name=a -c user.email=a@localhost commit -qam work";
+        env.agent
+            .default_call()
+            .script(&format!("echo work >> src/a; {commit}; git tag -f v1\n"))
+            .out(CLAIM);
+        env.run().expect(if is_linked { 0 } else { 1 });
+        if !is_linked {
+            let log = env.ralph(&["log", "1"]).stdout.replace('\n', " ");
+            assert!(log.contains("green only with .git as it is now: checks see its"), "{log}");
+            assert!(
+                log.contains("and these are not: index, refs/heads/main, refs/tags/v1."),
+                "{log}"
+            );
+            env.ralph(&["why"]).says("'validation.link=[\".git\"]'`");
+        }
+        git(&env, &["rev-parse", "-q", "--verify", "v1"]);
+    }
+}
+
+#[test]
+fn work_whose_path_is_too_long_is_rejected() {
+    let env = configured("", "grep -q work src/a\n", "\"check.sh\"");
+    let name = "x".repeat(200);
+    let deep = format!("for n in $(seq 22); do mkdir {name}; cd {name}; done; echo > f\n");
+    env.agent.call(1).script(&format!("echo work > src/a; {deep}")).out(CLAIM);
+    env.agent.call(2).script(&format!("rm -r {name}\n")).out(CLAIM);
+    env.run().expect(0).says("…: the path is too long to be checked: make it shorter than");
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);

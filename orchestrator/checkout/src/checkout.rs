@@ -16,7 +16,7 @@ use crate::content_digests::{ContentDigests, StartContents};
 use crate::error::CheckoutError;
 use crate::inventory::{Inventory, Stamp};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, is_folder, is_other_repository, is_shared, is_withheld};
+use crate::repository::{GIT, is_folder, is_other_repository, is_shared, is_state, is_withheld};
 
 /// In the storage: what files that do not count as work held that the first checks wrote to.
 const BEFORE: &str = "before";
@@ -86,6 +86,8 @@ pub enum Visibility {
     Cold,
     /// All, as they are: what is accepted with them proves nothing.
     All,
+    /// The same, and git's own files as they are.
+    AllWithGit,
 }
 
 /// The layers for one validation. They are removed when it is dropped.
@@ -103,6 +105,9 @@ pub struct PreparedCheckout {
     pub has_lost_setup: bool,
     /// What counts as work and is new or not as it was, or was there when the run began; what is gone, folders as a whole.
     pub work: Vec<PathBuf>,
+    /// Git's own files that say where its branches are and what is to be committed, and are not as they were when the run began:
+    /// checks see those.
+    pub git_changes: Inventory,
 }
 
 impl Drop for PreparedCheckout {
@@ -130,7 +135,8 @@ impl Checkout {
     pub fn begin(source: CheckoutSource, storage: &Path) -> Result<Self, CheckoutError> {
         remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
-        let git = source.git.as_deref().map(|git| copy_repository(git, storage)).transpose()?;
+        let git = source.git.as_deref().filter(|_| !source.shows_git());
+        let git = git.map(|git| copy_repository(git, storage)).transpose()?;
         let files = take_inventory(&source.workspace, &source.shown)?;
         let checkout =
             Self::open(source, storage, StartRecord { files, git }, KeptRecord::default());
@@ -270,7 +276,7 @@ impl Checkout {
     ) -> Result<PreparedCheckout, CheckoutError> {
         let folder = self.storage.join(match visibility {
             Visibility::Warm | Visibility::Cold => VALIDATION,
-            Visibility::All => UNHIDDEN,
+            Visibility::All | Visibility::AllWithGit => UNHIDDEN,
         });
         let has_lost_setup = self.verify_kept()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
@@ -282,13 +288,15 @@ impl Checkout {
             gone: Vec::new(),
             has_lost_setup,
             work: Vec::new(),
+            git_changes: Inventory::default(),
         };
         let (_, mut changes) = self.compare(is_work)?;
-        if visibility == Visibility::All {
+        if matches!(visibility, Visibility::All | Visibility::AllWithGit) {
             changes.hidden.clear();
         }
         let is_inside = |git: &&Path| **git == self.source.workspace.join(GIT);
-        let git_inside = self.git().filter(is_inside);
+        let git = self.git().filter(|_| visibility != Visibility::AllWithGit);
+        let git_inside = git.filter(is_inside);
         let mut below = vec![self.source.workspace.clone()];
         below.insert(0, self.write_hidden(&prepared.folder, &changes, git_inside)?);
         if git_inside.is_some() {
@@ -297,14 +305,14 @@ impl Checkout {
         let kept: &[&str] = match visibility {
             Visibility::Warm => &[BEFORE, SETUP, BASE],
             Visibility::Cold => &[BEFORE, SETUP],
-            Visibility::All => &[],
+            Visibility::All | Visibility::AllWithGit => &[],
         };
         for layer in kept.iter().filter(|layer| self.has_kept(layer)) {
             below.insert(0, self.storage.join(layer));
         }
         below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
-        if let Some(git) = self.git().filter(|_| git_inside.is_none()) {
+        if let Some(git) = git.filter(|_| git_inside.is_none()) {
             let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
             for path in self.find_new_in_repository(git)? {
                 hidden.hide(&path)?;
@@ -315,13 +323,20 @@ impl Checkout {
         let is_removed_work = |path: &&PathBuf| !changes.gone.contains(path);
         let removed = changes.removed.iter().filter(is_removed_work);
         prepared.work = changes.work.iter().map(|(path, _)| path).chain(removed).cloned().collect();
+        let shown = self.source.git.as_deref().filter(|_| git.is_none());
+        if let Some(git) = shown.filter(|git| !is_inside(git)) {
+            prepared.add(git, vec![git.to_owned()], "-git")?;
+        }
+        if let Some(git) = git {
+            prepared.git_changes = self.find_changes_in_repository(git)?;
+        }
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
         Ok(prepared)
     }
 
     /// Keeps what the setup made for all later validations, but for what it did to files that count: those are as the work has
-    /// them each time. The layers are of no use after that.
+    /// them each time, and git's own those of the start. The layers are of no use after that.
     ///
     /// # Errors
     /// It cannot be read, or moved to its place.
@@ -390,6 +405,8 @@ impl Checkout {
         remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
         self.put_back_work(prepared, is_work)?;
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
+        let git = overlay.upper.join(GIT);
+        remove_layer(&git).map_err(CheckoutError::errno("remove", &git))?;
         fs::rename(&overlay.upper, &layer).map_err(CheckoutError::io("create", &layer))?;
         self.record_kept()
     }
@@ -526,6 +543,26 @@ impl Checkout {
         layer.finish()
     }
 
+    /// Returns which of git's own files that tell its state are not as they were when the run began.
+    fn find_changes_in_repository(&self, git: &Path) -> Result<Inventory, CheckoutError> {
+        let Some(start) = self.start.git.as_ref().filter(|_| is_folder(git)) else {
+            return Ok(Inventory::default());
+        };
+        let is_left_out = |path: &Path| is_shared(path) || is_withheld(path);
+        let mut changes = Inventory::take(git, &is_left_out)?;
+        let is_same = |path: &Path, stamp: &Stamp| {
+            start.entries.get(path).is_some_and(|known| known.is_same(stamp))
+        };
+        let mut all = start.entries.clone();
+        changes.entries.retain(|path, stamp| {
+            all.remove(path);
+            is_state(path) && !stamp.is_folder() && !is_same(path, stamp)
+        });
+        all.retain(|path, stamp| is_state(path) && !stamp.is_folder());
+        changes.entries.append(&mut all);
+        Ok(changes)
+    }
+
     /// Returns what of git's own files was not there when the run began, and what no check is to see. What was there is
     /// covered by copies.
     fn find_new_in_repository(&self, git: &Path) -> Result<Vec<PathBuf>, CheckoutError> {
@@ -544,6 +581,13 @@ impl Checkout {
             }
         }
         Ok(new)
+    }
+}
+
+impl CheckoutSource {
+    /// Whether checks see git's own files as they are.
+    fn shows_git(&self) -> bool {
+        self.shown.iter().any(|shown| shown == Path::new(GIT))
     }
 }
 
@@ -766,7 +810,8 @@ mod tests {
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         let upper = prepared.overlays[0].upper.clone();
         fs::create_dir(upper.join("src")).unwrap();
-        for file in ["src/lock", "src/gone", "src/product", "built"] {
+        fs::create_dir(upper.join(GIT)).unwrap();
+        for file in ["src/lock", "src/gone", "src/product", "built", ".git/index"] {
             fs::write(upper.join(file), "by the check").unwrap();
         }
         checkout.keep_base(&prepared, &is_work).unwrap();
@@ -910,6 +955,24 @@ mod tests {
             assert_eq!(fs::read_to_string(copies.join(at("HEAD"))).unwrap(), "base");
             let expected = ["hooks", "index.lock", "refs/heads/agent"];
             assert_eq!(files(hidden), expected.map(|name| format!("-{}", at(name))));
+            let changes: Vec<&Path> = prepared.git_changes.paths().collect();
+            assert_eq!(changes, [Path::new("HEAD"), Path::new("refs/heads/agent")]);
+            drop(prepared);
+            // What is written there is thrown away all the same.
+            let is_shown = |checkout: &Checkout, visibility: Visibility| {
+                let prepared = checkout.prepare(&is_work, visibility).unwrap();
+                let overlay = prepared.overlays.last().unwrap();
+                let copies = place.storage.join(REPOSITORY);
+                let is_copy = |layer: &PathBuf| layer.starts_with(&copies);
+                place.path(git).canonicalize().unwrap().starts_with(&overlay.target)
+                    && overlay.upper.is_dir()
+                    && !overlay.layers.iter().any(is_copy)
+            };
+            assert!(is_shown(&checkout, Visibility::AllWithGit));
+            let mut source = place.source();
+            source.shown.push(GIT.into());
+            let linked = Checkout::begin(source, &place.storage).unwrap();
+            assert!(is_shown(&linked, Visibility::Cold));
         }
     }
 }

@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+/// Paths of work that are shorter have room for the folder of a layer before them.
+const MAX_PATH: usize = 3000;
+/// More of a path that is too long is not named.
+const MAX_NAMED: usize = 200;
+
 /// Why there is no checkout.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
@@ -17,6 +22,14 @@ pub enum CheckoutError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// A path of the work, with the folder of the layer before it, is longer than the system allows.
+    #[error(
+        "{}: the path is too long to be checked: make it shorter than {MAX_PATH} bytes", path.display()
+    )]
+    TooLong {
+        /// Relative to the workspace, or to git's own folder; shortened.
+        path: PathBuf,
     },
     /// What was recorded when the run began is not what is there.
     #[error(
@@ -42,6 +55,18 @@ pub enum CheckoutError {
 }
 
 impl CheckoutError {
+    pub(crate) fn too_long(path: &Path) -> Self {
+        let mut named = PathBuf::new();
+        for part in path {
+            named.push(part);
+            if named.as_os_str().len() > MAX_NAMED {
+                named.push("…");
+                break;
+            }
+        }
+        Self::TooLong { path: named }
+    }
+
     pub(crate) fn io<E: Into<io::Error>>(
         doing: &'static str,
         path: &Path,

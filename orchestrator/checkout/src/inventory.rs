@@ -136,6 +136,11 @@ impl Inventory {
         self.entries.len()
     }
 
+    /// Returns the paths, relative to the folder.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.entries.keys().map(PathBuf::as_path)
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -16,6 +16,8 @@ use rustix::io::Errno;
 use crate::error::CheckoutError;
 use crate::work_content::WorkContent;
 
+/// The system takes no longer path.
+const PATH_MAX: usize = 4096;
 const NANOS: i64 = 1_000_000_000;
 
 /// A layer in a folder of the orchestrator's own.
@@ -126,6 +128,9 @@ impl<'a> Layer<'a> {
 
     /// Makes the folders above a path. Returns where it is in the layer; `None` where a whiteout hides it already.
     fn make_place(&mut self, path: &Path) -> Result<Option<PathBuf>, CheckoutError> {
+        if self.root.join(path).as_os_str().len() >= PATH_MAX {
+            return Err(CheckoutError::too_long(path));
+        }
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         for folder in above.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
             if self.made.contains(folder) {

@@ -39,6 +39,16 @@ pub(crate) fn is_other_repository(workspace: &Path, git: &Path) -> bool {
     !named.is_ok_and(|named| named.starts_with(git))
 }
 
+/// Whether a path in git's folder tells where its branches and tags are, or what is to be committed. Those of the
+/// orchestrator's own are no work's.
+pub(crate) fn is_state(path: &Path) -> bool {
+    let is_named = |names: &[&str]| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
+    };
+    let is_own = path.starts_with("refs/ralph") || path.starts_with("logs");
+    !is_own && (path.starts_with("refs") || is_named(&["HEAD", "index", "packed-refs"]))
+}
+
 /// Whether it is there and is a folder, no link to one.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())

@@ -35,7 +35,7 @@ pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{
-    Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceFile, EvidenceValidator, HIDDEN_END,
-    LayeredFolder, NEEDS_HIDDEN, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext,
-    ValidatorDescription, Verdict,
+    Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceFile, EvidenceValidator, GIT_END,
+    HIDDEN_END, LayeredFolder, NEEDS_HIDDEN, PROTECTED_CHANGED, Setup, SetupProblem,
+    ValidationContext, ValidatorDescription, Verdict,
 };

@@ -107,6 +107,8 @@ pub const PROTECTED_CHANGED: &str = "protected path";
 pub const NEEDS_HIDDEN: &str = "green only with ";
 /// What follows the names, which are separated by `, `.
 pub const HIDDEN_END: &str = ", which git ignores";
+/// The same after the name of git's own folder.
+pub const GIT_END: &str = " as it is now";
 
 /// A protected path that is not as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,14 +47,14 @@ impl CheckoutSetup {
 }
 
 impl Session {
-    /// Returns the digest of the inputs with which somebody has set the workspace up already; `None` if something is missing.
-    pub(super) fn find_setup_done(&self) -> Option<String> {
+    /// Returns the digest of the inputs if all that the setup makes is in the workspace.
+    pub(super) fn find_installed(&self) -> Option<String> {
         let setup = self.context.policy.checkout.setup.as_ref()?;
         let workspace = &self.context.workspace;
         let is_there = |output: &PathBuf| workspace.join(output).exists();
-        let is_done = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
+        let is_installed = !setup.outputs.is_empty() && setup.outputs.iter().all(is_there);
         let find = |input: &Path| Some(workspace.join(input)).filter(|path| path.is_file());
-        is_done.then(|| setup.digest_inputs(find)).flatten()
+        is_installed.then(|| setup.digest_inputs(find)).flatten()
     }
 }
 
@@ -89,8 +89,8 @@ impl ValidationTask {
         let before = known.set_up();
         let Some(ready) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
         let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
-        let is_kept = self.is_before_work() && inputs.is_some() && inputs != before;
-        if !is_kept || ready.is_err() {
+        let is_made = inputs.is_some() && inputs != before && inputs != known.installed;
+        if !self.is_before_work() || !is_made || ready.is_err() {
             return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready }));
         }
         known.record_setup(inputs);
@@ -143,7 +143,7 @@ impl ValidationTask {
             return Ok(Some(Ok(())));
         };
         let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
-        if inputs.is_some() && inputs == known.set_up() {
+        if inputs.is_some() && (inputs == known.set_up() || inputs == known.installed) {
             return Ok(Some(Ok(())));
         }
         let context = SetupContext {
@@ -156,7 +156,7 @@ impl ValidationTask {
         let until_ms = self.clock.runtime_ms().saturating_add(millis(setup.timeout));
         let end = self.wait_end(until_ms, setup.timeout);
         let done = setup.run(context, end).await;
-        let before = known.set_up();
+        let before = known.set_up().or_else(|| known.installed.clone());
         // With what was there before somebody changed it, it worked.
         let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
         Ok(done.map(|done| {

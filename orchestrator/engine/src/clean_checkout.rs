@@ -34,6 +34,9 @@ struct StoredKept {
     /// What the setup was run with before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set_up: Option<String>,
+    /// The inputs for which all that it makes was there when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    installed: Option<String>,
 }
 
 /// What is stored of what files held when the run began.
@@ -66,7 +69,7 @@ impl Session {
         let begun = blocking(move || Checkout::begin(source, &storage)).await??;
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT, begun.start())?;
-        let mut known = RunCheckout::new(begun, self.find_setup_done());
+        let mut known = RunCheckout::new(begun, None, self.find_installed());
         let begun = Arc::clone(&known.checkout);
         known.read_contents(self.counted_at_start());
         self.checkout = Some(known);
@@ -92,7 +95,8 @@ impl Session {
             store_object(store, redactor, Layout::CHECKOUT_CONTENTS, &contents)?;
         }
         let Some(record) = known.checkout.take_kept() else { return Ok(()) };
-        let kept = StoredKept { record, set_up: known.set_up() };
+        let installed = known.installed.clone();
+        let kept = StoredKept { record, set_up: known.set_up(), installed };
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::CHECKOUT_KEPT, &kept)
     }
@@ -123,7 +127,7 @@ impl Session {
         let kept = read_object::<StoredKept>(store, Layout::CHECKOUT_KEPT)?.unwrap_or_default();
         let (source, storage) = (self.checkout_source(), self.checkout_storage());
         let checkout = Checkout::open(source, &storage, start, kept.record);
-        let mut known = RunCheckout::new(checkout, kept.set_up);
+        let mut known = RunCheckout::new(checkout, kept.set_up, kept.installed);
         match read_object::<StoredContents>(store, Layout::CHECKOUT_CONTENTS)? {
             Some(contents) => known.checkout.set_contents(contents.files),
             None => known.read_contents(self.counted_at_start()),

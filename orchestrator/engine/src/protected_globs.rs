@@ -55,7 +55,12 @@ impl CompletionPolicy {
         // Both are in the order of the configuration.
         for (check, config) in self.validators.iter().zip(&loaded.config.validators) {
             for glob in check.validator.protects() {
-                let message = if !baseline.has_match(&glob).unwrap_or(true) {
+                let is_unmatched = !baseline.has_match(&glob).unwrap_or(true);
+                let message = if let Some(link) =
+                    is_unmatched.then(|| find_link(place, &glob)).flatten()
+                {
+                    describe_link(place, &glob, &link)
+                } else if is_unmatched {
                     format!(
                         "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
                          there, relative to the workspace, or remove it",
@@ -80,6 +85,35 @@ impl CompletionPolicy {
     }
 }
 
+/// Returns the link on the way to what a glob names.
+fn find_link(place: &Path, glob: &str) -> Option<PathBuf> {
+    let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    let folders = glob.split('/').take_while(is_plain).scan(PathBuf::new(), |path, part| {
+        path.push(part);
+        Some(path.clone())
+    });
+    folders.into_iter().find(|path| place.join(path).is_symlink())
+}
+
+/// Says that a glob names what is behind a link, and what helps.
+fn describe_link(place: &Path, glob: &str, link: &Path) -> String {
+    let real = place.join(link).canonicalize().ok();
+    let inside = real.zip(place.canonicalize().ok()).and_then(|(real, place)| {
+        real.strip_prefix(place).ok().map(|inside| inside.display().to_string())
+    });
+    let advice = match inside {
+        Some(inside) => format!("name {inside:?} instead"),
+        None => "put a copy of what it leads to in its place".to_owned(),
+    };
+    let target = place.join(link).read_link().unwrap_or_default();
+    format!(
+        "the glob {glob:?} protects nothing in {}: {} is a link, to {}, and nothing behind a link is protected; {advice}",
+        place.display(),
+        link.display(),
+        target.display()
+    )
+}
+
 /// What a link leads to in the workspace without being protected itself, if the glob matches nothing but
 /// links.
 fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<PathBuf> {
@@ -101,4 +135,34 @@ fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<P
         }
     }
     unprotected
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::create_dir_all;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_glob_that_names_what_is_behind_a_link_is_told_so() {
+        let temp = tempfile::tempdir().unwrap();
+        let place = temp.path().join("w");
+        create_dir_all(place.join("real/in")).unwrap();
+        create_dir_all(temp.path().join("out")).unwrap();
+        symlink("../out", place.join("tests")).unwrap();
+        symlink("in", place.join("real/link")).unwrap();
+        let rows = [
+            ("tests/**", "tests is a link, to ../out, and", "; put a copy of what it leads to in"),
+            ("real/link/a.py", "real/link is a link, to in, and", "; name \"real/in\" instead"),
+        ];
+        for (glob, says, advises) in rows {
+            let link = find_link(&place, glob).unwrap();
+            let said = describe_link(&place, glob, &link);
+            assert!(said.contains(says) && said.contains(advises), "{said}");
+        }
+        for glob in ["real/in/*", "*/link", "no/where"] {
+            assert_eq!(find_link(&place, glob), None, "{glob}");
+        }
+    }
 }

@@ -19,6 +19,8 @@ pub(super) struct RunCheckout {
     /// What is still to be stored.
     contents: Arc<Mutex<Option<ContentDigests>>>,
     reading: Option<Arc<StopReading>>,
+    /// The digest of the inputs for which all that the setup makes was in the workspace when the run began.
+    pub(super) installed: Option<String>,
 }
 
 /// Stops who reads, once nobody needs it.
@@ -32,13 +34,18 @@ impl Drop for StopReading {
 }
 
 impl RunCheckout {
-    pub(super) fn new(checkout: Checkout, set_up: Option<String>) -> Self {
+    pub(super) fn new(
+        checkout: Checkout,
+        set_up: Option<String>,
+        installed: Option<String>,
+    ) -> Self {
         Self {
             checkout: Arc::new(checkout),
             set_up: Arc::new(Mutex::new(set_up)),
             trials: HiddenTrials::default(),
             contents: Arc::default(),
             reading: None,
+            installed,
         }
     }
 

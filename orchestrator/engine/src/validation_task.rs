@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
+use ralph_orchestrator_checkout::{CheckoutError, PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, LayeredFolder, ValidationContext, Verdict,
 };
@@ -27,7 +27,7 @@ use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
-use super::hidden_files::{name_decisive, name_gone};
+use super::hidden_files::{HiddenFiles, name_decisive, name_gone};
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::checkout_setup::ReadyCheckout;
@@ -135,6 +135,30 @@ impl ValidationTask {
     /// Runs all validators in order, on one tree, and once more if they changed it; `None` if it was cancelled.
     /// Stores no evidence.
     pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
+        match self.run_validators().await {
+            Err(EngineError::Checkout(error @ CheckoutError::TooLong { .. })) => {
+                Ok(Some(self.reject_all(&error)))
+            }
+            result => result,
+        }
+    }
+
+    /// Rejects work of which no checkout can be made.
+    fn reject_all(&self, error: &CheckoutError) -> Validation {
+        let validators = self.policy.validators.iter();
+        let checks = validators.filter(|check| self.selection.includes(check));
+        let verdict = Verdict::rejected(error.to_string());
+        let named = checks.map(|check| ValidatorVerdict::new(&check.info, verdict.clone(), 0));
+        Validation {
+            verdicts: named.collect(),
+            tree_before: self.tree.clone(),
+            tree_after: self.tree.clone(),
+            tree_left: self.tree.clone(),
+            ..Validation::default()
+        }
+    }
+
+    async fn run_validators(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.snapshot_before().await? else { return Ok(None) };
         let mut counted = Arc::clone(&before);
         self.store_snapshot(&before).await?;
@@ -239,7 +263,8 @@ impl ValidationTask {
                 return Ok(None);
             };
             if let Some(prepared) = checkout.as_ref().filter(|_| !verdict.is_accepted()) {
-                let named = self.explain_hidden(check, protection, counted, (prepared, verdict));
+                let found = (prepared.as_ref(), verdict, started.elapsed());
+                let named = self.explain_hidden(check, protection, counted, found);
                 let Some(named) = named.await? else { return Ok(None) };
                 verdict = named;
             }
@@ -297,7 +322,7 @@ impl ValidationTask {
         check: &ConfiguredValidator,
         protection: &mut Protection,
         counted: &Arc<TreeSnapshot>,
-        (prepared, verdict): (&PreparedCheckout, Verdict),
+        (prepared, verdict, taken): (&PreparedCheckout, Verdict, Duration),
     ) -> Result<Option<Verdict>, EngineError> {
         let (name, Some(known)) = (check.info.name.as_str(), &self.checkout) else {
             return Ok(Some(verdict));
@@ -306,8 +331,9 @@ impl ValidationTask {
         if !is_rejected || !check.info.runs_check {
             return Ok(Some(verdict));
         }
-        if known.trials.is_due(name, counted.digest(), &prepared.hidden) {
-            let Some(all) = self.prepare_checkout(counted, Visibility::All).await? else {
+        let hidden = HiddenFiles::find(&verdict, taken, prepared);
+        if known.trials.is_due(name, counted.digest(), &hidden) {
+            let Some(all) = self.prepare_checkout(counted, hidden.visibility()).await? else {
                 return Ok(Some(verdict));
             };
             let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
@@ -318,9 +344,11 @@ impl ValidationTask {
                 return Ok(None);
             }
             if tried.is_accepted() {
-                return Ok(Some(name_decisive(verdict, prepared, &self.uncommitted(counted))));
+                let uncommitted = self.uncommitted(counted);
+                let named = (&hidden, &uncommitted, &self.policy.protected);
+                return Ok(Some(name_decisive(verdict, prepared, named)));
             }
-            known.trials.record(name, counted.digest(), &prepared.hidden);
+            known.trials.record(name, counted.digest(), &hidden);
         }
         Ok(Some(name_gone(verdict, prepared)))
     }

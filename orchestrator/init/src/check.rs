@@ -6,7 +6,8 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
 use super::protect::{self, FOLDERS, FOREIGN, ProtectedGlobs};
-use super::systems::{self, DependencySetup, TestSystem};
+use super::systems::dependencies::DependencySetup;
+use super::systems::{self, TestSystem};
 use super::toml_list::list;
 
 /// Most subfolders that are proposed.

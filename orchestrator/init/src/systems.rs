@@ -1,6 +1,6 @@
 //! The build and test systems that are recognised, by the files that they leave in a folder.
 
-mod dependencies;
+pub(crate) mod dependencies;
 mod lock_files;
 mod node;
 mod other;
@@ -10,8 +10,6 @@ mod tasks;
 
 use std::fs;
 use std::path::Path;
-
-pub(crate) use dependencies::DependencySetup;
 
 /// A test system in a folder.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! What keeps a stopped run from being resumed, derived from the state: it decides which advice helps.
 
 use ralph_orchestrator_contract::{
-    ErrorClass, HIDDEN_END, NEEDS_HIDDEN, PROTECTED_CHANGED, Verdict,
+    ErrorClass, GIT_END, HIDDEN_END, NEEDS_HIDDEN, PROTECTED_CHANGED, Verdict,
 };
 
 use super::limits::Limit;
@@ -108,7 +108,8 @@ impl State {
     #[must_use]
     pub fn hidden_rejection(&self) -> Option<&str> {
         let reason = self.find_rejection(NEEDS_HIDDEN)?.strip_prefix(NEEDS_HIDDEN)?;
-        reason.split_once(HIDDEN_END).map(|(names, _)| names)
+        let (names, _) = reason.split_once(HIDDEN_END).or_else(|| reason.split_once(GIT_END))?;
+        Some(names)
     }
 
     /// Returns the reason of the last rejection that begins with a text.

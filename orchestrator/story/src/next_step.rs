@@ -359,6 +359,11 @@ mod tests {
                 "`r run --restart --set 'validation.link=[\"out/a.py\", \"b\"]'` shows",
             ),
             (
+                "green only with .git as it is now: more",
+                BaselineMode::Warn,
+                "'validation.link=[\".git\"]'` shows",
+            ),
+            (
                 "green only with it's \"x\", b, which git ignores",
                 BaselineMode::MustFail,
                 "`r run --restart --set completion.baseline=warn --set 'validation.link=[…]'` shows",

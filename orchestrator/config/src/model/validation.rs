@@ -44,7 +44,7 @@ pub struct Validation {
     #[schemars(schema_with = "units::duration_or_none_schema")]
     pub setup_timeout: Duration,
     /// Files and folders, relative to the workspace, that checks see as they are though git ignores them: whatever the agent
-    /// has put there.
+    /// has put there. ".git" is all of git's own files, wherever they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub link: Vec<PathBuf>,

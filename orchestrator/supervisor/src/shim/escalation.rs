@@ -9,6 +9,8 @@ use crate::spec::{Grace, Stop};
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
 const SLOW_KILL_INTERVAL: Duration = Duration::from_millis(250);
 const SLOW_AFTER: Duration = Duration::from_secs(1);
+/// How long what ends by itself may take when the leader has ended.
+const FINISH: Duration = Duration::from_secs(2);
 /// The time after the first SIGKILL at which survivors (another user's, or stuck in the kernel) are given
 /// up.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(30);
@@ -25,6 +27,7 @@ pub(super) enum StopAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EscalationState {
     Running,
+    Finishing { until: Instant },
     Interrupted { until: Instant },
     Terminated { until: Instant },
     Killed { since: Instant, next: Instant },
@@ -50,12 +53,16 @@ impl StopEscalation {
                     EscalationState::Interrupted { until: after(now, self.grace.interrupt) };
                 Some(StopAction::Interrupt)
             }
-            (Stop::Terminate, EscalationState::Running | EscalationState::Interrupted { .. }) => {
-                Some(self.terminate(now, self.grace.terminate))
-            }
+            (
+                Stop::Terminate,
+                EscalationState::Running
+                | EscalationState::Finishing { .. }
+                | EscalationState::Interrupted { .. },
+            ) => Some(self.terminate(now, self.grace.terminate)),
             (
                 Stop::Kill,
                 EscalationState::Running
+                | EscalationState::Finishing { .. }
                 | EscalationState::Interrupted { .. }
                 | EscalationState::Terminated { .. },
             ) => Some(self.kill(now, now)),
@@ -63,10 +70,21 @@ impl StopEscalation {
         }
     }
 
+    /// Handles the end of the leader where the rest of its tree ends by itself, but for what takes too long.
+    pub(super) fn finish(&mut self, now: Instant) -> Option<StopAction> {
+        if self.state != EscalationState::Running {
+            return self.leader_ended(now);
+        }
+        self.state = EscalationState::Finishing { until: after(now, FINISH) };
+        None
+    }
+
     /// Handles the end of the leader: the rest of its tree has to end too.
     pub(super) fn leader_ended(&mut self, now: Instant) -> Option<StopAction> {
         match self.state {
-            EscalationState::Running | EscalationState::Interrupted { .. } => {
+            EscalationState::Running
+            | EscalationState::Finishing { .. }
+            | EscalationState::Interrupted { .. } => {
                 Some(self.terminate(now, self.grace.leftovers))
             }
             EscalationState::Terminated { until } => {
@@ -84,6 +102,7 @@ impl StopEscalation {
             EscalationState::Interrupted { until } if until <= now => {
                 Some(self.terminate(now, self.grace.terminate))
             }
+            EscalationState::Finishing { until } if until <= now => self.leader_ended(now),
             EscalationState::Terminated { until } if until <= now => Some(self.kill(now, now)),
             EscalationState::Killed { since, .. } if after(since, GIVE_UP) <= now => {
                 self.state = EscalationState::GivenUp;
@@ -98,7 +117,8 @@ impl StopEscalation {
     pub(super) fn time_to_next(&self, now: Instant) -> Option<Duration> {
         match self.state {
             EscalationState::Running | EscalationState::GivenUp => None,
-            EscalationState::Interrupted { until }
+            EscalationState::Finishing { until }
+            | EscalationState::Interrupted { until }
             | EscalationState::Terminated { until }
             | EscalationState::Killed { next: until, .. } => {
                 Some(until.saturating_duration_since(now))
@@ -196,6 +216,23 @@ mod tests {
         late.request(Stop::Terminate, now);
         assert_eq!(late.leader_ended(now + 180 * MS), Some(StopAction::Terminate));
         assert_eq!(late.due(now + 200 * MS), Some(StopAction::Kill));
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_ended_only_if_it_takes_too_long_or_a_stop_is_requested() {
+        let (mut slow, now) = escalation();
+        assert_eq!(slow.finish(now), None);
+        assert_eq!(slow.time_to_next(now), Some(FINISH));
+        assert_eq!(slow.due(now + FINISH), Some(StopAction::Terminate));
+        assert_eq!(slow.due(now + FINISH + 50 * MS), Some(StopAction::Kill));
+
+        let (mut stopped, now) = escalation();
+        stopped.finish(now);
+        assert_eq!(stopped.request(Stop::Terminate, now), Some(StopAction::Terminate));
+
+        let (mut late, now) = escalation();
+        late.request(Stop::Gracefully, now);
+        assert_eq!(late.finish(now), Some(StopAction::Terminate));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod busy;
 mod control_socket;
 mod escalation;
 mod fork_server;
+mod git_maintenance;
 mod job;
 mod launcher;
 mod mount_calls;

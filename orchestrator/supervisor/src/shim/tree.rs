@@ -13,6 +13,7 @@ use rustix::process::{
 
 use super::control_socket::{ControlMessage, ControlSocket};
 use super::escalation::{StopAction, StopEscalation};
+use super::git_maintenance::remove_maintenance;
 use super::sys;
 use crate::procfs::{self, Stat};
 use crate::shim::namespace_init::NamespaceInit;
@@ -122,8 +123,11 @@ impl<'a> ProcessTree<'a> {
             None => procfs::only_child(self.leader.as_raw_pid()),
             Some(_) => self.remaining().is_empty(),
         };
+        let mut finishes = false;
         if !self.stop_requested && !alone {
-            self.left_behind = names(&self.remaining());
+            let mut remaining = self.remaining();
+            finishes = remove_maintenance(&mut remaining) && remaining.is_empty();
+            self.left_behind = names(&remaining);
         }
         let (stopped, killed) = (self.stop_requested, self.killed);
         // It is sent with the report of the tree's end, if that is the next thing to happen.
@@ -133,7 +137,12 @@ impl<'a> ProcessTree<'a> {
             self.kill_init();
             return;
         }
-        if let Some(action) = self.escalation.leader_ended(Instant::now()) {
+        let now = Instant::now();
+        let action = match finishes {
+            true => self.escalation.finish(now),
+            false => self.escalation.leader_ended(now),
+        };
+        if let Some(action) = action {
             self.perform(action);
         }
     }

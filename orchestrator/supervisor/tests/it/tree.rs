@@ -46,6 +46,25 @@ async fn a_double_fork_is_ended() {
 }
 
 #[tokio::test]
+async fn the_maintenance_of_git_is_ended_but_not_named() {
+    let temp = tempfile::tempdir().unwrap();
+    // A shell by that name runs a file by the name of what git does, which opens what nobody opens.
+    std::fs::copy("/bin/sh", temp.path().join("git")).unwrap();
+    for (what, named) in [("maintenance", vec![]), ("push", vec!["git".to_owned()])] {
+        std::fs::write(temp.path().join(what), "echo $$; read line < waits\n").unwrap();
+        let script = format!("mkfifo waits 2>/dev/null; ./git {what} & read line < ready");
+        let mut spec = sh(&format!("rm -f ready; mkfifo ready; {script}"));
+        spec.cwd = temp.path().to_owned();
+        let mut process = start(spec).await;
+        let left = pids(&mut process, 1).await;
+        std::fs::write(temp.path().join("ready"), "\n").unwrap();
+        let exit = bounded("the exit", process.wait()).await;
+        assert_eq!((exit.ending, &exit.left_behind), (Ending::Exited(0), &named), "{what}");
+        assert_gone(&left, Duration::ZERO);
+    }
+}
+
+#[tokio::test]
 async fn a_deaf_daemon_is_killed_after_its_grace() {
     let script = "(setsid sh -c 'trap \"\" TERM; echo $$; sleep 1000; sleep 1000' &) | head -n 1";
     let mut process = start(with_grace(sh(script), NEVER, 200 * MS)).await;
