@@ -29,7 +29,9 @@ impl PathDigests {
 
     /// Adds paths. Returns whether one was new.
     pub(crate) fn add<'a>(&mut self, paths: impl IntoIterator<Item = &'a RepoPath>) -> bool {
-        paths.into_iter().fold(false, |is_new, path| self.0.insert(digest_of(path)) || is_new)
+        let before = self.0.len();
+        self.0.extend(paths.into_iter().map(digest_of));
+        self.0.len() > before
     }
 
     /// Keeps what the other set has, too.

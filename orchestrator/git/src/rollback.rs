@@ -162,7 +162,7 @@ impl Repository {
         let is_same = |checkpoint: &Checkpoint| {
             checkpoint.tree == current.tree && checkpoint.left_out == left_out
         };
-        if let Some(same) = existing.iter().rposition(|checkpoint| is_same(checkpoint)) {
+        if let Some(same) = existing.iter().rposition(is_same) {
             return Ok(existing.swap_remove(same));
         }
         let refs = self.list_refs(run)?;
