@@ -23,7 +23,9 @@ const LONGEST_PROBLEM: usize = 160;
 pub async fn describe_dirt(context: &Context) -> Option<String> {
     let config = &context.loaded.config;
     let workspace = config.run.workspace.clone();
-    if config.git.worktree || !workspace.exists() {
+    let real = workspace.canonicalize().ok()?;
+    let has_repository = real.ancestors().any(|folder| folder.join(".git").exists());
+    if config.git.worktree || !has_repository {
         return None;
     }
     let policy = SandboxPolicy::from_context(context).ok()?;
