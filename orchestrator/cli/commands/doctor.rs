@@ -235,9 +235,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(warnings.flatten().map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(check_git(context).await);
     findings.extend(check_worktree(context).await);
-    let dirt =
-        if git::has_unfinished_run(context) { None } else { git::describe_dirt(context).await };
-    findings.extend(dirt.map(|dirt| Finding::warning("repository", dirt)));
+    findings.extend(check_dirt(context).await);
     findings.extend(check_check_place(context).await);
     findings.extend(check_limits(context, &first));
     findings.extend(handoff::check(context.loaded.config.handoff, &first));
@@ -494,6 +492,14 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
         Err(error) => Err(error),
     };
     Some(Finding::new("worktree", found.map_err(|error| error.detail()), exit::CONFIG))
+}
+
+/// What of the user's is not committed where a run would begin.
+async fn check_dirt(context: &Context) -> Option<Finding> {
+    if git::has_unfinished_run(context) {
+        return None;
+    }
+    git::describe_dirt(context).await.map(|dirt| Finding::warning("repository", dirt))
 }
 
 /// Where the checks are run.

@@ -73,10 +73,12 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     for record in worktrees.iter().filter(|record| record.folder().exists()) {
         let folder = record.folder();
         print(&format!(
-            "its worktree {} stays, on branch {}: `git -C {} worktree remove {}` removes it",
+            "its worktree {} stays, on branch {}: `git -C {} worktree remove {}` removes it with all that git ignores there, \
+             which `git -C {} status --ignored` lists",
             folder.display(),
             record.branch,
             quote_word(workspace),
+            quote_word(&folder),
             quote_word(&folder)
         ));
     }

@@ -104,6 +104,19 @@ impl Repository {
         result
     }
 
+    /// Records, after a commit, that nothing is left of earlier ones.
+    pub(crate) fn forget_uncommitted(&self) -> Result<()> {
+        let _lock = self.private.lock()?;
+        match self.read_last_start()? {
+            Some(start) if start.is_lost || !start.uncommitted.is_empty() => {
+                let uncommitted = PathDigests::default();
+                let done = IterationStart { is_lost: false, uncommitted, ..start };
+                self.private.write_record(RECORD, &done)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns what a commit would take now. Filters run.
     fn find_uncommitted(&self, start: &IterationStart) -> Result<PathDigests> {
         self.verify_configuration(&self.workspace)?;

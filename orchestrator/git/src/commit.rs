@@ -78,6 +78,7 @@ impl Repository {
         policy: &CommitPolicy,
     ) -> Result<CommitOutcome> {
         self.keep_uncommitted(self.try_commit(iteration, message, policy))
+            .and_then(|outcome| self.forget_uncommitted().map(|()| outcome))
     }
 
     fn try_commit(
@@ -129,7 +130,17 @@ impl Repository {
             command: "commit".to_owned(),
             expected: "the new commit at HEAD",
         })?;
-        let commit = if self.git.confines() { self.sign(commit)? } else { commit };
+        let commit = match self.git.confines() {
+            true => match self.sign(commit.clone()) {
+                Ok(signed) => signed,
+                Err(error) => {
+                    self.take_back(&commit, intent.parent.as_ref())?;
+                    self.discard_intent(record)?;
+                    return Err(error);
+                }
+            },
+            false => commit,
+        };
         self.update_user_index(&commit, intent.parent.as_ref(), dirty)?;
         remove_if_there(&self.commit_index())?;
         Ok(commit)
@@ -254,10 +265,15 @@ impl Repository {
         if output.exit == GitExit::Status(0) || self.find_intended(intent)?.is_some() {
             return Ok(());
         }
-        self.private.remove_record(record)?;
-        remove_if_there(&self.commit_index())?;
+        self.discard_intent(record)?;
         let message = to_message(&[output.stderr, output.stdout].concat());
         Err(GitError::CommitFailed { exit: output.exit, message })
+    }
+
+    /// Discards what was about to be committed.
+    fn discard_intent(&self, record: &str) -> Result<()> {
+        self.private.remove_record(record)?;
+        remove_if_there(&self.commit_index())
     }
 
     /// Takes what was committed into the user's index, but for what was dirty before.

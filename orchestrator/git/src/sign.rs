@@ -80,6 +80,19 @@ impl Repository {
         Ok(signed)
     }
 
+    /// Sets the branch to what it was before a commit that could not be signed.
+    pub(crate) fn take_back(&self, commit: &ObjectId, parent: Option<&ObjectId>) -> Result<()> {
+        let Head::Branch { name, .. } = self.head()? else { return Err(GitError::DetachedHead) };
+        let reference = format!("refs/heads/{name}");
+        let command = self.hookless_git()?.confined_to(self.own_folders());
+        let command = command.args(["update-ref", "-m", "commit: take back"]);
+        let command = match parent {
+            Some(parent) => command.args([&reference, parent.as_str()]),
+            None => command.args(["-d", &reference]),
+        };
+        command.arg(commit.as_str()).read(&*self.git).map(drop)
+    }
+
     /// Returns the keys of the repository's own configuration that would decide how a commit is signed, and do not where
     /// programs are confined.
     pub(crate) fn list_unused_signing(&self) -> Result<Vec<String>> {

@@ -1,6 +1,7 @@
 //! What of the user's stays as it is, and what of the run's is not lost.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::{checkpoints, committed, git, init, two_iterations, write_hook};
 use crate::environment::TestEnvironment;
@@ -240,4 +241,47 @@ fn init_offers_a_worktree_in_a_repository_only() {
         assert_eq!(env.read("ralph.toml").contains("# worktree = true"), is_repository);
         env.ralph(&["config", "check"]).expect(0);
     }
+}
+
+#[test]
+fn a_program_that_waits_to_sign_holds_up_neither_the_run_nor_its_validation() {
+    let env = committed("iteration");
+    env.config("[git]\ncommit = \"iteration\"\ntimeout = \"1s\"\n");
+    two_iterations(&env);
+    let (gate, signer) = (env.fifo("gate"), env.root().join("signer"));
+    let script = format!("#!/bin/sh\necho at > '{}'; exec tail -f /dev/null\n", gate.display());
+    fs::write(&signer, script).unwrap();
+    fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).unwrap();
+    git(&env, &["config", "commit.gpgSign", "true"]);
+    git(&env, &["config", "gpg.program", signer.to_str().unwrap()]);
+    let mut running = env.start(&["run"]);
+    for iteration in ["1", "2"] {
+        assert_eq!(fs::read_to_string(&gate).unwrap(), "at\n", "{iteration}");
+        if iteration == "1" {
+            env.ralph(&["status"]).expect(0).says("waiting     for the commit of iteration 1");
+        }
+    }
+    let ended = running.wait().expect(0);
+    ended.says("[git] timeout says how long").says("2 files in no commit: done, work.txt");
+    git(&env, &["config", "commit.gpgSign", "false"]);
+    env.ralph(&["why"]).expect(0).says("commit what you want to keep");
+}
+
+#[test]
+fn a_file_that_a_submodule_has_is_named_as_not_restorable_and_in_no_commit() {
+    let library = committed("off");
+    let env = committed("iteration");
+    let source = library.workspace().display().to_string();
+    git(&env, &["-c", "protocol.file.allow=always", "submodule", "add", "-q", &source, "lib"]);
+    git(&env, &["commit", "-qm", "submodule"]);
+    env.agent
+        .default_call()
+        .script("echo changed > lib/a.txt\ntouch done\n")
+        .out("<promise>COMPLETE: made it</promise>\n");
+    let ended = env.run().expect(0);
+    ended.says("checkpoints leave out lib (a repository of its own)");
+    ended.says("1 file in no commit: lib (a repository of its own)");
+    env.ralph(&["rollback", "--to", "0"]).expect(0).says("  lib (a repository of its own)");
+    assert_eq!(env.read("lib/a.txt"), "changed\n");
+    env.ralph(&["rollback", "--to", "0"]).expect(0).says("as far as that has its files");
 }

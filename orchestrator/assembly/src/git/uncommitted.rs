@@ -23,7 +23,9 @@ const LONGEST_PROBLEM: usize = 160;
 pub async fn describe_dirt(context: &Context) -> Option<String> {
     let config = &context.loaded.config;
     let workspace = config.run.workspace.clone();
-    if config.git.worktree || !workspace.exists() {
+    let real = workspace.canonicalize().ok()?;
+    let has_repository = real.ancestors().any(|folder| folder.join(".git").exists());
+    if config.git.worktree || !has_repository {
         return None;
     }
     let policy = SandboxPolicy::from_context(context).ok()?;
@@ -87,7 +89,14 @@ impl UncommittedView {
         let (places, vars) = (context.agent_places(), &context.vars);
         let stored = open_stored_run(layout, found.clone(), configured, places, vars).await.ok()?;
         let files = blocking(move || stored.repository.list_uncommitted_work(&changed)).await;
-        let files = files.ok()?.ok().filter(|files| !files.is_empty())?;
+        let problem = found.state.saves.commit_problem.clone();
+        let files = match files.ok()? {
+            Ok(files) if files.is_empty() => return None,
+            Ok(files) => files,
+            // Git cannot be asked any more, but what was recorded is known.
+            Err(_) if problem.is_some() => Vec::new(),
+            Err(_) => return None,
+        };
         let redactor = redactor_of_run(layout, &found.run, vars);
         let describe = |file: ralph_orchestrator_git::UncommittedFile| {
             let reason = file.reason.map(|reason| format!(" ({})", skip_reason(reason)));
@@ -95,19 +104,17 @@ impl UncommittedView {
         };
         let files = files.into_iter().map(describe);
         let files = files.map(|text| redactor.text(&text).into_owned()).collect();
-        Some(Self { files, problem: found.state.saves.commit_problem.clone() })
+        Some(Self { files, problem })
     }
 
     /// Returns what of the run is in no commit, and why.
     pub fn describe(&self) -> String {
-        let named = name_first(self.files.iter().cloned());
         let why = self.problem.as_ref().map(|problem| {
-            format!("; the last commit failed: {}", one_line(problem, LONGEST_PROBLEM))
+            format!("the last commit failed: {}", one_line(problem, LONGEST_PROBLEM))
         });
-        format!(
-            "{} in no commit: {named}{}",
-            count(len(&self.files), "file"),
-            why.unwrap_or_default()
-        )
+        let named = name_first(self.files.iter().cloned());
+        let named = (!self.files.is_empty())
+            .then(|| format!("{} in no commit: {named}", count(len(&self.files), "file")));
+        named.into_iter().chain(why).collect::<Vec<_>>().join("; ")
     }
 }

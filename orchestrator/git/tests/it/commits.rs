@@ -7,7 +7,7 @@ use ralph_orchestrator_git::{
     CommitOutcome, CommitPolicy, GitError, RepoPath, Repository, Result, SkipReason,
 };
 
-use crate::fixture::{Fixture, bytes};
+use crate::fixture::{Fixture, Step, bytes};
 
 fn commit(repository: &Repository, message: &str) -> Result<CommitOutcome> {
     repository.commit(1, message, &CommitPolicy::default())
@@ -354,11 +354,11 @@ fn commits_nothing_behind_a_folder_that_became_a_link() {
 
 #[test]
 fn what_a_failed_commit_left_goes_with_the_next() {
-    let cases: [(&str, fn(&Fixture), fn(&Fixture)); 3] = [
+    let cases: [(&str, Step, Step); 3] = [
         (
             "hook",
             |fixture| {
-                fixture.write_script(&fixture.path(".git/hooks/pre-commit"), "test ! -e refuse")
+                fixture.write_script(&fixture.path(".git/hooks/pre-commit"), "test ! -e refuse");
             },
             |fixture| fs::remove_file(fixture.path("refuse")).unwrap(),
         ),

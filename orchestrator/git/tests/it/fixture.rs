@@ -12,6 +12,9 @@ use std::sync::Arc;
 use ralph_orchestrator_git::{Repository, RunGit, RunRef, SystemGit};
 use tempfile::TempDir;
 
+/// Something that happens in a repository.
+pub(crate) type Step = fn(&Fixture);
+
 pub(crate) struct Fixture {
     pub(crate) folder: TempDir,
     pub(crate) workspace: PathBuf,

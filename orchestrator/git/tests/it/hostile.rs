@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ralph_orchestrator_git::{
     CheckpointName, CommitPolicy, DiffEnd, GitError, GitOutput, GitRequest, Repository,
@@ -333,8 +334,24 @@ fn signs_as_the_user_says_whatever_the_repository_says() {
     repository.trust_configuration().unwrap();
     repository.begin_iteration(2).unwrap();
     fixture.write("a.txt", "again");
+    let before = fixture.user_state();
     let error = repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
     assert!(matches!(error, GitError::SigningProgram { .. }), "{error}");
+    let after = fixture.user_state();
+    assert_eq!((after.refs, after.index, after.files), (before.refs, before.index, before.files));
+    // Nor is one waited for.
+    let waiting = fixture.folder.path().join("waiting");
+    fixture.write_script(&waiting, "exec tail -f /dev/null");
+    let user = format!("[commit]\ngpgSign = true\n[gpg]\nprogram = {}\n", waiting.display());
+    let repository = open_confined(&fixture, confining(), &user, "third");
+    let repository = repository.with_signing_timeout(Duration::from_millis(100));
+    repository.trust_configuration().unwrap();
+    repository.begin_iteration(3).unwrap();
+    fixture.write("b.txt", "x");
+    let head = fixture.git(&["rev-parse", "HEAD"]);
+    repository.commit(3, "m", &CommitPolicy::default()).unwrap_err();
+    assert_eq!(fixture.git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(fixture.git(&["status", "--porcelain", "b.txt"]), "?? b.txt");
 }
 
 #[test]

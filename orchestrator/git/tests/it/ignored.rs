@@ -6,7 +6,7 @@ use ralph_orchestrator_git::{
     CheckpointName, CommitPolicy, Repository, RollbackGuard, SkipReason, SkippedFile,
 };
 
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Step, run};
 
 /// A repository in which files of the user's are ignored by three files of rules, at the start of a run.
 fn begin() -> (Fixture, Repository) {
@@ -52,7 +52,7 @@ fn save_and_roll_back(fixture: &Fixture, repository: &Repository, iteration: u64
 #[test]
 fn stays_the_users_whatever_the_rules_say_later() {
     let all = ["data.sqlite", "ignored/customers.csv", "notes/a/b.md", "src/local.log"];
-    let cases: [(&str, fn(&Fixture), &[&str]); 6] = [
+    let cases: [(&str, Step, &[&str]); 6] = [
         ("rewritten", |fixture| fixture.write(".gitignore", "target/\n"), &all[1..2]),
         ("removed", |fixture| fs::remove_file(fixture.path(".gitignore")).unwrap(), &all[1..2]),
         ("below", |fixture| fixture.write("src/.gitignore", "!*.log\n"), &[]),

@@ -10,7 +10,7 @@ use ralph_orchestrator_git::{
     SkipReason,
 };
 
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Fixture, Step, run};
 
 const TO_ONE: CheckpointName = CheckpointName::Iteration(1);
 
@@ -61,7 +61,7 @@ fn list_not_restored(outcome: &RollbackOutcome) -> Vec<(String, SkipReason)> {
 #[test]
 fn leaves_what_the_checkpoint_left_out_as_it_is_and_names_it() {
     let key = "-----BEGIN PRIVATE KEY-----\nx\n";
-    let changes: [(&str, fn(&Fixture)); 3] = [
+    let changes: [(&str, Step); 3] = [
         ("changed", |fixture| {
             fixture.write("big.db", "ruined");
             fixture.write("key.txt", "harmless now");

@@ -100,7 +100,10 @@ fn reset_deletes_what_is_recorded_and_not_the_worktree() {
     done_at_once(&env);
     env.run().expect(0);
     let tree = worktrees(&env).remove(0);
-    env.ralph(&["reset", "--yes"]).expect(0).says(&format!("its worktree {}", tree.display()));
+    let reset = env.ralph(&["reset", "--yes"]).expect(0);
+    reset.says(&format!("its worktree {}", tree.display()));
+    // What git removes without a word is said before.
+    reset.says(&format!("`git -C {} status --ignored`", tree.display()));
     assert!(tree.join("done").exists());
     let output = env.command(&["status"]).current_dir(&tree).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
