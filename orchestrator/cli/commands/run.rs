@@ -313,7 +313,7 @@ struct Start<'a> {
     file: &'a ConfigFile,
     program: &'a str,
     /// What of the user's is not committed, if a run begins among it.
-    dirt: Option<String>,
+    dirt: Option<git::DirtSearch>,
 }
 
 async fn start(
@@ -339,7 +339,7 @@ async fn start(
     }
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
     let begins = args.restart || !git::has_unfinished_run(&context);
-    let dirt = if begins { git::describe_dirt(&context).await } else { None };
+    let dirt = if begins { git::DirtSearch::begin(&context) } else { None };
     let place = Box::pin(RunPlace::find(context, supervisor, args.place())).await?;
     if let Some(warning) = place.warning() {
         output::info(&format!("warning: {warning}"));
@@ -436,7 +436,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         return Ok(status);
     }
     warn_of_sandbox(policy.as_ref(), &session);
-    warn_of_dirt(dirt.as_deref());
+    warn_of_dirt(dirt).await;
     let notices = Notices::start(&place.context, session.layout(), &signals.switch);
     let observer = notices.observe(observer(&args, quiet, &signals, Some(program)));
     let layout = session.layout().clone();
@@ -473,8 +473,9 @@ fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
 }
 
 /// Says once, before the first agent starts, what of the user's is not committed.
-fn warn_of_dirt(dirt: Option<&str>) {
-    if let Some(dirt) = dirt {
+async fn warn_of_dirt(search: Option<git::DirtSearch>) {
+    let Some(search) = search else { return };
+    if let Some(dirt) = search.describe().await {
         output::info(&format!("warning: {dirt}"));
     }
 }

@@ -62,12 +62,8 @@ impl Session {
 /// built in less time costs little, and a leftover cannot mislead.
 const WORTH_KEEPING: Duration = Duration::from_secs(3);
 
-/// A checkout in which checks can run, if they do not run in the workspace.
-pub(super) struct ReadyCheckout {
-    pub(super) prepared: Option<Arc<PreparedCheckout>>,
-    /// Why there can be no verdict of what is to be checked there.
-    pub(super) ready: Result<(), Verdict>,
-}
+/// A checkout, if checks do not run in the workspace, and the verdict on whatever is checked if it could not be set up.
+type ReadyCheckout = (Option<Arc<PreparedCheckout>>, Result<(), Verdict>);
 
 impl ValidationTask {
     /// Makes the layers in which checks run, and sets up what they need; `None` if it was cancelled.
@@ -77,11 +73,11 @@ impl ValidationTask {
         visibility: Visibility,
     ) -> Result<Option<ReadyCheckout>, EngineError> {
         let Some(prepared) = self.prepare_checkout(counted, visibility).await? else {
-            return Ok(Some(ReadyCheckout { prepared: None, ready: Ok(()) }));
+            return Ok(Some((None, Ok(()))));
         };
         let (setup, known) = (&self.policy.checkout.setup, &self.checkout);
         let (Some(setup), Some(known)) = (setup, known) else {
-            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready: Ok(()) }));
+            return Ok(Some((Some(prepared), Ok(()))));
         };
         if prepared.has_lost_setup {
             known.record_setup(None);
@@ -91,13 +87,13 @@ impl ValidationTask {
         let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
         let is_made = inputs.is_some() && inputs != before && inputs != known.installed;
         if !self.is_before_work() || !is_made || ready.is_err() {
-            return Ok(Some(ReadyCheckout { prepared: Some(prepared), ready }));
+            return Ok(Some((Some(prepared), ready)));
         }
         known.record_setup(inputs);
         let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
         blocking(move || checkout.keep_setup(&prepared, &is_undone)).await??;
         let prepared = self.prepare_checkout(counted, visibility).await?;
-        Ok(Some(ReadyCheckout { prepared, ready }))
+        Ok(Some((prepared, ready)))
     }
 
     /// Keeps what checks of later claims need of the first checks: what was there that they wrote to, and, if they took that

@@ -30,7 +30,6 @@ use super::execution::{Execution, WaitEnd};
 use super::hidden_files::{HiddenFiles, name_decisive, name_gone};
 use super::observation::{KnownTree, observe_evidence, scan};
 
-use super::checkout_setup::ReadyCheckout;
 use super::protection::{ProtectedState, Protection, join_names};
 use super::run_checkout::RunCheckout;
 use super::secret_files::SecretFiles;
@@ -243,7 +242,7 @@ impl ValidationTask {
         visibility: Visibility,
     ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let begun = self.begin_checks(counted, visibility).await?;
-        let Some(ReadyCheckout { prepared: checkout, ready }) = begun else { return Ok(None) };
+        let Some((checkout, ready)) = begun else { return Ok(None) };
         self.hidden = checkout.as_ref().map(|made| made.hidden.clone()).unwrap_or_default();
         self.changed_work = checkout.as_ref().map(|made| made.work.clone()).unwrap_or_default();
         let overlays = checkout.as_ref().map_or(&[][..], |checkout| &checkout.overlays);

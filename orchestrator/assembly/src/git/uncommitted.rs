@@ -1,5 +1,7 @@
 //! What is in no commit: the user's own files when a run begins, the run's when it has ended.
 
+use std::path::PathBuf;
+
 use ralph_orchestrator_engine::redactor_of_run;
 use ralph_orchestrator_git::{ChangedPaths, RepoPath, Repository};
 use ralph_orchestrator_store::{Layout, StoredRun, read_current_run};
@@ -7,6 +9,7 @@ use ralph_orchestrator_story::run_summary::RunSummary;
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_text::{count, len, one_line};
 use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::process::{Confinement, SupervisedGit, blocking, environment};
 use super::saving::{name_first, skip_reason};
@@ -21,39 +24,62 @@ const LONGEST_PROBLEM: usize = 160;
 /// Says which files of the user's are not committed when a run begins in their checkout, and what to do about that;
 /// `None` if there are none, or git cannot be asked. The prompt, the backlog and the configuration do not count.
 pub async fn describe_dirt(context: &Context) -> Option<String> {
-    let config = &context.loaded.config;
-    let workspace = config.run.workspace.clone();
-    let real = workspace.canonicalize().ok()?;
-    let has_repository = real.ancestors().any(|folder| folder.join(".git").exists());
-    if config.git.worktree || !has_repository {
-        return None;
+    match DirtSearch::begin(context) {
+        Some(search) => search.describe().await,
+        None => None,
     }
-    let policy = SandboxPolicy::from_context(context).ok()?;
-    let confinement = Confinement::new(policy.as_ref(), context);
-    let mut own = own_files(&context.loaded);
-    own.push(context.file.clone());
-    let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let (vars, places, runtime) = (context.vars.clone(), context.agent_places(), Handle::current());
-    let at = workspace.clone();
-    let files = blocking(move || {
-        let git = SupervisedGit::find(Supervisor::this_binary(), &vars, &places, runtime).ok()?;
-        let git = git.confined(confinement, Vec::new());
-        let mut files = Repository::list_uncommitted(&at, &git, &environment(&vars)).ok()?;
-        let is_own = |path: &RepoPath| {
-            let path = at.join(path.as_path()).canonicalize();
-            path.is_ok_and(|path| own.contains(&path))
-        };
-        files.retain(|path| !is_own(path));
-        Some(files)
-    });
-    let files = files.await.ok().flatten().filter(|files| !files.is_empty())?;
-    Some(format!(
-        "{} of yours in {} not committed ({}): an agent can overwrite them, and its own `git add -A` takes them along; \
-         commit them first, or set `[git] worktree = true`, so that the run works in a worktree of its own",
-        count(len(&files), "file"),
-        workspace.display(),
-        name_first(files.iter().map(ToString::to_string))
-    ))
+}
+
+/// Looks for what of a user is not committed, while something else is done.
+pub struct DirtSearch {
+    workspace: PathBuf,
+    files: JoinHandle<Option<Vec<RepoPath>>>,
+}
+
+impl DirtSearch {
+    /// Begins; nothing where work does not begin among a user's files in a repository.
+    pub fn begin(context: &Context) -> Option<Self> {
+        let config = &context.loaded.config;
+        let workspace = config.run.workspace.clone();
+        let real = workspace.canonicalize().ok()?;
+        let has_repository = real.ancestors().any(|folder| folder.join(".git").exists());
+        if config.git.worktree || !has_repository {
+            return None;
+        }
+        let policy = SandboxPolicy::from_context(context).ok()?;
+        let confinement = Confinement::new(policy.as_ref(), context);
+        let mut own = own_files(&context.loaded);
+        own.push(context.file.clone());
+        let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let (vars, places, runtime) =
+            (context.vars.clone(), context.agent_places(), Handle::current());
+        let at = workspace.clone();
+        let files = spawn_blocking(move || {
+            let git =
+                SupervisedGit::find(Supervisor::this_binary(), &vars, &places, runtime).ok()?;
+            let git = git.confined(confinement, Vec::new());
+            let mut files = Repository::list_uncommitted(&at, &git, &environment(&vars)).ok()?;
+            let is_own = |path: &RepoPath| {
+                let path = at.join(path.as_path()).canonicalize();
+                path.is_ok_and(|path| own.contains(&path))
+            };
+            files.retain(|path| !is_own(path));
+            Some(files)
+        });
+        Some(Self { workspace, files })
+    }
+
+    /// Waits for what was found, and says it, if it is anything.
+    pub async fn describe(self) -> Option<String> {
+        let files = self.files.await.ok().flatten().filter(|files| !files.is_empty())?;
+        Some(format!(
+            "{} of yours in {} not committed ({}): an agent can overwrite them, and its own `git add -A` takes them along; \
+             commit them first, or set `[git] worktree = true`, so that the run works in a worktree of its own",
+            count(len(&files), "file"),
+            self.workspace.display(),
+            name_first(files.iter().map(ToString::to_string))
+        ))
+    }
 }
 
 /// Whether the next start resumes a run.

@@ -46,8 +46,6 @@ struct BacklogRuns<'a> {
     signals: &'a Signals,
     log: &'a RunLog,
     program: &'a str,
-    /// What of the user's is not committed, if the work begins among it.
-    dirt: Option<String>,
     /// No run was opened yet.
     is_first: Cell<bool>,
     /// Of a command that only looks: why the first run would start no agent, if it would not.
@@ -117,7 +115,6 @@ impl RunOpener for BacklogRuns<'_> {
                 return Ok(Some(exit::INTERRUPTED));
             }
             super::warn_of_sandbox(self.policy.as_ref(), session);
-            super::warn_of_dirt(self.dirt.as_deref());
         }
         self.log.begin(&session.layout().log(session.run_id()), session.redactor());
         Ok(None)
@@ -223,7 +220,6 @@ pub(super) async fn find_stop(
         signals,
         log: &RunLog::default(),
         program: "",
-        dirt: None,
         is_first: Cell::new(true),
         found: Some(Arc::clone(&found)),
     };
@@ -242,6 +238,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let context = &place.context;
     let list = require(context).await?;
     let setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
+    super::warn_of_dirt(dirt).await;
     let mut notices = Notices::start(context, &setup.layout, &signals.switch);
     let run_observer = notices.observe(observer(&args, quiet, &signals, None));
     let observer: Arc<dyn BacklogObserver> = if args.json {
@@ -259,7 +256,6 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         signals: &signals,
         log,
         program,
-        dirt,
         is_first: Cell::new(true),
         found: None,
     };
