@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::process::Command;
 
 use crate::environment::TestEnvironment;
 
@@ -44,6 +45,19 @@ fn a_kept_prompt_without_a_task_is_still_to_be_written() {
     kept.says("kept PROMPT.md unchanged").says("first: describe the task in PROMPT.md");
     env.write("PROMPT.md", "# Task\n\nBuild it.\n");
     assert!(!env.ralph(&again).expect(0).stdout.contains("first: describe"));
+}
+
+#[test]
+fn git_says_whether_it_ignores_what_a_lock_file_has_installed() {
+    for (ignored, is_written) in [("/vendor/\n", true), ("/other/\n", false)] {
+        let env = bare();
+        env.write("composer.json", "{}").write("composer.lock", "{}").write(".gitignore", ignored);
+        let made = Command::new("git").args(["init", "-q"]).current_dir(env.workspace()).status();
+        assert!(made.unwrap().success());
+        env.ralph(&["init", "--no-run"]).expect(0);
+        let config = env.read("ralph.toml");
+        assert_eq!(config.contains("setup_outputs = [\"vendor\"]"), is_written, "{config}");
+    }
 }
 
 #[test]

@@ -125,10 +125,12 @@ fn find_missing(folder: &Path, lock: &LockFile) -> Option<&'static str> {
 fn is_ignored(project: &Path, folder: &str) -> bool {
     let vars = variables();
     let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
-    let Ok(git) = find_program("git", path, Path::new("/")) else { return false };
+    let git = find_program("git", path, Path::new("/"));
+    // The process is started from elsewhere.
+    let (Ok(git), Ok(project)) = (git, project.canonicalize()) else { return false };
     // The index is not read: a program that its configuration names for that would be run.
     let inside = format!("{folder}/x");
     let arguments = ["check-ignore", "--quiet", "--no-index", "--", &inside];
-    let output = block_on(async { Ok(probe(git, &arguments, project, vars.clone()).await) });
+    let output = block_on(async { Ok(probe(git, &arguments, &project, vars.clone()).await) });
     output.ok().flatten().is_some_and(|output| output.succeeded)
 }
