@@ -73,7 +73,7 @@ pub(crate) fn diff(
     let numbers: Vec<u64> = number.into_iter().collect();
     block_on(async {
         let vars = variables();
-        let stored = open_stored_run(layout, found, workspace, Vec::new(), &vars);
+        let stored = open_stored_run(layout, found, workspace, (Vec::new(), None), &vars);
         let stored = stored.await?;
         Ok(blocking(move || compare(&stored, &numbers, LONGEST_PATCH)).await??)
     })

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_safe_fs::{self as safe_fs, escape, unescape};
+use ralph_orchestrator_safe_fs::{self as safe_fs, escape, path_bytes, unescape};
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::{Inventory, Stamp};
@@ -58,7 +58,9 @@ pub(crate) fn write(
     for (path, stamp) in kept {
         let found = stamp.read_unchanged(&workspace.join(path), WorkContent::read);
         // What cannot be read is not known later.
-        let Some(content) = found.filter(|content| !has_secret(content.bytes())) else { continue };
+        let is_secret =
+            |content: &WorkContent| has_secret(content.bytes()) || has_secret(path_bytes(path));
+        let Some(content) = found.filter(|content| !is_secret(content)) else { continue };
         let kind = match &content {
             WorkContent::File { is_executable: false, .. } => EntryKind::File,
             WorkContent::File { is_executable: true, .. } => EntryKind::Executable,

@@ -66,7 +66,7 @@ impl Patches {
             &selected.layout,
             found,
             context.loaded.config.run.workspace.clone(),
-            context.agent_places(),
+            (context.agent_places(), None),
             &context.vars,
         );
         let stored = stored.await?;

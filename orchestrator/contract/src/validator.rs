@@ -287,6 +287,12 @@ pub trait EvidenceValidator: Send + Sync {
     /// does not cannot be asked before there is any work.
     fn runs_check(&self) -> bool;
 
+    /// Whether it looks at the work by way of [`ValidationContext::checkout`]. What one that does not says is always about the
+    /// workspace itself: to ask it about other work, such as a part of it, means nothing.
+    fn sees_checkout(&self) -> bool {
+        false
+    }
+
     /// How often in a row it has to accept, at least 1. The protected paths are compared after each time.
     fn passes_required(&self) -> u32 {
         1

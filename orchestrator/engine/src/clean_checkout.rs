@@ -114,10 +114,15 @@ impl Session {
         }
     }
 
-    /// Opens what was recorded when the run began.
-    pub(super) fn resume_checkout(&mut self) -> Result<(), EngineError> {
-        if !self.journal.state.started.as_ref().is_some_and(|started| started.checkout) {
+    /// Opens what was recorded when the run began. As long as no agent has worked, a person may have changed what the first checks
+    /// will see: it is recorded again.
+    pub(super) async fn resume_checkout(&mut self) -> Result<(), EngineError> {
+        let state = &self.journal.state;
+        if !state.started.as_ref().is_some_and(|started| started.checkout) {
             return Ok(());
+        }
+        if state.iterations == 0 {
+            return self.record_checkout().await;
         }
         let store = &self.journal.store;
         let Some(start) = read_object::<StartRecord>(store, Layout::CHECKOUT)? else {

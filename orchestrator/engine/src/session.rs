@@ -321,7 +321,7 @@ impl Session {
     async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.context.resumed {
             self.observer.pinned = Arc::new(pinned_paths::read(&self.journal.store)?);
-            self.resume_checkout()?;
+            self.resume_checkout().await?;
             self.resume_test_floor()?;
             (String::new(), ObservedEvidence::default())
         } else {

@@ -92,13 +92,19 @@ impl Session {
         }
     }
 
-    /// Returns the required checks that rejected the workspace as it was when the run began. With a backlog it is not known
+    /// Returns the required checks that rejected the workspace as it was when the run began, and can be asked about that again. With a backlog it is not known
     /// what it would be like without the work: agents write in it.
     fn base_rejected(&self) -> BTreeSet<String> {
         if self.context.config.backlog.is_some() {
             return BTreeSet::new();
         }
+        let validators = self.context.policy.validators.iter();
+        let seeing: BTreeSet<&str> = validators
+            .filter(|check| check.validator.sees_checkout())
+            .map(|check| check.info.name.as_str())
+            .collect();
         let verdicts = self.journal.state.validation.baseline_verdicts.iter();
+        let verdicts = verdicts.filter(|named| seeing.contains(named.validator.as_str()));
         let rejected = verdicts
             .filter(|named| named.required && matches!(named.verdict, Verdict::Rejected { .. }));
         rejected.map(|named| named.validator.clone()).collect()

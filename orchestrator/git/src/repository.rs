@@ -535,8 +535,7 @@ pub(crate) fn inspect(
     git: &dyn RunGit,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<WorkTree> {
-    refuse_special_files(workspace)?;
-    check_version(&GitCommand::new(workspace, environment).arg("version").read_text(git)?)?;
+    check_git(workspace, git, environment)?;
     let facts = GitCommand::new(workspace, environment).arg("rev-parse").args([
         "--is-bare-repository",
         "--is-inside-work-tree",
@@ -556,6 +555,16 @@ pub(crate) fn inspect(
         return Err(GitError::NotARepository(workspace.to_path_buf()));
     }
     Ok(WorkTree { format, is_shallow })
+}
+
+/// Fails where git would do more than it is asked to.
+pub(crate) fn check_git(
+    workspace: &Path,
+    git: &dyn RunGit,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<()> {
+    refuse_special_files(workspace)?;
+    check_version(&GitCommand::new(workspace, environment).arg("version").read_text(git)?)
 }
 
 fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {

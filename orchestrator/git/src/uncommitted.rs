@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::changes::IterationStart;
-use crate::command::GitCommand;
 use crate::error::{GitError, Result};
 use crate::files::WorkspaceFiles;
 use crate::path::RepoPath;
-use crate::repository::{Repository, inspect};
+use crate::repository::{Repository, check_git};
 use crate::run_git::RunGit;
 use crate::snapshot::SkipReason;
 use crate::worktree_start::list_uncommitted;
@@ -45,12 +45,13 @@ impl Repository {
         environment: &BTreeMap<OsString, OsString>,
     ) -> Result<Vec<RepoPath>> {
         let workspace = workspace.canonicalize().map_err(|error| GitError::io(workspace, error))?;
-        inspect(&workspace, git, environment)?;
-        let prefix = GitCommand::new(&workspace, environment).args(["rev-parse", "--show-prefix"]);
-        let prefix = prefix.read_text(git)?;
+        check_git(&workspace, git, environment)?;
         let all = list_uncommitted(&workspace, environment, git)?;
-        let below = all.iter().filter_map(|path| path.as_bytes().strip_prefix(prefix.as_bytes()));
-        Ok(below.map(RepoPath::from_bytes).collect())
+        // As git finds it, without another process of git's.
+        let top = workspace.ancestors().find(|folder| folder.join(".git").exists());
+        let prefix = top.and_then(|top| workspace.strip_prefix(top).ok()).unwrap_or(Path::new(""));
+        let below = all.iter().filter_map(|path| path.as_path().strip_prefix(prefix).ok());
+        Ok(below.map(|path| RepoPath::from_bytes(path.as_os_str().as_bytes())).collect())
     }
 
     /// Returns which files that the run changed are in no commit, where something in a repository within the workspace

@@ -16,7 +16,7 @@ const COPY_BUFFER: usize = 64 * 1024;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 /// What lies in a state directory.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "agents.lock",
     "deletion.json",
     "inbox",
@@ -29,6 +29,7 @@ const OWN: [&str; 15] = [
     "runs",
     "series",
     "template.json",
+    "tried-layers",
     "workspace",
     "worktree.lock",
     "worktrees",

@@ -276,7 +276,7 @@ fn a_pause_survives_a_restart_and_costs_no_runtime() {
 fn a_control_is_recorded_while_the_setup_or_the_baseline_check_runs() {
     let setup = "delay = \"0s\"\nsetup = [\"sh\", \"-c\", \"echo > ../up; cat ../gate\"]";
     let check = "echo > ../up; cat ../gate; test -e done";
-    for (run, check, gates) in [(setup, CHECK, 3), (AT_ONCE, check, 2)] {
+    for (run, check, gates) in [(setup, CHECK, 3), (AT_ONCE, check, 3)] {
         let env = working(run, check);
         let (up, gate) = (env.fifo("up"), env.fifo("gate"));
         env.agent.call(1).script("touch done\n").out(claude_result(PROMISE, 0.25));

@@ -276,6 +276,10 @@ impl EvidenceValidator for CommandValidator {
         true
     }
 
+    fn sees_checkout(&self) -> bool {
+        true
+    }
+
     fn protects(&self) -> Vec<String> {
         self.config.protect.clone()
     }

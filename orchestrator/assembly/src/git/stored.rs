@@ -13,7 +13,7 @@ use ralph_orchestrator_story::words::short_object_id;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::process::{SupervisedGit, blocking, environment};
+use super::process::{Confinement, SupervisedGit, blocking, environment};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::messages;
@@ -28,8 +28,8 @@ pub async fn open_stored(
 ) -> Result<StoredRepository, CommandError> {
     let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
     let configured = context.loaded.config.run.workspace.clone();
-    let (layout, places) = (&selected.layout, context.agent_places());
-    let stored = open_stored_run(layout, selected.found, configured, places, &context.vars).await?;
+    let (layout, around) = (&selected.layout, (context.agent_places(), None));
+    let stored = open_stored_run(layout, selected.found, configured, around, &context.vars).await?;
     let moved = {
         let (repository, run) = (stored.repository.clone(), stored.run.clone());
         blocking(move || repository.list_moved_refs(&run)).await??
@@ -47,12 +47,12 @@ pub async fn open_stored(
 }
 
 /// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
-/// agents can write beside it.
+/// agents can write beside it, `confinement` confines what runs programs that the repository names.
 pub async fn open_stored_run(
     layout: &Layout,
     found: StoredRun,
     configured: PathBuf,
-    mut places: Vec<PathBuf>,
+    (mut places, confinement): (Vec<PathBuf>, Option<Confinement>),
     vars: &BTreeMap<String, String>,
 ) -> Result<StoredRepository, CommandError> {
     let folder = layout.git(&found.run);
@@ -75,7 +75,8 @@ pub async fn open_stored_run(
     let runtime = Handle::current();
     places.push(real_path(&workspace));
     let git = SupervisedGit::find(Supervisor::this_binary(), vars, &places, runtime)
-        .map_err(CommandError::unavailable)?;
+        .map_err(CommandError::unavailable)?
+        .confined(confinement, Vec::new());
     let (vars, run) = (environment(vars), RunRef::new(found.run)?);
     let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
     let repository = blocking(open).await??.with_recorded_checkpoints(checkpoints);

@@ -113,7 +113,11 @@ impl UncommittedView {
         let changed = ChangedPaths { named, has_more: story.changes.files > len(paths) };
         let configured = context.loaded.config.run.workspace.clone();
         let (places, vars) = (context.agent_places(), &context.vars);
-        let stored = open_stored_run(layout, found.clone(), configured, places, vars).await.ok()?;
+        let policy = SandboxPolicy::from_context(context).ok()?;
+        // Filters run, and an agent may have written what they run.
+        let confinement = Confinement::new(policy.as_ref(), context);
+        let around = (places, confinement);
+        let stored = open_stored_run(layout, found.clone(), configured, around, vars).await.ok()?;
         let files = blocking(move || stored.repository.list_uncommitted_work(&changed)).await;
         let problem = found.state.saves.commit_problem.clone();
         let files = match files.ok()? {

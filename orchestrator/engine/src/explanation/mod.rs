@@ -17,7 +17,6 @@ use crate::error::EngineError;
 use crate::session::Session;
 use crate::stop::stop_requested;
 use crate::validate::baseline_claim;
-use crate::validation_policy::ConfiguredValidator;
 use crate::validation_task::{Selection, ValidationTask};
 use outcome::read_outcome;
 use parts::Parts;
@@ -30,12 +29,16 @@ const LONGEST_AUTO: Duration = Duration::from_secs(600);
 impl Session {
     /// Whether it is to be found out what makes the checks green.
     pub(super) fn is_explained(&self) -> bool {
-        let runs_check = |check: &ConfiguredValidator| Selection::RequiredChecks.includes(check);
+        let required = self.context.policy.validators.iter();
+        let mut required =
+            required.filter(|check| Selection::RequiredChecks.includes(check)).peekable();
         self.checkout.is_some()
             && self.context.config.validation.explain != Some(Duration::ZERO)
             // Somebody waits for what a session of their own is told.
             && !self.context.attached
-            && self.context.policy.validators.iter().any(runs_check)
+            && required.peek().is_some()
+            // What one would notice that looks at all of the work is not known.
+            && required.all(|check| check.validator.sees_checkout())
     }
 
     /// Returns for how long is looked for it: no longer than the run may take.

@@ -165,5 +165,6 @@ impl VariantChecker for CheckoutChecker<'_> {
 }
 
 fn required_checks(policy: &CompletionPolicy) -> impl Iterator<Item = &ConfiguredValidator> {
-    policy.validators.iter().filter(|check| Selection::RequiredChecks.includes(check))
+    let required = |check: &&ConfiguredValidator| Selection::RequiredChecks.includes(check);
+    policy.validators.iter().filter(required).filter(|check| check.validator.sees_checkout())
 }

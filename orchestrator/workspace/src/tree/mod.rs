@@ -326,9 +326,8 @@ impl TreeHasher {
                 filter.track(tracked, real, &self.outer.inside());
                 filter.set_overlooking(overlooking.unwrap_or_default());
             }
-            (None, Some(start)) => {
-                filter.track(Err("the repository is gone".into()), real, &start.inside());
-            }
+            // Nobody can be led to believe that it would have the work.
+            (None, Some(_)) => notes.push("the repository that it was in is gone".into()),
             (None, None) => {}
         }
         filter
