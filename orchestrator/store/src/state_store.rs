@@ -32,7 +32,6 @@ use crate::holder::Work;
 use open_run::OpenRun;
 
 pub use reset::reset;
-pub use signed_files::read_signed_object;
 
 /// The number of the first record of a run.
 const FIRST_SEQ: u64 = 1;

@@ -10,7 +10,7 @@ pub(super) mod tests;
 pub(super) use attributes::Attributes;
 pub use attributes::Conversion;
 pub use index::IndexMark;
-pub(super) use index::Tracked;
+pub(super) use index::{IndexError, Tracked};
 pub(super) use repository::Repository;
 pub use repository::{common_git_folder, find_untracked, has_commit};
 pub use settings::GitEnvironment;

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fd::AsFd as _;
 
 use super::file_hasher::FileHasher;
-use super::git::{GitEnvironment, Repository, Tracked};
+use super::git::{GitEnvironment, IndexError, Repository, Tracked};
 use super::gitignore::CompiledRules;
 use super::outer_rules::OuterRules;
 use super::protected::ProtectedPaths;
@@ -365,7 +365,11 @@ impl TreeHasher {
                      ignore rule do not count",
                     repository.top.display()
                 ));
-                Err(error.to_string())
+                match error {
+                    // Git makes no commit either: nobody can be led to believe that one has the work.
+                    IndexError::Damaged => Ok(Arc::default()),
+                    IndexError::Read(_) | IndexError::Unsupported(_) => Err(error.to_string()),
+                }
             }
         }
     }
