@@ -211,6 +211,6 @@ impl Row {
             Some(used) => format!("{} used", limit_value(Some(used))),
             None => "not reported".to_owned(),
         };
-        format!("{:<16}{max:<12}{used:<14}{from}", self.limit.name())
+        format!("{:<16}{max:<10}  {used:<12}  {from}", self.limit.name())
     }
 }

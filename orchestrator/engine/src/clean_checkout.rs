@@ -114,14 +114,14 @@ impl Session {
         }
     }
 
-    /// Opens what was recorded when the run began. As long as no agent has worked, a person may have changed what the first checks
-    /// will see: it is recorded again.
+    /// Opens what was recorded when the run began. Where the first checks are still to be run, no agent has worked, and a person may
+    /// have changed what they will see: it is recorded again.
     pub(super) async fn resume_checkout(&mut self) -> Result<(), EngineError> {
         let state = &self.journal.state;
         if !state.started.as_ref().is_some_and(|started| started.checkout) {
             return Ok(());
         }
-        if state.iterations == 0 {
+        if state.is_baseline_due() && !self.context.attached {
             return self.record_checkout().await;
         }
         let store = &self.journal.store;

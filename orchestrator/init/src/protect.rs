@@ -337,3 +337,33 @@ pub fn protected_by(folder: &Path, command: &str) -> Vec<String> {
     globs.dedup();
     globs
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_is_known_wherever_its_program_lies() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tests")).unwrap();
+        std::fs::write(folder.path().join("tests/test_a.py"), "").unwrap();
+        let protects = |command| protected_by(folder.path(), command) == ["tests/**"];
+        for command in [
+            "pytest",
+            ".venv/bin/pytest -q",
+            "/opt/venv/bin/python -m pytest",
+            "uv run pytest",
+            "hatch test",
+            "cargo nextest run",
+            "node_modules/.bin/vitest run",
+            "./vendor/bin/phpunit",
+            "./gradlew test",
+            "bin/rails test",
+        ] {
+            assert!(protects(command), "{command}");
+        }
+        for command in ["./run", "python3 make.py", "sh -c true"] {
+            assert!(!protects(command), "{command}");
+        }
+    }
+}

@@ -50,25 +50,25 @@ impl TestSystem {
 
 /// Whether a command runs tests with a program that is known.
 pub(crate) fn runs_tests(command: &[String]) -> bool {
-    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let words: Vec<&str> = command.iter().map(|word| patterns::file_name(word)).collect();
     let runner = match words.as_slice() {
         ["npx" | "bunx", rest @ ..] | ["pnpm" | "yarn" | "bundle", "exec" | "run", rest @ ..] => {
             rest.iter().find(|word| !word.starts_with('-'))
         }
         ["npm" | "pnpm" | "yarn" | "bun", "test" | "t" | "run", ..]
         | ["make" | "gmake" | "just" | "rake" | "meson", "test" | "check", ..]
-        | ["mvn" | "./mvnw" | "gradle" | "./gradlew" | "sbt" | "tox" | "nox" | "ctest", ..] => {
+        | ["mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" | "tox" | "nox" | "ctest", ..] => {
             return true;
         }
         [program, ..] => Some(program),
         [] => None,
     };
-    let known = ["rspec", "rake", "phpunit", "vendor/bin/phpunit", "./vendor/bin/phpunit"];
+    let known = ["rspec", "rake", "phpunit"];
     let is_known = |word: &&str| known.contains(word) || patterns::is_script_runner(word);
     !patterns::of_command(command).is_empty()
         || runner.is_some_and(is_known)
         || words.contains(&"manage.py")
-        || matches!(words.as_slice(), ["bin/rails" | "rails", "test", ..])
+        || matches!(words.as_slice(), ["rails", "test", ..])
 }
 
 /// All that fit the folder, and what is to be said of what does not.

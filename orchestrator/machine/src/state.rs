@@ -581,7 +581,8 @@ impl State {
     }
 
     /// Whether the checks have to be run before the first iteration.
-    pub(super) fn is_baseline_due(&self) -> bool {
+    #[must_use]
+    pub fn is_baseline_due(&self) -> bool {
         let Some(started) = &self.started else { return false };
         let accepted = self.validation.baseline_accepted;
         let is_open = match self.validation.baseline_mode {

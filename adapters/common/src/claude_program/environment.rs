@@ -78,7 +78,8 @@ pub(crate) fn refuse_root(
         ErrorClass::InvalidRequest,
         format!(
             "claude refuses `permission_mode = \"bypassPermissions\"` (the default) for root. If this \
-             is a sandbox or container, say so in ralph.toml: `[env] set = {{ IS_SANDBOX = \"1\" }}`. \
+             is a sandbox or container, say so by `IS_SANDBOX=1` before the command, or, in ralph.toml, \
+             `[env] set = {{ IS_SANDBOX = \"1\" }}`. \
              If not, run as another user, or set in [agent.config] `permission_mode = \
              \"acceptEdits\"` and, in `{allow}`, what it may do beyond editing files"
         ),

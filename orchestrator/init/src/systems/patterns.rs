@@ -4,6 +4,7 @@
 //! numbers, which the validator compares.
 
 pub(crate) const CARGO: &str = r"test result: ok\. [1-9]\d* passed";
+const NEXTEST: &str = r"^\s*Summary \[.*\]\s+\d+(/\d+)? tests? run: [1-9]\d* passed";
 pub(crate) const PYTEST: &str = r"\b[1-9]\d* passed\b";
 /// A test of a verbose run, or the dots of one that is not. `OK (skipped=3)` may be all that there was.
 pub(crate) const UNITTEST: &str = r"(^|\.\.\. )ok$|^[.sxu]*\.[.sxu]*$";
@@ -54,10 +55,12 @@ pub(crate) fn is_script_runner(word: &str) -> bool {
 
 /// Those of a command that the user named.
 pub(crate) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
-    let words: Vec<&str> = program.iter().map(AsRef::as_ref).collect();
+    let words: Vec<&str> = program.iter().map(|word| file_name(word.as_ref())).collect();
     let has = |word: &str| words.contains(&word);
     let one = match words.as_slice() {
         ["cargo", "test" | "t", ..] => Some(CARGO),
+        ["cargo", "nextest", ..] => Some(NEXTEST),
+        ["hatch", "test", ..] => Some(PYTEST),
         ["go", "test", ..] => Some(if has("-v") { GO } else { GO_PACKAGE }),
         ["node", "--test", ..] => Some(NODE),
         ["mix", "test", ..] => Some(MIX),
@@ -71,6 +74,11 @@ pub(crate) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
         _ => None,
     };
     one.into_iter().collect()
+}
+
+/// Returns the name of a program that a word gives by its path, such as `.venv/bin/pytest`.
+pub(crate) fn file_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
 }
 
 /// Those of the commands in lines of a script or of a recipe, whose output is printed.

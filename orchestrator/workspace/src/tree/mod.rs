@@ -367,8 +367,8 @@ impl TreeHasher {
                 ));
                 match error {
                     // Git makes no commit either: nobody can be led to believe that one has the work.
-                    IndexError::Damaged => Ok(Arc::default()),
-                    IndexError::Read(_) | IndexError::Unsupported(_) => Err(error.to_string()),
+                    IndexError::Damaged | IndexError::Read(_) => Ok(Arc::default()),
+                    IndexError::Unsupported(_) => Err(error.to_string()),
                 }
             }
         }
