@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ralph_orchestrator_contract::LayeredFolder;
@@ -14,21 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::content_digests::{ContentDigests, StartContents};
 use crate::error::CheckoutError;
+use crate::git_files::{self, SeenGit};
 use crate::inventory::{Inventory, Stamp};
+use crate::kept_layers::{KeptLayer, KeptLayers, KeptRecord};
 use crate::layers::{Layer, create_like};
-use crate::repository::{GIT, is_folder, is_other_repository, is_shared, is_state, is_withheld};
+use crate::repository::{GIT, REPOSITORY, is_other_repository};
 
-/// In the storage: what files that do not count as work held that the first checks wrote to.
-const BEFORE: &str = "before";
-/// What the setup made before the first checks.
-const SETUP: &str = "setup";
-/// What the checks wrote before any agent worked.
-const BASE: &str = "base";
-/// Git's own files as they were at the start.
-const REPOSITORY: &str = "repository";
-/// Larger files, and more in all, are not kept in `BEFORE`.
+/// Larger files, and more in all, are not kept as they were before.
 const MOST_BEFORE: u64 = 256 * 1024 * 1024;
-/// What a validation has; removed with it.
+/// In the storage: what a validation has; removed with it.
 const VALIDATION: &str = "validation";
 /// The same of one that sees everything, beside it.
 const UNHIDDEN: &str = "unhidden";
@@ -39,10 +32,7 @@ pub struct Checkout {
     pub(crate) storage: PathBuf,
     pub(crate) source: CheckoutSource,
     pub(crate) start: StartRecord,
-    /// Of what is kept in the storage: nobody else can have put anything there.
-    kept: Mutex<KeptRecord>,
-    /// It is not what was returned of it last.
-    is_changed: AtomicBool,
+    pub(crate) kept: KeptLayers,
     contents: StartContents,
 }
 
@@ -52,15 +42,6 @@ pub struct StartRecord {
     pub(crate) files: Inventory,
     /// Of git's own files, if the workspace is in a repository.
     git: Option<Inventory>,
-}
-
-/// What is kept of the start and of the first checks: to be stored where nobody else can write.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptRecord {
-    layers: Inventory,
-    /// The digest of the copies of what counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) copies: Option<String>,
 }
 
 /// What a checkout is of.
@@ -136,11 +117,11 @@ impl Checkout {
         remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
         let git = source.git.as_deref().filter(|_| !source.shows_git());
-        let git = git.map(|git| copy_repository(git, storage)).transpose()?;
+        let git = git.map(|git| git_files::copy(git, storage)).transpose()?;
         let files = take_inventory(&source.workspace, &source.shown)?;
         let checkout =
             Self::open(source, storage, StartRecord { files, git }, KeptRecord::default());
-        checkout.record_kept()?;
+        checkout.kept.record_layers()?;
         Ok(checkout)
     }
 
@@ -152,8 +133,8 @@ impl Checkout {
         start: StartRecord,
         kept: KeptRecord,
     ) -> Self {
-        let (storage, kept, is_changed) = (storage.to_owned(), Mutex::new(kept), false.into());
-        Self { storage, source, start, kept, is_changed, contents: StartContents::default() }
+        let (storage, kept) = (storage.to_owned(), KeptLayers::new(storage.to_owned(), kept));
+        Self { storage, source, start, kept, contents: StartContents::default() }
     }
 
     /// Waits, where it is to be told whether a file holds what it held when the run began, until that is
@@ -186,11 +167,7 @@ impl Checkout {
 
     /// Returns what is kept, if it is not what was returned last.
     pub fn take_kept(&self) -> Option<KeptRecord> {
-        self.is_changed.swap(false, Ordering::Relaxed).then(|| self.kept().clone())
-    }
-
-    pub(crate) fn kept(&self) -> MutexGuard<'_, KeptRecord> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.take_record()
     }
 
     /// Returns the folder of git's own files, if there are any.
@@ -201,56 +178,7 @@ impl Checkout {
     /// Whether there is anything that the first checks wrote and later ones see.
     #[must_use]
     pub fn has_base(&self) -> bool {
-        self.kept().layers.beneath(BASE).len() > 1
-    }
-
-    fn has_kept(&self, layer: &str) -> bool {
-        self.kept().layers.entries.contains_key(Path::new(layer))
-    }
-
-    /// Has the layers that are kept as they were, without what was changed from outside. What the setup and the first checks
-    /// wrote they can write again; git's own files are as they were nowhere else. Returns whether the products of the setup
-    /// were lost.
-    fn verify_kept(&self) -> Result<bool, CheckoutError> {
-        let storage = &self.storage;
-        if !is_folder(storage) {
-            remove_layer(storage).map_err(CheckoutError::errno("remove", storage))?;
-            fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
-        }
-        let found = self.look_at_kept()?;
-        let kept = self.kept().layers.clone();
-        if found == kept {
-            return Ok(false);
-        }
-        if found.beneath(REPOSITORY) != kept.beneath(REPOSITORY) {
-            return Err(CheckoutError::Damaged { path: self.storage.clone() });
-        }
-        for layer in [BEFORE, SETUP, BASE].map(|layer| self.storage.join(layer)) {
-            remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
-        }
-        self.record_kept()?;
-        Ok(kept.entries.contains_key(Path::new(SETUP)))
-    }
-
-    /// Records what is in the layers that are kept.
-    fn record_kept(&self) -> Result<(), CheckoutError> {
-        let found = self.look_at_kept()?;
-        self.kept().layers = found;
-        self.is_changed.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Records the digest of the copies of what counted.
-    pub(crate) fn record_copies(&self, digest: Option<String>) {
-        self.kept().copies = digest;
-        self.is_changed.store(true, Ordering::Relaxed);
-    }
-
-    fn look_at_kept(&self) -> Result<Inventory, CheckoutError> {
-        let is_kept = |path: &Path| {
-            [BEFORE, SETUP, BASE, REPOSITORY].iter().any(|kept| path.starts_with(kept))
-        };
-        Inventory::take(&self.storage, &|path| !is_kept(path))
+        self.kept.has_content(KeptLayer::Base)
     }
 
     /// Makes the layers for a validation of the workspace as it is. `is_work` tells what counts as work, now or when the run
@@ -278,7 +206,7 @@ impl Checkout {
             Visibility::Warm | Visibility::Cold => VALIDATION,
             Visibility::All | Visibility::AllWithGit => UNHIDDEN,
         });
-        let has_lost_setup = self.verify_kept()?;
+        let has_lost_setup = self.kept.verify()?;
         remove_layer(&folder).map_err(CheckoutError::errno("remove", &folder))?;
         fs::create_dir(&folder).map_err(CheckoutError::io("create", &folder))?;
         let mut prepared = PreparedCheckout {
@@ -294,121 +222,116 @@ impl Checkout {
         if matches!(visibility, Visibility::All | Visibility::AllWithGit) {
             changes.hidden.clear();
         }
-        let is_inside = |git: &&Path| **git == self.source.workspace.join(GIT);
-        let git = self.git().filter(|_| visibility != Visibility::AllWithGit);
-        let git_inside = git.filter(is_inside);
+        let git = self.look_at_git(visibility)?;
+        let git_inside = git.as_ref().filter(|git| self.is_inside(git.folder));
         let mut below = vec![self.source.workspace.clone()];
         below.insert(0, self.write_hidden(&prepared.folder, &changes, git_inside)?);
         if git_inside.is_some() {
             below.insert(0, self.storage.join(REPOSITORY));
         }
-        let kept: &[&str] = match visibility {
-            Visibility::Warm => &[BEFORE, SETUP, BASE],
-            Visibility::Cold => &[BEFORE, SETUP],
-            Visibility::All | Visibility::AllWithGit => &[],
+        let is_seen = |layer: &KeptLayer| match visibility {
+            Visibility::Warm => true,
+            Visibility::Cold => *layer != KeptLayer::Base,
+            Visibility::All | Visibility::AllWithGit => false,
         };
-        for layer in kept.iter().filter(|layer| self.has_kept(layer)) {
-            below.insert(0, self.storage.join(layer));
+        for layer in KeptLayer::ALL.into_iter().filter(is_seen) {
+            if self.kept.has(layer) {
+                below.insert(0, self.kept.path(layer));
+            }
         }
         below.insert(0, write_work(&prepared.folder, &changes)?);
         prepared.add(&self.source.workspace, below, "")?;
-        if let Some(git) = git.filter(|_| git_inside.is_none()) {
-            let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
-            for path in self.find_new_in_repository(git)? {
-                hidden.hide(&path)?;
-            }
-            let copies = self.storage.join(REPOSITORY).join(GIT);
-            prepared.add(git, vec![copies, hidden.finish()?, git.to_owned()], "-git")?;
-        }
+        self.add_git_outside(&mut prepared, git.as_ref())?;
         let is_removed_work = |path: &&PathBuf| !changes.gone.contains(path);
         let removed = changes.removed.iter().filter(is_removed_work);
         prepared.work = changes.work.iter().map(|(path, _)| path).chain(removed).cloned().collect();
-        let shown = self.source.git.as_deref().filter(|_| git.is_none());
-        if let Some(git) = shown.filter(|git| !is_inside(git)) {
-            prepared.add(git, vec![git.to_owned()], "-git")?;
-        }
-        if let Some(git) = git {
-            prepared.git_changes = self.find_changes_in_repository(git)?;
-        }
+        prepared.git_changes = git.map(|git| git.changes).unwrap_or_default();
         prepared.hidden = changes.hidden;
         prepared.gone = changes.gone;
         Ok(prepared)
     }
 
-    /// Keeps what the setup made for all later validations, but for what it did to files that count: those are as the work has
-    /// them each time, and git's own those of the start. The layers are of no use after that.
-    ///
-    /// # Errors
-    /// It cannot be read, or moved to its place.
-    pub fn keep_setup(
-        &self,
-        prepared: &PreparedCheckout,
-        is_work: &dyn Fn(&Path) -> bool,
-    ) -> Result<(), CheckoutError> {
-        self.keep_layer(prepared, SETUP, is_work)
+    /// Returns git's own files as checks see them, unless those see them as they are.
+    fn look_at_git(&self, visibility: Visibility) -> Result<Option<SeenGit<'_>>, CheckoutError> {
+        let start = self.start.git.as_ref().filter(|_| visibility != Visibility::AllWithGit);
+        let both = self.source.git.as_deref().zip(start);
+        both.map(|(git, start)| SeenGit::look(git, start)).transpose()
     }
 
-    /// The same for what the checks of this validation wrote. Only of checks that ran before any agent worked can it be
-    /// trusted.
-    ///
-    /// # Errors
-    /// It cannot be read, or moved to its place.
-    pub fn keep_base(
-        &self,
-        prepared: &PreparedCheckout,
-        is_work: &dyn Fn(&Path) -> bool,
-    ) -> Result<(), CheckoutError> {
-        self.keep_layer(prepared, BASE, is_work)
+    /// Whether git's own files are in the workspace.
+    fn is_inside(&self, git: &Path) -> bool {
+        git == self.source.workspace.join(GIT)
     }
 
-    /// Keeps what files that do not count as work hold and the checks of this validation wrote to: whoever runs the checks in
-    /// the workspace changes them, and checks need them as they were.
+    /// Adds an overlay over git's own files, where they are not in the workspace.
+    fn add_git_outside(
+        &self,
+        prepared: &mut PreparedCheckout,
+        seen: Option<&SeenGit<'_>>,
+    ) -> Result<(), CheckoutError> {
+        let Some(git) = self.source.git.as_deref().filter(|git| !self.is_inside(git)) else {
+            return Ok(());
+        };
+        let mut layers = vec![git.to_owned()];
+        if let Some(seen) = seen {
+            let mut hidden = Layer::create(prepared.folder.join("hidden-git"), git)?;
+            for path in &seen.new {
+                hidden.hide(path)?;
+            }
+            layers.splice(0..0, [self.storage.join(REPOSITORY).join(GIT), hidden.finish()?]);
+        }
+        prepared.add(git, layers, "-git")
+    }
+
+    /// Keeps, for all later validations, what the setup made or the checks of this one wrote, but for what they did to files that
+    /// count: those are as the work has them each time, and git's own those of the start. Only what ran before any agent worked
+    /// can be trusted. Of what they wrote to, it keeps what that held [before](KeptLayer::Before): whoever runs the checks in the
+    /// workspace changes it, and checks need it as it was. After another layer was kept, those of this validation are of no use.
     ///
     /// # Errors
-    /// The layer cannot be made.
-    pub fn keep_before(
+    /// It cannot be read, or the layer not be made.
+    pub fn keep(
         &self,
+        layer: KeptLayer,
         prepared: &PreparedCheckout,
         is_work: &dyn Fn(&Path) -> bool,
     ) -> Result<(), CheckoutError> {
         let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
-        let written = Inventory::take(&overlay.upper, &|_| false)?;
+        if layer == KeptLayer::Before {
+            return self.keep_before(&overlay.upper, is_work);
+        }
+        let place = self.kept.remove(layer)?;
+        self.put_back_work(prepared, is_work)?;
+        let git = overlay.upper.join(GIT);
+        remove_layer(&git).map_err(CheckoutError::errno("remove", &git))?;
+        fs::rename(&overlay.upper, &place).map_err(CheckoutError::io("create", &place))?;
+        self.kept.record_layers()
+    }
+
+    fn keep_before(
+        &self,
+        upper: &Path,
+        is_work: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), CheckoutError> {
+        let written = Inventory::take(upper, &|_| false)?;
+        let known =
+            written.entries.keys().filter_map(|path| self.start.files.entries.get_key_value(path));
+        let others: Vec<_> =
+            known.filter(|(path, stamp)| !stamp.is_folder() && !is_work(path)).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let place = self.kept.remove(KeptLayer::Before)?;
+        let mut layer = Layer::create(place, &self.source.workspace)?;
         let mut left = MOST_BEFORE;
-        let mut layer = None;
-        for (path, stamp) in &self.start.files.entries {
-            let is_written = written.entries.contains_key(path);
-            if !is_written || stamp.is_folder() || is_work(path) || stamp.size() > left {
-                continue;
-            }
-            left = left.saturating_sub(stamp.size());
-            if layer.is_none() {
-                let root = self.storage.join(BEFORE);
-                remove_layer(&root).map_err(CheckoutError::errno("remove", &root))?;
-                layer = Some(Layer::create(root, &self.source.workspace)?);
-            }
-            if let Some(layer) = &mut layer {
+        for (path, stamp) in others {
+            if stamp.size() <= left {
+                left = left.saturating_sub(stamp.size());
                 layer.copy(path, stamp.modified_ns())?;
             }
         }
-        let Some(layer) = layer else { return Ok(()) };
         layer.finish()?;
-        self.record_kept()
-    }
-
-    fn keep_layer(
-        &self,
-        prepared: &PreparedCheckout,
-        name: &str,
-        is_work: &dyn Fn(&Path) -> bool,
-    ) -> Result<(), CheckoutError> {
-        let layer = self.storage.join(name);
-        remove_layer(&layer).map_err(CheckoutError::errno("remove", &layer))?;
-        self.put_back_work(prepared, is_work)?;
-        let Some(overlay) = prepared.overlays.first() else { return Ok(()) };
-        let git = overlay.upper.join(GIT);
-        remove_layer(&git).map_err(CheckoutError::errno("remove", &git))?;
-        fs::rename(&overlay.upper, &layer).map_err(CheckoutError::io("create", &layer))?;
-        self.record_kept()
+        self.kept.record_layers()
     }
 
     /// Undoes what checks did to files that count, so that the next check sees the work. None may be running.
@@ -514,11 +437,8 @@ impl Checkout {
         layer: &mut Layer<'_>,
         changes: &Changes,
     ) -> Result<(), CheckoutError> {
-        let kept = [BEFORE, SETUP, BASE].map(|kept| self.storage.join(kept));
-        for path in &changes.removed {
-            if kept.iter().any(|kept| fs::symlink_metadata(kept.join(path)).is_ok()) {
-                layer.hide(path)?;
-            }
+        for path in changes.removed.iter().filter(|path| self.kept.have(path)) {
+            layer.hide(path)?;
         }
         Ok(())
     }
@@ -527,60 +447,20 @@ impl Checkout {
         &self,
         folder: &Path,
         changes: &Changes,
-        git: Option<&Path>,
+        git_inside: Option<&SeenGit<'_>>,
     ) -> Result<PathBuf, CheckoutError> {
         let mut layer = Layer::create(folder.join("hidden"), &self.source.workspace)?;
         for path in &changes.hidden {
             layer.hide(path)?;
         }
-        if let Some(git) = git {
-            for path in self.find_new_in_repository(git)? {
+        if let Some(git) = git_inside {
+            for path in &git.new {
                 layer.hide(&Path::new(GIT).join(path))?;
             }
         } else if self.git().is_some_and(|git| is_other_repository(&self.source.workspace, git)) {
             layer.hide(Path::new(GIT))?;
         }
         layer.finish()
-    }
-
-    /// Returns which of git's own files that tell its state are not as they were when the run began.
-    fn find_changes_in_repository(&self, git: &Path) -> Result<Inventory, CheckoutError> {
-        let Some(start) = self.start.git.as_ref().filter(|_| is_folder(git)) else {
-            return Ok(Inventory::default());
-        };
-        let is_left_out = |path: &Path| is_shared(path) || is_withheld(path);
-        let mut changes = Inventory::take(git, &is_left_out)?;
-        let is_same = |path: &Path, stamp: &Stamp| {
-            start.entries.get(path).is_some_and(|known| known.is_same(stamp))
-        };
-        let mut all = start.entries.clone();
-        changes.entries.retain(|path, stamp| {
-            all.remove(path);
-            is_state(path) && !stamp.is_folder() && !is_same(path, stamp)
-        });
-        all.retain(|path, stamp| is_state(path) && !stamp.is_folder());
-        changes.entries.append(&mut all);
-        Ok(changes)
-    }
-
-    /// Returns what of git's own files was not there when the run began, and what no check is to see. What was there is
-    /// covered by copies.
-    fn find_new_in_repository(&self, git: &Path) -> Result<Vec<PathBuf>, CheckoutError> {
-        // Whatever has taken its place is covered as a whole.
-        if !is_folder(git) {
-            return Ok(Vec::new());
-        }
-        let all = Inventory::take(git, &is_shared)?;
-        let mut new: Vec<PathBuf> = Vec::new();
-        for (path, stamp) in &all.entries {
-            let is_named = new.last().is_some_and(|last| path.starts_with(last));
-            let known = self.start.git.as_ref().and_then(|git| git.entries.get(path));
-            let is_known = known.is_some_and(|known| known.is_folder() == stamp.is_folder());
-            if !is_named && !is_known {
-                new.push(path.clone());
-            }
-        }
-        Ok(new)
     }
 }
 
@@ -619,21 +499,6 @@ impl PreparedCheckout {
     }
 }
 
-/// Copies git's own files, and returns what they are.
-fn copy_repository(git: &Path, storage: &Path) -> Result<Inventory, CheckoutError> {
-    let inventory = Inventory::take(git, &|path| is_shared(path) || is_withheld(path))?;
-    let root = storage.join(REPOSITORY);
-    fs::create_dir(&root).map_err(CheckoutError::io("create", &root))?;
-    let mut copies = Layer::create(root.join(GIT), git)?;
-    for (path, stamp) in &inventory.entries {
-        if !stamp.is_folder() {
-            copies.copy(path, stamp.modified_ns())?;
-        }
-    }
-    copies.finish()?;
-    Ok(inventory)
-}
-
 /// Records what is in a workspace. Repositories within it are seen as they are.
 fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, CheckoutError> {
     Inventory::take(workspace, &|path| {
@@ -658,7 +523,7 @@ mod tests {
     fn reopened(place: &Place, checkout: &Checkout) -> Checkout {
         let start = serde_json::to_string(checkout.start()).unwrap();
         let start = serde_json::from_str(&start).unwrap();
-        Checkout::open(place.source(), &place.storage, start, checkout.kept().clone())
+        Checkout::open(place.source(), &place.storage, start, checkout.kept.record().clone())
     }
 
     /// What is in `src` counts, as after an ignore file that names the rest.
@@ -814,7 +679,7 @@ mod tests {
         for file in ["src/lock", "src/gone", "src/product", "built", ".git/index"] {
             fs::write(upper.join(file), "by the check").unwrap();
         }
-        checkout.keep_base(&prepared, &is_work).unwrap();
+        checkout.keep(KeptLayer::Base, &prepared, &is_work).unwrap();
         drop(prepared);
         place.write("src/lock", "work");
         fs::remove_file(place.workspace.join("src/gone")).unwrap();
@@ -836,13 +701,13 @@ mod tests {
         };
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         write(&prepared, "installed");
-        checkout.keep_setup(&prepared, &is_work).unwrap();
+        checkout.keep(KeptLayer::Setup, &prepared, &is_work).unwrap();
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
-        checkout.keep_base(&prepared, &is_work).unwrap();
+        checkout.keep(KeptLayer::Base, &prepared, &is_work).unwrap();
         assert!(!checkout.has_base());
         let prepared = checkout.prepare(&is_work, Visibility::Warm).unwrap();
         write(&prepared, "built");
-        checkout.keep_base(&prepared, &is_work).unwrap();
+        checkout.keep(KeptLayer::Base, &prepared, &is_work).unwrap();
         drop(prepared);
         let again = reopened(&place, &checkout);
         assert!(again.has_base());
@@ -901,7 +766,7 @@ mod tests {
             fs::create_dir_all(upper.join(file).parent().unwrap()).unwrap();
             fs::write(upper.join(file), "by the check").unwrap();
         }
-        checkout.keep_before(&prepared, &is_work).unwrap();
+        checkout.keep(KeptLayer::Before, &prepared, &is_work).unwrap();
         drop(prepared);
         for file in ["data/base", "data/other"] {
             place.write(file, "by the agent");
@@ -918,7 +783,7 @@ mod tests {
         let place = Place::new(&["src/a"]);
         let checkout = place.begin();
         assert!(checkout.take_kept().is_some() && checkout.take_kept().is_none());
-        fs::create_dir(place.storage.join(BASE)).unwrap();
+        fs::create_dir(checkout.kept.path(KeptLayer::Base)).unwrap();
         let prepared = reopened(&place, &checkout).prepare(&is_work, Visibility::Warm).unwrap();
         assert_eq!(prepared.overlays[0].layers.len(), 3);
         drop(prepared);

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `upper` | what the checks of this validation write |
 //! | `work` | what counts as work and is not as it was at the start, with new time stamps; whiteouts of what is gone |
-//! | `base` | what the checks wrote before any agent worked, frozen by [`Checkout::keep_base`]; not where it is [`Cold`] |
-//! | `setup` | what the setup made before that, frozen by [`Checkout::keep_setup`] |
-//! | `before` | what ignored files held that the first checks wrote to, kept by [`Checkout::keep_before`] |
+//! | `base` | what the checks wrote before any agent worked, frozen by [`Checkout::keep`]; not where it is [`Cold`] |
+//! | `setup` | what the setup made before that, frozen by [`Checkout::keep`] |
+//! | `before` | what ignored files held that the first checks wrote to, kept by [`Checkout::keep`] |
 //! | `repository` | git's own files as they were at the start, but its objects |
 //! | `hidden` | whiteouts of what does not count as work and is new, or not as it was |
 //! | the workspace | everything else |
@@ -31,18 +31,19 @@ mod content_digests;
 mod error;
 #[cfg(test)]
 mod fixture;
+mod git_files;
 mod inventory;
+mod kept_layers;
 mod layers;
 mod repository;
 mod start_copies;
 mod variants;
 mod work_content;
 
-pub use checkout::{
-    Checkout, CheckoutSource, KeptRecord, PreparedCheckout, StartRecord, Visibility,
-};
+pub use checkout::{Checkout, CheckoutSource, PreparedCheckout, StartRecord, Visibility};
 pub use content_digests::ContentDigests;
 pub use error::CheckoutError;
 pub use inventory::Inventory;
+pub use kept_layers::{KeptLayer, KeptRecord};
 pub use variants::{ChangedWork, Variant};
 pub use work_content::{ChangedFile, WorkContent, WorkState};

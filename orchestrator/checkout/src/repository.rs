@@ -9,6 +9,8 @@ use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 
 /// The name of git's folder in a checkout.
 pub(crate) const GIT: &str = ".git";
+/// In the storage: git's own files as they were at the start.
+pub(crate) const REPOSITORY: &str = "repository";
 /// The most that a file of that name may hold, in bytes.
 const POINTER_LIMIT: usize = 64 * 1024;
 

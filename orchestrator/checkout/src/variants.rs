@@ -39,7 +39,7 @@ impl Checkout {
         let files = (self.source.workspace.as_path(), &self.start.files);
         let digest = start_copies::write(&self.storage, files, is_work, has_secret)
             .map_err(CheckoutError::io("write", &self.storage))?;
-        self.record_copies(digest);
+        self.kept.record_copies(digest);
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl Checkout {
     ) -> Result<ChangedWork, CheckoutError> {
         let (now, changes) = self.compare(is_work)?;
         let before = &self.start.files.entries;
-        let digest = self.kept().copies.clone();
+        let digest = self.kept.copies();
         let mut copies =
             digest.map(|digest| start_copies::read(&self.storage, &digest)).unwrap_or_default();
         let mut files = Vec::new();
@@ -328,7 +328,7 @@ mod tests {
         let expected = [("changed", base.clone()), ("gone", base), ("new", None), ("proof", None)];
         assert_eq!(start, expected.map(|(path, content)| (path.into(), content)).into());
         place.write("large", "not known");
-        checkout.record_copies(None);
+        checkout.kept.record_copies(None);
         let work = checkout.find_changed_work(&|_| true).unwrap();
         assert_eq!(checkout.without_work(&work), None);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_checkout::{PreparedCheckout, Visibility};
+use ralph_orchestrator_checkout::{KeptLayer, PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
@@ -75,25 +75,18 @@ impl ValidationTask {
         let Some(prepared) = self.prepare_checkout(counted, visibility).await? else {
             return Ok(Some((None, Ok(()))));
         };
-        let (setup, known) = (&self.policy.checkout.setup, &self.checkout);
-        let (Some(setup), Some(known)) = (setup, known) else {
+        let Some(done) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
+        let made = match done {
+            Ok(made) => made.filter(|_| self.is_before_work()),
+            Err(verdict) => return Ok(Some((Some(prepared), Err(verdict)))),
+        };
+        let (Some(known), Some(inputs)) = (&self.checkout, made) else {
             return Ok(Some((Some(prepared), Ok(()))));
         };
-        if prepared.has_lost_setup {
-            known.record_setup(None);
-        }
-        let before = known.set_up();
-        let Some(ready) = self.set_up_checkout(&prepared).await? else { return Ok(None) };
-        let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
-        let is_made = inputs.is_some() && inputs != before && inputs != known.installed;
-        if !self.is_before_work() || !is_made || ready.is_err() {
-            return Ok(Some((Some(prepared), ready)));
-        }
-        known.record_setup(inputs);
+        known.record_setup(Some(inputs));
         let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
-        blocking(move || checkout.keep_setup(&prepared, &is_undone)).await??;
-        let prepared = self.prepare_checkout(counted, visibility).await?;
-        Ok(Some((prepared, ready)))
+        blocking(move || checkout.keep(KeptLayer::Setup, &prepared, &is_undone)).await??;
+        Ok(Some((self.prepare_checkout(counted, visibility).await?, Ok(()))))
     }
 
     /// Keeps what checks of later claims need of the first checks: what was there that they wrote to, and, if they took that
@@ -109,10 +102,10 @@ impl ValidationTask {
         let (checkout, is_undone) = (Arc::clone(&known.checkout), self.undone_test(counted));
         let is_work = self.work_test(counted);
         let keep = move || {
-            checkout.keep_before(&prepared, &is_work)?;
+            checkout.keep(KeptLayer::Before, &prepared, &is_work)?;
             match took < WORTH_KEEPING {
                 true => Ok(()),
-                false => checkout.keep_base(&prepared, &is_undone),
+                false => checkout.keep(KeptLayer::Base, &prepared, &is_undone),
             }
         };
         Ok(blocking(keep).await??)
@@ -129,18 +122,22 @@ impl ValidationTask {
         move |path| is_work(path) || policy.protected.contains(path)
     }
 
-    /// Runs the setup in a checkout that has not what it makes. Returns the verdict on what is to be checked there if that
-    /// fails: `Some(Err)`; `None` if it was cancelled.
+    /// Runs the setup in a checkout that has not what it makes. Returns the digest of the inputs for which it has made that now,
+    /// if it is right as long as they are the same, or the verdict on what is to be checked there if it fails; `None` if it was
+    /// cancelled.
     pub(super) async fn set_up_checkout(
         &self,
         prepared: &PreparedCheckout,
-    ) -> Result<Option<Result<(), Verdict>>, EngineError> {
+    ) -> Result<Option<Result<Option<String>, Verdict>>, EngineError> {
         let (Some(setup), Some(known)) = (&self.policy.checkout.setup, &self.checkout) else {
-            return Ok(Some(Ok(())));
+            return Ok(Some(Ok(None)));
         };
+        if prepared.has_lost_setup {
+            known.record_setup(None);
+        }
         let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
         if inputs.is_some() && (inputs == known.set_up() || inputs == known.installed) {
-            return Ok(Some(Ok(())));
+            return Ok(Some(Ok(None)));
         }
         let context = SetupContext {
             run: &self.run,
@@ -155,14 +152,13 @@ impl ValidationTask {
         let before = known.set_up().or_else(|| known.installed.clone());
         // With what was there before somebody changed it, it worked.
         let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
-        Ok(done.map(|done| {
-            done.map_err(|message| match is_rejected {
-                true => Verdict::rejected(format!(
-                    "{message}\nIt is run since one of these was changed: {}",
-                    setup.input_names()
-                )),
-                false => Verdict::Error { message },
-            })
+        Ok(done.map(|done| match done {
+            Ok(()) => Ok(inputs),
+            Err(message) if is_rejected => Err(Verdict::rejected(format!(
+                "{message}\nIt is run since one of these was changed: {}",
+                setup.input_names()
+            ))),
+            Err(message) => Err(Verdict::Error { message }),
         }))
     }
 }

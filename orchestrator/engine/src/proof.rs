@@ -64,13 +64,11 @@ impl ValidationTask {
         &mut self,
         counted: &Arc<TreeSnapshot>,
     ) -> Result<Option<Option<&'static str>>, EngineError> {
-        let env = self.env.clone();
         let Some(mut checker) = CheckoutChecker::begin(self, Arc::clone(counted)).await? else {
             return Ok(None);
         };
         let Some(start) = checker.without_work() else { return Ok(Some(None)) };
         let checked = checker.run_checks(&Arc::new(start), NO_LIMIT).await?;
-        self.env = env;
         let green = |checked: CheckedVariant| checked.outcome == VariantOutcome::Green;
         Ok(checked.map(|checked| green(checked).then_some(WITHOUT_WORK)))
     }

@@ -87,11 +87,22 @@ impl<'a> CheckoutChecker<'a> {
         variant: &Arc<Variant>,
         limit: Duration,
     ) -> Result<Option<CheckedVariant>, EngineError> {
-        let until_ms = self.task.clock.runtime_ms().saturating_add(millis(limit));
         // A variant may have the size, and almost the time, of another one, by which Python tells its bytecode.
         let bytecode = BytecodeDir::create(&self.task.run)?;
+        let env = self.task.env.clone();
         let folder = bytecode.path().display().to_string();
         self.task.env.insert(BytecodeDir::VARIABLE.to_owned(), folder);
+        let checked = self.run_isolated(variant, limit).await;
+        self.task.env = env;
+        checked
+    }
+
+    async fn run_isolated(
+        &mut self,
+        variant: &Arc<Variant>,
+        limit: Duration,
+    ) -> Result<Option<CheckedVariant>, EngineError> {
+        let until_ms = self.task.clock.runtime_ms().saturating_add(millis(limit));
         let prepared = self.prepare(variant).await?;
         self.task.hidden.clone_from(&prepared.hidden);
         let mut outcome = VariantOutcome::Green;
@@ -105,7 +116,7 @@ impl<'a> CheckoutChecker<'a> {
                 };
                 return Ok(Some(CheckedVariant { outcome, rewritten: BTreeSet::new() }));
             }
-            Some(Ok(())) => {}
+            Some(Ok(_)) => {}
         }
         for check in required_checks(&self.policy) {
             let now_ms = self.task.clock.runtime_ms();
