@@ -499,7 +499,8 @@ async fn check_dirt(context: &Context) -> Option<Finding> {
     if git::has_unfinished_run(context) {
         return None;
     }
-    git::describe_dirt(context).await.map(|dirt| Finding::warning("repository", dirt))
+    let dirt = git::DirtSearch::begin(context)?.describe().await;
+    dirt.map(|dirt| Finding::warning("repository", dirt))
 }
 
 /// Where the checks are run.

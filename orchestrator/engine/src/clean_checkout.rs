@@ -74,7 +74,7 @@ impl Session {
         known.read_contents(self.counted_at_start());
         self.checkout = Some(known);
         let (is_work, context) = (self.counted_at_start(), Arc::clone(&self.context));
-        let has_secret = move |bytes: &[u8]| context.redactor.bytes(bytes) != bytes;
+        let has_secret = move |bytes: &[u8]| context.redactor.has_secret(bytes);
         self.start_copies = Some(spawn_blocking(move || begun.keep_start(&is_work, &has_secret)));
         self.store_kept()
     }

@@ -70,6 +70,11 @@ impl Redactor {
         if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked(text, &found)) }
     }
 
+    /// Whether there is a secret in this.
+    pub(super) fn has_secret(&self, bytes: &[u8]) -> bool {
+        self.bytes(bytes) != bytes
+    }
+
     /// Returns the bytes without secrets. Where there are any, what is no text is replaced.
     #[must_use]
     pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {

@@ -243,7 +243,7 @@ fn remove_index_with_secrets(journal: &RunJournal) -> Result<(), EngineError> {
     let index = journal.store.layout().git(&journal.context.run).join("git/index");
     let disk = journal.store.disk();
     let content = disk.read_if_exists(&index, usize::MAX)?.unwrap_or_default();
-    if journal.context.redactor.bytes(&content) != content.as_slice() {
+    if journal.context.redactor.has_secret(&content) {
         disk.remove_private(&index)?;
     }
     Ok(())

@@ -16,10 +16,10 @@ pub(super) fn store_object<T: Serialize>(
 ) -> Result<(), EngineError> {
     let object =
         serde_json::to_string(value).map_err(|error| EngineError::Internal(error.to_string()))?;
-    if redactor.bytes(object.as_bytes()) == object.as_bytes() {
-        store.write_signed_file(name, &object)?;
-    } else {
+    if redactor.has_secret(object.as_bytes()) {
         store.write_sealed_file(name, &object)?;
+    } else {
+        store.write_signed_file(name, &object)?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub use process::{Confinement, SupervisedGit, blocking, environment, kept_folder
 pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};
 pub use saving::{GitRepositories, skip_reason};
 pub use stored::{open_stored, open_stored_run};
-pub use uncommitted::{DirtSearch, UncommittedView, describe_dirt, has_unfinished_run};
+pub use uncommitted::{DirtSearch, UncommittedView, has_unfinished_run};
 pub use worktree::{
     WorktreeView, enter_existing, enter_for_task, enter_here, find_of, find_replaced,
 };

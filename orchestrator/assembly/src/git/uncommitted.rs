@@ -21,16 +21,8 @@ use crate::sandbox::SandboxPolicy;
 /// Characters of the reason of the last commit that failed.
 const LONGEST_PROBLEM: usize = 160;
 
-/// Says which files of the user's are not committed when a run begins in their checkout, and what to do about that;
-/// `None` if there are none, or git cannot be asked. The prompt, the backlog and the configuration do not count.
-pub async fn describe_dirt(context: &Context) -> Option<String> {
-    match DirtSearch::begin(context) {
-        Some(search) => search.describe().await,
-        None => None,
-    }
-}
-
-/// Looks for what of a user is not committed, while something else is done.
+/// Looks for which files of a user are not committed where a run begins in their checkout, while something else is done. The
+/// prompt, the backlog and the configuration do not count.
 pub struct DirtSearch {
     workspace: PathBuf,
     files: JoinHandle<Option<Vec<RepoPath>>>,
@@ -69,7 +61,7 @@ impl DirtSearch {
         Some(Self { workspace, files })
     }
 
-    /// Waits for what was found, and says it, if it is anything.
+    /// Waits for what was found, and says it, with what to do about it; `None` if it is nothing, or git cannot be asked.
     pub async fn describe(self) -> Option<String> {
         let files = self.files.await.ok().flatten().filter(|files| !files.is_empty())?;
         Some(format!(
