@@ -126,7 +126,11 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         },
         8 => Record::MarkerRemoved { detector: bytes.text() },
         9 => Record::Cancelling { reason: reason(bytes) },
-        10 => Record::Waiting { until_ms: bytes.number(), reason: bytes.text() },
+        10 => Record::Waiting {
+            until_ms: bytes.number(),
+            reason: bytes.text(),
+            wait_ms: bytes.number(),
+        },
         11 => Record::Stopped {
             reason: StopReason::NeedsHuman,
             message: bytes.text(),

@@ -135,11 +135,16 @@ fn what_the_agent_leaves_behind_is_ended_and_named() {
         .call(1)
         .script(
             "setsid sleep 1000 & echo $! > \"$FAKE_DIR/daemon\"
-             until grep -q sleep /proc/$!/comm; do :; done; touch done\n",
+             until grep -q sleep /proc/$!/comm; do :; done\n",
         )
-        .out("<promise>COMPLETE: x</promise>\n");
+        .out("the tests run in the background\n");
+    env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
     env.run().expect(0).says("sleep");
     assert!(!alive(daemon(&env)));
+    let told = String::from_utf8_lossy(&env.agent.stdin(2)).into_owned();
+    let expected =
+        "in the background was ended with it:\n- sleep\nNothing runs on between sessions";
+    assert!(told.contains(expected), "{told}");
 }
 
 /// An agent, and a child of it in another session, that end only when killed.

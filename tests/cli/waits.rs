@@ -194,12 +194,12 @@ fn a_wait_longer_than_allowed_needs_a_human() {
 }
 
 #[test]
-fn a_wait_beyond_the_runtime_is_not_begun() {
+fn a_wait_may_last_longer_than_the_runtime() {
     let env = metered("max_runtime = \"10m\"");
     refused(&env, 1, FAR);
-    env.run().expect(1).says("limits.max_runtime");
-    let status = env.status();
-    assert_eq!(status["stop_reason"], "max_runtime");
-    counts_nothing(&status, 0.25);
-    assert!(env.records("waiting").is_empty());
+    let mut running = waiting(&env);
+    assert_eq!(waiting_until_ms(&env.status()), Some(reset_ms(&env)));
+    running.signal(Signal::INT);
+    running.wait().expect(130);
+    counts_nothing(&env.status(), 0.25);
 }

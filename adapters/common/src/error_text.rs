@@ -3,7 +3,10 @@
 //! Only the agent's own error messages are classified, never its text or a tool's output: words in
 //! content are no evidence of anything.
 
+use jiff::Zoned;
 use ralph_orchestrator_contract::ErrorClass;
+
+use crate::rate_limit_reset::rate_limit_reset;
 
 const UNAUTHENTICATED: [&str; 5] = [
     "unauthorized",
@@ -33,18 +36,19 @@ pub fn classify(message: &str) -> ErrorClass {
     }
     // Before the credit words: the usage-limit message offers to buy credits.
     if contains(&["usage limit"]) {
-        return ErrorClass::RateLimited { until_ms: None };
+        return rate_limited(message);
     }
     let names_no_model = contains(&["model_not_found"])
         || (contains(&["model"]) && contains(&["does not exist", "not found", "not supported"]));
     match http_status(&lower).and_then(class_of_status) {
         // Some providers answer 400 where others answer 404.
         Some(ErrorClass::InvalidRequest) if names_no_model => return ErrorClass::NotFound,
+        Some(ErrorClass::RateLimited { .. }) => return rate_limited(message),
         Some(class) => return class,
         None => {}
     }
     if contains(&["rate limit", "too many requests"]) {
-        ErrorClass::RateLimited { until_ms: None }
+        rate_limited(message)
     } else if contains(&["insufficient_quota", "quota exceeded", "credit balance", "out of credit"])
     {
         ErrorClass::Billing
@@ -60,6 +64,72 @@ pub fn classify(message: &str) -> ErrorClass {
         ErrorClass::TimedOut
     } else {
         ErrorClass::Crashed
+    }
+}
+
+/// Requests are refused until the moment that a message names, if it names one.
+pub(crate) fn rate_limited(message: &str) -> ErrorClass {
+    ErrorClass::RateLimited { until_ms: rate_limit_reset(message, &Zoned::now()) }
+}
+
+/// How many lines of the end of a failed call's output are looked at.
+const LAST_LINES: usize = 5;
+
+/// How the lines begin by which agents say, in plain text, why they cannot work.
+const COMPLAINTS: [(&str, ErrorClass); 15] = [
+    ("you've hit your ", ErrorClass::RateLimited { until_ms: None }),
+    ("claude ai usage limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("claude usage limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("5-hour limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("session limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("weekly limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("opus weekly limit reached", ErrorClass::RateLimited { until_ms: None }),
+    ("invalid api key", ErrorClass::Unauthenticated),
+    ("not logged in", ErrorClass::Unauthenticated),
+    ("please run /login", ErrorClass::Unauthenticated),
+    ("oauth token ", ErrorClass::Unauthenticated),
+    ("failed to authenticate", ErrorClass::Unauthenticated),
+    ("missing environment variable: ", ErrorClass::Unauthenticated),
+    ("please set an auth method", ErrorClass::Unauthenticated),
+    ("credit balance is too low", ErrorClass::Billing),
+];
+
+/// How the lines begin whose rest says why.
+const REPORTS: [&str; 4] =
+    ["api error: ", "unexpected status ", "exceeded retry limit", "stream disconnected"];
+
+/// Returns why a call failed that printed plain text, if one of its last lines is what agents print then. The words have
+/// to begin their line: within a sentence they may be about anything.
+#[must_use]
+pub fn classify_last_words(output: &str) -> Option<ErrorClass> {
+    let lines = output.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(LAST_LINES).find_map(complaint)
+}
+
+fn complaint(line: &str) -> Option<ErrorClass> {
+    let lower = line.to_lowercase().replace('’', "'");
+    let plain = lower.strip_prefix("error: ").unwrap_or(&lower);
+    if REPORTS.iter().any(|start| plain.starts_with(start)) {
+        return Some(report_class(plain, line));
+    }
+    let (_, class) = COMPLAINTS.iter().find(|(start, _)| plain.starts_with(start))?;
+    match class {
+        ErrorClass::RateLimited { .. } if !plain.contains("limit") => None,
+        ErrorClass::RateLimited { .. } => Some(rate_limited(line)),
+        class => Some(class.clone()),
+    }
+}
+
+/// `API Error: 529 {"type":"error",…}`, `API Error: Connection error.`, `unexpected status 401 Unauthorized: …`.
+fn report_class(plain: &str, line: &str) -> ErrorClass {
+    let said = plain.strip_prefix("api error: ").unwrap_or_default();
+    let status = said.get(..3).and_then(|digits| digits.parse().ok());
+    match status.and_then(class_of_status) {
+        Some(ErrorClass::RateLimited { .. }) => rate_limited(line),
+        Some(class) => class,
+        None if status.is_some_and(|status| status >= 500) => ErrorClass::Overloaded,
+        None if said.starts_with("connection error") => ErrorClass::Overloaded,
+        None => classify(line),
     }
 }
 
@@ -101,10 +171,7 @@ mod tests {
         let limited = ErrorClass::RateLimited { until_ms: None };
         for (message, class) in [
             ("exceeded retry limit, last status: 429 Too Many Requests", limited.clone()),
-            (
-                "rate limit exceeded: Rate limit reached for x. Please try again in 1s.",
-                limited.clone(),
-            ),
+            ("rate limit exceeded: Rate limit reached for x.", limited.clone()),
             (
                 "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
                  https://chatgpt.com/settings/usage to purchase more credits or try again later.",
@@ -145,6 +212,41 @@ mod tests {
             ("", ErrorClass::Crashed),
         ] {
             assert_eq!(classify(message), class, "{message}");
+        }
+    }
+
+    #[test]
+    fn last_words_count_only_at_the_beginning_of_a_line() {
+        for (output, word) in [
+            ("working\nYou've hit your limit · resets later\n", Some("rate_limited")),
+            ("You’ve hit your weekly limit · resets Oct 3 at 9am\n\n", Some("rate_limited")),
+            ("Claude AI usage limit reached|1759503600", Some("rate_limited")),
+            ("ERROR: You've hit your usage limit. Upgrade to Pro.", Some("rate_limited")),
+            ("Invalid API key · Please run /login", Some("unauthenticated")),
+            ("Not logged in · Please run /login", Some("unauthenticated")),
+            ("OAuth token has expired. Please obtain a new token", Some("unauthenticated")),
+            ("API Error: 401 {\"type\":\"error\"} · Please run /login", Some("unauthenticated")),
+            ("API Error: 529 {\"type\":\"overloaded_error\"}", Some("overloaded")),
+            ("API Error: 500 Internal server error", Some("overloaded")),
+            ("API Error: Connection error.", Some("overloaded")),
+            ("ERROR: unexpected status 401 Unauthorized: no", Some("unauthenticated")),
+            ("Credit balance is too low", Some("billing")),
+            ("I was told: You've hit your limit", None),
+            ("You've hit your stride", None),
+            ("the test for `invalid api key` fails", None),
+            ("Invalid API key\n1\n2\n3\n4\n5", None),
+            ("", None),
+        ] {
+            let class = classify_last_words(output);
+            assert_eq!(class.as_ref().map(ErrorClass::word), word, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_limit_names_when_it_ends_wherever_it_is_said() {
+        let until_ms = Some(1_759_503_600_000);
+        for message in ["usage limit reached|1759503600", "status 429: limit reached|1759503600"] {
+            assert_eq!(classify(message), ErrorClass::RateLimited { until_ms });
         }
     }
 }

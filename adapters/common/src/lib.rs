@@ -21,6 +21,7 @@ pub mod opencode;
 mod process_handler;
 mod process_run;
 mod program;
+mod rate_limit_reset;
 mod system_prompt;
 mod write_guard;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::process_handler::{Actions, ProcessEnd, ProcessHandler};
+use crate::process_handler::{Actions, EXIT_GRACE, ProcessEnd, ProcessHandler};
 
 /// How often a parser is asked what the agent reports elsewhere.
 const POLL: Duration = Duration::from_secs(1);
@@ -17,6 +17,11 @@ pub trait LineParser: Send {
 
     /// Returns whether the agent has reported its result: its process should exit by itself now.
     fn is_done(&self) -> bool;
+
+    /// Returns how long the process may take to exit once the agent is done. Some never do.
+    fn exit_grace(&self) -> Duration {
+        EXIT_GRACE
+    }
 
     /// Returns the events of what the agent reports elsewhere, such as in files of its own. Called about
     /// once a second while it runs, and when it has ended.
@@ -58,10 +63,15 @@ impl<P: LineParser> LineHandler<P> {
         Self { conclude, ..self }
     }
 
+    fn limit_exit(&mut self) {
+        let grace = self.parser.is_done().then(|| self.parser.exit_grace());
+        self.actions.limit_exit(grace);
+    }
+
     fn poll(&mut self) {
         let events = self.parser.poll();
         self.actions.emit_all(events);
-        self.actions.limit_exit(self.parser.is_done());
+        self.limit_exit();
     }
 }
 
@@ -74,7 +84,7 @@ impl<P: LineParser> ProcessHandler for LineHandler<P> {
         let events = self.parser.line(&line);
         self.actions.emit(Event::Raw { line });
         self.actions.emit_all(events);
-        self.actions.limit_exit(self.parser.is_done());
+        self.limit_exit();
     }
 
     fn end_of_output(&mut self) {

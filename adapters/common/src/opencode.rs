@@ -1,11 +1,16 @@
 //! Reads what `opencode run --format json` prints.
 
+use std::time::Duration;
+
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use serde_json::Value;
 
 use crate::LineParser;
 use crate::error_text::{class_of_status, classify};
 use crate::json::{bounded, count, some_text, text};
+
+/// The reason of a step that goes on once the tools have answered.
+const TOOL_CALLS: &str = "tool-calls";
 
 /// Reads the output of `opencode run --format json`. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
@@ -61,15 +66,19 @@ impl LineParser for OpenCodeParser {
     }
 
     fn is_done(&self) -> bool {
-        // A step that stopped may still be followed by another one.
-        false
+        matches!(&self.step, Step::Finished(reason) if reason != TOOL_CALLS)
+    }
+
+    /// A step that stopped may still be followed by another one, such as a summary of the conversation.
+    fn exit_grace(&self) -> Duration {
+        Duration::from_secs(20)
     }
 
     fn account(self, _exit: &str) -> Result<Report, AgentError> {
         let crashed = |message: &str| Err((ErrorClass::Crashed, message.to_owned()));
         let ending = match (self.error, self.step) {
             (Some(error), _) => Err(error),
-            (None, Step::Finished(reason)) if reason == "tool-calls" => {
+            (None, Step::Finished(reason)) if reason == TOOL_CALLS => {
                 crashed("opencode ended although it was to go on after a tool call")
             }
             (None, Step::Finished(_)) => {

@@ -50,12 +50,10 @@ impl Actions {
         self.deadline = timeout.map(|timeout| Instant::now() + timeout);
     }
 
-    /// Lets the agent, once it is done, exit within [`EXIT_GRACE`]. It may begin another turn instead.
-    pub fn limit_exit(&mut self, is_done: bool) {
-        match (is_done, self.deadline) {
-            (true, None) => self.set_timeout(Some(EXIT_GRACE)),
-            (true, Some(_)) => {}
-            (false, _) => self.deadline = None,
+    /// Lets the agent, once it is done, exit within a grace. It may begin another turn instead.
+    pub fn limit_exit(&mut self, grace: Option<Duration>) {
+        if grace.is_none() || self.deadline.is_none() {
+            self.set_timeout(grace);
         }
     }
 }

@@ -58,8 +58,8 @@ pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CheckPlace, CommitMode, Completion, CompletionTrigger, Config,
     DetectorConfig, Env, EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation,
-    KeptFiles, Limits, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices,
-    ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig,
+    Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
     SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation, ValidatorConfig,
     WorkingRole, duration_text, parse_duration,
 };

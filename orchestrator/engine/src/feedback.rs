@@ -57,6 +57,7 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');
     }
+    ended_background(&mut text, state);
     if !state.notes.is_empty() {
         let last = state.notes.iter().all(|note| note.iteration == state.iterations);
         text.push_str(if last {
@@ -98,6 +99,18 @@ fn uncommitted(text: &mut String, state: &State) {
         text.push_str("What the last iteration left could not be committed:\n");
         list(text, std::iter::once(problem.as_str()), 1);
         text.push_str("Fix what this reports. The work goes with the next commit.\n\n");
+    }
+}
+
+/// Appends what the last session left running, for nothing comes of it.
+fn ended_background(text: &mut String, state: &State) {
+    let ended = &state.agent.left_behind;
+    if !ended.is_empty() {
+        text.push_str("What your last session left running in the background was ended with it:\n");
+        list(text, ended.iter().map(String::as_str), MAX_REASONS);
+        text.push_str(
+            "Nothing runs on between sessions. Wait within the session for what you start, or stop it yourself.\n\n",
+        );
     }
 }
 

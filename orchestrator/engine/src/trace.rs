@@ -72,7 +72,7 @@ pub(super) fn record(record: &Record) {
             warn!(from, to, reason = reason.as_str(), "another agent takes over");
         }
         Record::Cancelling { reason } => info!(?reason, "the agent is cancelled"),
-        Record::Waiting { until_ms, reason } => {
+        Record::Waiting { until_ms, reason, .. } => {
             info!(until_ms, reason = reason.as_str(), "waiting for the provider");
         }
         Record::Warning { message } => warn!("{message}"),

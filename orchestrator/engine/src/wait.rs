@@ -2,10 +2,10 @@
 //! ended, beside which nothing is validated.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::survivors_complaint;
-use ralph_orchestrator_machine::{Input, Now, State, millis};
+use ralph_orchestrator_machine::{Input, State, millis};
 
 use super::blocking::blocking;
 use super::clock::{self, LONGEST_SLEEP_MS};
@@ -30,19 +30,19 @@ impl RunControls {
         journal: &mut RunJournal,
         until_ms: u64,
     ) -> Result<Vec<Input>, EngineError> {
-        let reason =
-            journal.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
-        let wait = ProviderWait::new(
-            until_ms,
-            Now { runtime_ms: journal.clock.runtime_ms(), unix_ms: clock::unix_ms() },
-            journal.state.limits.max_wait_ms,
-        );
-        let ms = wait.left(wait.began);
-        journal.announce_wait(ms, reason);
-        self.wait_for(journal, |runtime_ms| {
-            wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })
-        })
-        .await
+        let planned = journal.state.waiting.as_ref();
+        let reason = planned.map(|wait| wait.reason.clone()).unwrap_or_default();
+        let longest_ms = planned.map(|wait| wait.wait_ms).filter(|ms| *ms > 0);
+        let longest_ms = longest_ms.unwrap_or(journal.state.limits.max_wait_ms);
+        let began = Instant::now();
+        let wait = BoundedWait::new(until_ms, clock::unix_ms(), longest_ms);
+        let left = || wait.left(millis(began.elapsed()), clock::unix_ms());
+        journal.announce_wait(left(), reason);
+        // Waiting for the provider is no work.
+        journal.clock.halt();
+        let result = self.wait_for(journal, |_| left()).await;
+        journal.clock.run();
+        result
     }
 
     /// Pauses between two iterations.
@@ -59,8 +59,8 @@ impl RunControls {
         self.wait_for(journal, |now_ms| until_ms.saturating_sub(now_ms)).await
     }
 
-    /// Waits until `left`, given the runtime, is 0, but no longer than `max_runtime` allows and not once
-    /// the run is asked to stop or to pause. Records the runtime from time to time.
+    /// Waits until `left`, given the runtime, is 0, but not once `max_runtime` is used up, and not once the run is asked to
+    /// stop or to pause. Records the runtime from time to time.
     async fn wait_for(
         &mut self,
         journal: &mut RunJournal,
@@ -178,23 +178,20 @@ fn pause_length(delay: Duration, failures: u32) -> Duration {
 }
 
 /// A wait for a time of the wall clock, which may be set to anything meanwhile.
-struct ProviderWait {
+struct BoundedWait {
     until_ms: u64,
     longest_ms: u64,
-    began: Now,
 }
 
-impl ProviderWait {
-    fn new(until_ms: u64, began: Now, max_ms: u64) -> Self {
-        let longest_ms = until_ms.saturating_sub(began.unix_ms).min(max_ms);
-        Self { until_ms, longest_ms, began }
+impl BoundedWait {
+    fn new(until_ms: u64, began_unix_ms: u64, max_ms: u64) -> Self {
+        Self { until_ms, longest_ms: until_ms.saturating_sub(began_unix_ms).min(max_ms) }
     }
 
-    /// The wall clock ends it, so that a suspended machine does not wait longer than needed, and so
-    /// does the runtime, so that a clock that was set back does not prolong it.
-    fn left(&self, now: Now) -> u64 {
-        let waited = now.runtime_ms.saturating_sub(self.began.runtime_ms);
-        self.until_ms.saturating_sub(now.unix_ms).min(self.longest_ms.saturating_sub(waited))
+    /// The wall clock ends it, so that a suspended machine does not wait longer than needed, and so does what has
+    /// passed, so that a clock that was set back does not prolong it.
+    fn left(&self, passed_ms: u64, unix_ms: u64) -> u64 {
+        self.until_ms.saturating_sub(unix_ms).min(self.longest_ms.saturating_sub(passed_ms))
     }
 }
 
@@ -239,15 +236,14 @@ mod tests {
 
     #[test]
     fn a_wait_ends_however_the_wall_clock_is_set() {
-        let at = |runtime_ms, unix_ms| Now { runtime_ms, unix_ms };
-        let wait = ProviderWait::new(10_000, at(500, 4_000), 60_000);
-        assert_eq!(wait.left(at(500, 4_000)), 6_000);
-        assert_eq!(wait.left(at(1_500, 5_000)), 5_000);
-        assert_eq!(wait.left(at(1_500, 20_000)), 0, "set forward, or the machine was suspended");
-        assert_eq!(wait.left(at(1_500, 0)), 5_000, "set back");
-        assert_eq!(wait.left(at(6_500, 0)), 0, "set back, and the time has passed");
-        let far = ProviderWait::new(u64::MAX, at(0, 0), 60_000);
-        assert_eq!(far.left(at(0, 0)), 60_000, "no longer than limits.max_wait");
-        assert_eq!(ProviderWait::new(0, at(0, 10), 60_000).left(at(0, 10)), 0);
+        let wait = BoundedWait::new(10_000, 4_000, 60_000);
+        assert_eq!(wait.left(0, 4_000), 6_000);
+        assert_eq!(wait.left(1_000, 5_000), 5_000);
+        assert_eq!(wait.left(1_000, 20_000), 0, "set forward, or the machine was suspended");
+        assert_eq!(wait.left(1_000, 0), 5_000, "set back");
+        assert_eq!(wait.left(6_000, 0), 0, "set back, and the time has passed");
+        let far = BoundedWait::new(u64::MAX, 0, 60_000);
+        assert_eq!(far.left(0, 0), 60_000, "no longer than it was to be");
+        assert_eq!(BoundedWait::new(0, 10, 60_000).left(0, 10), 0);
     }
 }

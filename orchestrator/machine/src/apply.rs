@@ -78,8 +78,10 @@ impl State {
             Record::Validated { .. } => self.validated(record),
             Record::Completed { .. } => self.completed(record),
             Record::Explained { .. } => self.set_explained(record),
-            Record::Waiting { until_ms, reason } => {
-                self.waiting = Some(ProviderWait { until_ms: *until_ms, reason: reason.clone() });
+            Record::Waiting { until_ms, reason, wait_ms } => {
+                let (until_ms, wait_ms) = (*until_ms, *wait_ms);
+                self.waiting = Some(ProviderWait { until_ms, reason: reason.clone(), wait_ms });
+                self.agent.waited_ms = self.agent.waited_ms.saturating_add(wait_ms);
             }
             Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
             Record::ControlReceived { .. } => self.control_received(record),
@@ -153,7 +155,10 @@ impl State {
         // Whoever resumes a run that stopped for this has seen it. A run that was killed before it
         // could stop keeps its counter.
         match self.stop.take().map(|stop| stop.reason) {
-            Some(StopReason::NeedsHuman) => self.validation.errors_in_a_row.clear(),
+            Some(StopReason::NeedsHuman) => {
+                self.validation.errors_in_a_row.clear();
+                self.agent.waited_ms = 0;
+            }
             Some(StopReason::Failures | StopReason::AgentUnavailable) => self.agent.failures = 0,
             Some(StopReason::Stagnation) => {
                 self.progress.reset_stagnation();
@@ -240,7 +245,7 @@ impl State {
         to.clone_into(&mut agent.name);
         agent.fallback.retain(|name| name != to);
         agent.retrying = self.process.iterations_ended > 0;
-        (agent.failures, agent.deferrals) = (0, 0);
+        (agent.failures, agent.deferrals, agent.waited_ms) = (0, 0, 0);
         agent.last_change =
             Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
         self.progress.reset_stagnation();
@@ -276,7 +281,15 @@ impl State {
     }
 
     fn iteration_ended(&mut self, record: &Record) {
-        let Record::IterationEnded { outcome, usage, cost_usd, tool_calls, survived, .. } = record
+        let Record::IterationEnded {
+            outcome,
+            usage,
+            cost_usd,
+            tool_calls,
+            left_behind,
+            survived,
+            ..
+        } = record
         else {
             return;
         };
@@ -294,6 +307,7 @@ impl State {
         self.agent.count_failure(outcome);
         self.agent.has_worked = tool_calls.is_some_and(|calls| calls > 0);
         if outcome.is_regular() {
+            self.agent.left_behind.clone_from(left_behind);
             // It has read the older notes, and left those that the next iteration needs.
             self.notes.retain(|note| note.iteration == running.iteration);
             self.see_answers(running.iteration);
@@ -481,10 +495,11 @@ impl AgentState {
         } else if outcome.is_regular() {
             self.failures = 0;
         }
-        self.deferrals = match outcome {
-            IterationOutcome::Deferred { .. } => self.deferrals.saturating_add(1),
-            _ => 0,
-        };
+        if matches!(outcome, IterationOutcome::Deferred { .. }) {
+            self.deferrals = self.deferrals.saturating_add(1);
+        } else {
+            (self.deferrals, self.waited_ms) = (0, 0);
+        }
     }
 }
 

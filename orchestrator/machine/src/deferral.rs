@@ -12,6 +12,9 @@ const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
 /// So many refusals in a row are tried again when the provider says; after that no sooner than without a time.
 const MOST_TIMED_DEFERRALS: u32 = 5;
 
+/// No provider's limit is longer. What names a later moment is mistaken.
+const LONGEST_NAMED_MS: u64 = 32 * 24 * 60 * 60_000;
+
 /// Whether the wait is over that the last refusal led to.
 pub(super) fn is_over(next: &Transition) -> bool {
     next.state.waiting.as_ref().is_some_and(|wait| wait.until_ms <= next.now.unix_ms)
@@ -25,17 +28,16 @@ pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u
     }
     let until_ms = retry_at(next, retry_at_ms);
     let wait_ms = until_ms.saturating_sub(now);
-    let limits = &next.state.limits;
-    if wait_ms > limits.max_wait_ms {
-        let message = format!("{reason}; the wait would be longer than limits.max_wait");
+    let (limits, waited_ms) = (&next.state.limits, next.state.agent.waited_ms);
+    let is_named = retry_at_ms.is_some_and(|named| named >= until_ms);
+    let most_ms =
+        if limits.waits_until_reset && is_named { LONGEST_NAMED_MS } else { limits.max_wait_ms };
+    if waited_ms.saturating_add(wait_ms) > most_ms {
+        let waits = if waited_ms == 0 { "the wait" } else { "the waits together" };
+        let message = format!("{reason}; {waits} would be longer than limits.max_wait");
         return next.finish(StopReason::NeedsHuman, message);
     }
-    let left = limits.max_runtime_ms.map(|max| max.saturating_sub(next.runtime_ms()));
-    if left.is_some_and(|left| wait_ms >= left) {
-        let message = format!("{reason}; the wait would last beyond limits.max_runtime");
-        return next.finish(StopReason::MaxRuntime, message);
-    }
-    next.record(Record::Waiting { until_ms, reason });
+    next.record(Record::Waiting { until_ms, reason, wait_ms });
     next.effect(Effect::WaitUntil(until_ms));
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use ralph_orchestrator_config::{Limits, duration_text};
+use ralph_orchestrator_config::{Limits, MaxWait, duration_text};
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use serde::{Deserialize, Serialize};
 
@@ -344,7 +344,7 @@ const WAIT: LimitRow = LimitRow {
     unit: LimitUnit::Duration,
     stop_reason: StopReason::NeedsHuman,
     budget: None,
-    configured: |limits| Some(millis(limits.max_wait)).filter(|max| *max < u64::MAX),
+    configured: |limits| Some(millis(limits.max_wait.longest())).filter(|max| *max < u64::MAX),
     value: |limits| Some(limits.max_wait_ms).filter(|max| *max < u64::MAX),
     set: |limits, max| limits.max_wait_ms = max.unwrap_or(u64::MAX),
 };
@@ -423,8 +423,11 @@ pub struct RunLimits {
     pub max_stagnant: u32,
     /// Rejections of the same tree and evidence.
     pub max_rejections: u32,
-    /// The longest wait for a rate limit.
+    /// The longest waits for the provider in a row.
     pub max_wait_ms: u64,
+    /// A wait whose end the provider named has no such bound.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub waits_until_reset: bool,
     /// Iterations of the initializer; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_initializer_attempts: Option<u32>,
@@ -459,6 +462,7 @@ impl Default for RunLimits {
             max_stagnant: u32::MAX,
             max_rejections: u32::MAX,
             max_wait_ms: u64::MAX,
+            waits_until_reset: false,
             max_initializer_attempts: None,
             ends_initialized: false,
             first_reservation: Usd::ZERO,
@@ -488,6 +492,7 @@ impl RunLimits {
         for limit in Limit::ALL {
             limits.set(limit, limit.configured(configured));
         }
+        limits.waits_until_reset = configured.max_wait == MaxWait::UntilReset;
         limits
     }
 }

@@ -459,6 +459,9 @@ pub enum Record {
         until_ms: u64,
         /// For people.
         reason: String,
+        /// How long that is.
+        #[serde(default)]
+        wait_ms: u64,
     },
     /// A human answered.
     Answered {

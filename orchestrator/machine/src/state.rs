@@ -163,6 +163,8 @@ pub struct ProviderWait {
     pub until_ms: u64,
     /// For people.
     pub reason: String,
+    /// How long it was to be; 0 if that is not known.
+    pub wait_ms: u64,
 }
 
 /// The last failure of the agent.
@@ -249,6 +251,8 @@ pub struct AgentState {
     pub last_error: Option<LastError>,
     /// Consecutive refusals by the provider.
     pub deferrals: u32,
+    /// How long the waits after them were together, in milliseconds.
+    pub waited_ms: u64,
     /// The last session did something of which the run knows: it called a tool, or the work was another one after it.
     pub has_worked: bool,
     /// The model that the agent reported last; it is none of an agent before it.
@@ -259,6 +263,8 @@ pub struct AgentState {
     pub context: Option<ContextUsage>,
     /// How many tokens its context can hold, as reported last.
     pub window: Option<u64>,
+    /// What the last session that ended by itself had left running, and what was ended then.
+    pub left_behind: Vec<String>,
     /// Processes of the last iteration that could not be ended then.
     pub survivors: Vec<Survivor>,
 }

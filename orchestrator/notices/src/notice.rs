@@ -205,7 +205,7 @@ impl NoticeSource {
                 let content = (!reasons.is_empty()).then(|| short(&reasons.join("\n")));
                 Fact { content, ..Fact::new(Topic::Rejected, message) }
             }
-            Record::Waiting { until_ms, reason } => {
+            Record::Waiting { until_ms, reason, .. } => {
                 let until = i64::try_from(*until_ms)
                     .ok()
                     .and_then(|ms| Timestamp::from_millisecond(ms).ok())

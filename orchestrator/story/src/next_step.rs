@@ -73,6 +73,11 @@ fn advise(
             "{}, then {resumes}; or, if the change is yours, {restart} with it",
             put_back(program)
         ),
+        ResumeBlocker::Stagnation if !state.agent.left_behind.is_empty() => format!(
+            "the agent leaves work running in the background ({}), which is ended with its session: have the prompt say \
+             that it has to wait for what it starts, then {resumes}; or {restart}",
+            one_line(&state.agent.left_behind.join(", "), 120)
+        ),
         ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
             "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
              (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set \

@@ -132,7 +132,7 @@ impl RecordFormatter {
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
             Record::Completed { validated, .. } => describe_completion(*validated),
             Record::Explained { summary, .. } => format!("made green: {}", escape_line(summary)),
-            Record::Waiting { until_ms, reason } => {
+            Record::Waiting { until_ms, reason, .. } => {
                 format!("waiting: {}{}", one_line(reason, 160), until(*until_ms))
             }
             Record::Answered { text, origin } => describe_answer(text, origin.as_ref()),

@@ -1,12 +1,17 @@
 //! Plain text: everything on standard output is the agent's own text.
 
+use ralph_adapter_common::error_text::classify_last_words;
 use ralph_adapter_common::{Actions, ProcessEnd, ProcessHandler};
-use ralph_orchestrator_contract::{AgentError, Event, Report};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
+use ralph_orchestrator_text::plain_line;
 
 use crate::utf8::{Decoder, decode};
 
 /// How much of the end of the output is kept as the final message.
 const FINAL_TEXT_MAX: usize = 256 * 1024;
+
+/// How much of a failed agent's last line its message quotes, in characters.
+const LAST_LINE_MAX: usize = 300;
 
 /// Passes output on piece by piece, not line by line, and keeps its end.
 #[derive(Debug, Default)]
@@ -71,7 +76,25 @@ impl ProcessHandler for TextHandler {
     }
 
     fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        end.conclude(Ok(Report { final_text: self.final_text(), ..Report::default() }))
+        let said = self.final_text();
+        let (last_words, stderr) = (said.clone().unwrap_or_default(), end.stderr.clone());
+        end.conclude(Ok(Report { final_text: said, ..Report::default() })).map_err(|mut error| {
+            if error.class == ErrorClass::Crashed {
+                explain(&mut error, &last_words, &stderr);
+            }
+            error
+        })
+    }
+}
+
+/// Adds what a failed agent said last, and takes the class from it if agents say that when they cannot work.
+fn explain(error: &mut AgentError, stdout: &str, stderr: &str) {
+    if let Some(class) = [stderr, stdout].into_iter().find_map(classify_last_words) {
+        error.class = class;
+    }
+    if let Some(line) = stdout.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        error.message.push_str("; it said last: ");
+        error.message.push_str(&plain_line(line, LAST_LINE_MAX));
     }
 }
 
@@ -124,5 +147,33 @@ mod tests {
         let mut edge = b"y\n".to_vec();
         edge.extend(vec![b'x'; FINAL_TEXT_MAX]);
         assert_eq!(run(&[&edge]).1.unwrap().len(), FINAL_TEXT_MAX);
+    }
+
+    #[test]
+    fn a_failed_agent_is_quoted_and_its_class_is_that_of_its_words() {
+        let ended = |stdout: &[u8], stderr: &str, success| {
+            let mut handler = TextHandler::default();
+            handler.read_bytes(stdout);
+            let exit = if success { "exit 0" } else { "exit 1" };
+            handler.finish(ProcessEnd {
+                exit: exit.into(),
+                success,
+                stderr: stderr.into(),
+                ..ProcessEnd::default()
+            })
+        };
+        let limited = b"working\nYou've hit your limit \xc2\xb7 resets later\n";
+        let error = ended(limited, "", false).unwrap_err();
+        assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None });
+        assert_eq!(
+            error.message,
+            "the agent ended with exit 1; it said last: You've hit your limit \u{b7} resets later"
+        );
+        let error = ended(b"", "Invalid API key \u{b7} Please run /login", false).unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unauthenticated);
+        let error = ended(b"compiling\n", "boom", false).unwrap_err();
+        assert_eq!(error.class, ErrorClass::Crashed);
+        let report = ended(limited, "", true).unwrap();
+        assert!(report.final_text.is_some(), "only a failed call says why it failed");
     }
 }

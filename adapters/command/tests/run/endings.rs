@@ -30,7 +30,10 @@ async fn another_exit_status_is_a_crash_without_a_claim() {
     let script = "echo '<promise>COMPLETE: x</promise>'; echo why >&2; exit 7";
     let error = place.shell(script, &Sink::new()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Crashed);
-    assert_eq!(error.message, "the agent ended with exit 7; its standard error: why");
+    assert_eq!(
+        error.message,
+        "the agent ended with exit 7; its standard error: why; it said last: <promise>COMPLETE: x</promise>"
+    );
     assert_eq!((error.report.final_text, error.report.exit.as_deref()), (None, Some("exit 7")));
 }
 

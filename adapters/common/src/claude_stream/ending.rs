@@ -4,6 +4,7 @@ use ralph_orchestrator_contract::ErrorClass;
 
 use crate::claude_stream::message::{Outcome, RateLimit};
 use crate::claude_stream::text::bounded;
+use crate::error_text;
 
 const MAX_DETAIL: usize = 1000;
 
@@ -22,15 +23,17 @@ pub(crate) struct Hints {
     pub(crate) unanswered: bool,
 }
 
-/// Returns the class of a failed turn. Only structured fields count: the texts are content.
+/// Returns the class of a failed turn. Only structured fields count: the texts are content,
+/// of which nothing but the end of a limit is read.
 pub(crate) fn classify(outcome: &Outcome, hints: &Hints) -> ErrorClass {
     let error = hints.error.as_deref().unwrap_or_default();
+    let said = outcome.result.as_deref().unwrap_or_default();
     by_reason(outcome)
-        .or_else(|| by_error(error, hints))
-        .or_else(|| by_status(outcome.api_error_status?, hints))
+        .or_else(|| by_error(error, said, hints))
+        .or_else(|| by_status(outcome.api_error_status?, said, hints))
         .unwrap_or_else(|| {
             if hints.limit.as_ref().is_some_and(RateLimit::rejects) {
-                rate_limited(hints)
+                rate_limited(said, hints)
             } else if hints.unanswered {
                 ErrorClass::Overloaded
             } else if error == "invalid_request"
@@ -61,9 +64,9 @@ fn by_reason(outcome: &Outcome) -> Option<ErrorClass> {
 }
 
 /// `invalid_request`, `server_error` and `unknown` say less than the status and come after it.
-fn by_error(error: &str, hints: &Hints) -> Option<ErrorClass> {
+fn by_error(error: &str, said: &str, hints: &Hints) -> Option<ErrorClass> {
     match error {
-        "rate_limit" => Some(rate_limited(hints)),
+        "rate_limit" => Some(rate_limited(said, hints)),
         "overloaded" => Some(ErrorClass::Overloaded),
         "authentication_failed" | "oauth_org_not_allowed" => Some(ErrorClass::Unauthenticated),
         "billing_error" => Some(ErrorClass::Billing),
@@ -73,24 +76,27 @@ fn by_error(error: &str, hints: &Hints) -> Option<ErrorClass> {
     }
 }
 
-fn by_status(status: u64, hints: &Hints) -> Option<ErrorClass> {
+fn by_status(status: u64, said: &str, hints: &Hints) -> Option<ErrorClass> {
     match status {
         401 | 403 => Some(ErrorClass::Unauthenticated),
         402 => Some(ErrorClass::Billing),
         404 => Some(ErrorClass::NotFound),
         408 => Some(ErrorClass::Overloaded),
         413 => Some(ErrorClass::ContextExceeded),
-        429 => Some(rate_limited(hints)),
+        429 => Some(rate_limited(said, hints)),
         400..=499 => Some(ErrorClass::InvalidRequest),
         500..=599 => Some(ErrorClass::Overloaded),
         _ => None,
     }
 }
 
-fn rate_limited(hints: &Hints) -> ErrorClass {
+/// Where no event said until when, the agent's own words may.
+fn rate_limited(said: &str, hints: &Hints) -> ErrorClass {
     let limit = hints.limit.as_ref().filter(|limit| limit.rejects());
-    let until_ms = limit.and_then(|limit| limit.resets_at?.checked_mul(1000));
-    ErrorClass::RateLimited { until_ms }
+    match limit.and_then(|limit| limit.resets_at?.checked_mul(1000)) {
+        None => error_text::rate_limited(said),
+        until_ms => ErrorClass::RateLimited { until_ms },
+    }
 }
 
 /// Returns the message of a failed turn: the decisive fields, and the agent's own text.

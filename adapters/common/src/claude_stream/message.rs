@@ -55,12 +55,14 @@ pub enum System {
     Fallback(Fallback),
     /// The context was compacted.
     Compacted(Compaction),
+    /// Something that ran in the background is over.
+    Task(Task),
 }
 
 impl System {
     /// The `subtype` of each.
-    pub(crate) const SUBTYPES: [&str; 4] =
-        ["init", "api_retry", "model_fallback", "compact_boundary"];
+    pub(crate) const SUBTYPES: [&str; 5] =
+        ["init", "api_retry", "model_fallback", "compact_boundary", "task_notification"];
 }
 
 /// `system/init`.
@@ -140,6 +142,18 @@ pub struct Compaction {
     /// Tokens in the context after.
     #[serde(deserialize_with = "lenient::count")]
     pub post_tokens: Option<u64>,
+}
+
+/// `system/task_notification`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Task {
+    /// `completed`, `failed`, or `stopped` if the session ended before it.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub status: Option<String>,
+    /// What it was, for people.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub summary: Option<String>,
 }
 
 /// A line of type `assistant`.
@@ -396,6 +410,7 @@ impl Message {
             }
             ("rate_limit_event", _) => Self::RateLimit(typed(field(value, "rate_limit_info"))),
             ("system", "init") => Self::System(System::Init(typed(value))),
+            ("system", "task_notification") => Self::System(System::Task(typed(value))),
             ("system", "api_retry") => Self::System(System::Retry(typed(value))),
             ("system", "model_fallback") => Self::System(System::Fallback(typed(value))),
             ("system", "compact_boundary") => {

@@ -10,7 +10,7 @@ use crate::claude_stream::context::{Context, ContextMeter};
 use crate::claude_stream::ending::{self, Hints};
 use crate::claude_stream::fast_path;
 use crate::claude_stream::message::{
-    Assistant, Block, Init, McpServer, Message, Outcome, RateLimit, Retry, System,
+    Assistant, Block, Init, McpServer, Message, Outcome, RateLimit, Retry, System, Task,
 };
 use crate::claude_stream::meter::Meter;
 use crate::claude_stream::text::bounded;
@@ -20,6 +20,9 @@ const MAX_TOOL_RESULT: usize = 64 * 1024;
 /// So many kinds of unread messages are counted apart.
 const MAX_KINDS: usize = 64;
 const MAX_KIND: usize = 64;
+/// So many background tasks that were stopped are named, each in so many bytes.
+const MAX_TASKS: usize = 20;
+const MAX_TASK: usize = 200;
 /// Longest list of servers in a warning, in bytes.
 const MAX_SERVERS: usize = 500;
 
@@ -32,6 +35,7 @@ pub struct ClaudeParser {
     outcome: Option<Outcome>,
     hints: Hints,
     last: LastMessage,
+    stopped_tasks: Vec<String>,
     unread: BTreeMap<String, u64>,
     not_json: u64,
 }
@@ -140,6 +144,7 @@ impl ClaudeParser {
             denied: outcome.map_or_else(Vec::new, |outcome| {
                 outcome.permission_denials.iter().map(ToString::to_string).collect()
             }),
+            left_behind: self.stopped_tasks,
             ..Report::default()
         };
         match failure {
@@ -170,6 +175,7 @@ impl ClaudeParser {
                 events.push(Event::Warning { message });
                 events.extend(self.context.compacted(&compaction));
             }
+            Message::System(System::Task(task)) => self.task(task),
             Message::Assistant(message) => self.assistant(message, events),
             Message::User(message) => events.extend(message.content.into_iter().filter_map(answer)),
             Message::Stream { event, parent } => {
@@ -258,6 +264,15 @@ impl ClaudeParser {
             events.push(usage(Usage { tokens: Some(tokens), ..Usage::default() }));
         }
         events.extend(context);
+    }
+
+    /// What the agent itself ended in the background is work that is lost, as processes are that it leaves.
+    fn task(&mut self, task: Task) {
+        if task.status.as_deref() == Some("stopped") && self.stopped_tasks.len() < MAX_TASKS {
+            let summary = task.summary.filter(|summary| !summary.trim().is_empty());
+            let summary = summary.as_deref().unwrap_or("a background task");
+            self.stopped_tasks.push(bounded(summary, MAX_TASK));
+        }
     }
 
     fn count_unread(&mut self, kind: &str) {

@@ -7,6 +7,5 @@
 //! starts processes.
 
 mod parser;
-mod rate_limit_reset;
 
 pub use parser::{CodexParser, tokens};

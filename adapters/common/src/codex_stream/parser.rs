@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Zoned;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 use serde_json::{Value, json};
 
 use crate::LineParser;
-use crate::codex_stream::rate_limit_reset::rate_limit_reset;
 use crate::error_text::classify;
 use crate::json::{bounded, count, some_text, text};
 
@@ -133,12 +131,7 @@ impl CodexParser {
                 return Err(AgentError::new(ErrorClass::Crashed, message).with_report(report));
             }
         };
-        let class = match classify(&message) {
-            ErrorClass::RateLimited { .. } => {
-                ErrorClass::RateLimited { until_ms: rate_limit_reset(&message, &Zoned::now()) }
-            }
-            class => class,
-        };
+        let class = classify(&message);
         let message = if message.is_empty() { "codex failed without a reason" } else { &message };
         Err(AgentError::new(class, message).with_report(report))
     }

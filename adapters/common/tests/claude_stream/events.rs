@@ -80,6 +80,24 @@ fn usage_only_grows_and_counts_a_message_once() {
 }
 
 #[test]
+fn tasks_that_the_agent_stopped_are_left_behind() {
+    let task = |status: &str, summary: &str| {
+        format!(
+            "{{\"type\":\"system\",\"subtype\":\"task_notification\",\"status\":\"{status}\",\"summary\":\"{summary}\"}}\n"
+        )
+    };
+    let result = "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"ok\"}\n";
+    let stream = [
+        task("completed", "sub"),
+        task("stopped", "npm run build"),
+        task("stopped", ""),
+        result.into(),
+    ];
+    let (_, end) = read(&stream.concat());
+    assert_eq!(end.unwrap().left_behind, ["npm run build", "a background task"]);
+}
+
+#[test]
 fn a_later_turn_takes_nothing_back() {
     let result = |input: u64, output: u64| {
         let usage = format!("{{\"input_tokens\":{input},\"output_tokens\":{output}}}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::max_wait::MaxWait;
 use crate::model::units;
 use ralph_orchestrator_contract::Usd;
 
@@ -17,8 +18,8 @@ pub struct Limits {
     #[serde(deserialize_with = "units::count_or_none")]
     #[schemars(schema_with = "units::count_or_none_schema")]
     pub max_iterations: Option<u64>,
-    /// Wall time of the run, restarts included, without the time it was down or suspended.
-    /// "none" is no limit.
+    /// Wall time of the run, restarts included, without the time it was down, suspended, paused or waiting for the
+    /// provider. "none" is no limit.
     #[serde(with = "units::duration_or_none")]
     #[schemars(schema_with = "units::duration_or_none_schema")]
     pub max_runtime: Option<Duration>,
@@ -51,14 +52,9 @@ pub struct Limits {
     #[serde(deserialize_with = "units::small_count_or_none")]
     #[schemars(schema_with = "units::count_or_none_schema")]
     pub max_rejections: Option<u32>,
-    /// The longest wait for a rate limit to end. Waits are no iterations and no failures. "none" is no
-    /// limit.
-    #[serde(
-        serialize_with = "units::duration_or_longest::serialize",
-        deserialize_with = "units::zero_or_longer"
-    )]
-    #[schemars(schema_with = "units::duration_or_none_schema")]
-    pub max_wait: Duration,
+    /// How long the run waits for its provider, without a session that worked between the waits. Waits are no iterations,
+    /// no failures and no runtime. "until reset" waits as long as the provider says, where it says so; "none" is no limit.
+    pub max_wait: MaxWait,
 }
 
 impl Default for Limits {
@@ -75,7 +71,7 @@ impl Default for Limits {
             max_failures: Some(5),
             max_stagnant: Some(10),
             max_rejections: Some(3),
-            max_wait: Duration::from_secs(6 * HOUR),
+            max_wait: MaxWait::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const NONE: &str = "none";
 /// The word for what the orchestrator decides.
 const AUTO: &str = "auto";
 
-const A_DURATION: &str = r#"a duration such as "90s" or "2h 30m""#;
+pub(crate) const A_DURATION: &str = r#"a duration such as "90s" or "2h 30m""#;
 
 /// Returns the duration as the file would say it, such as `2h 30m`.
 #[must_use]

@@ -172,13 +172,20 @@ fn arrays_are_no_tables_and_numbers_no_words() {
 
 #[test]
 fn durations_out_of_range() {
-    let duration =
-        |text: &str| format!("expected a duration such as \"90s\" or \"2h 30m\", found {text}");
-    for key in ["max_runtime", "iteration_timeout", "idle_timeout", "max_wait"] {
+    let duration = |other: &str, text: &str| {
+        format!("expected a duration such as \"90s\" or \"2h 30m\"{other}, found {text}")
+    };
+    for (key, other) in [
+        ("max_runtime", ""),
+        ("iteration_timeout", ""),
+        ("idle_timeout", ""),
+        ("max_wait", ", or \"until reset\""),
+    ] {
         for value in ["\"soon\"", "\"-5s\"", "\"5\"", "5", "\"\"", "\"87601h\""] {
             let errors = Project::trusting(format!("limits.{key} = {value}")).errors();
             let column = format!("limits.{key} = ").len() + 1;
-            let expected = format!("ralph.toml:1:{column}: limits.{key}: {}", duration(value));
+            let expected =
+                format!("ralph.toml:1:{column}: limits.{key}: {}", duration(other, value));
             assert_eq!(errors, [expected]);
         }
     }

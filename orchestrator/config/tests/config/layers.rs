@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    AfterRejection, AgentConfig, Env, EnvMode, Limits, Sandbox, SandboxMode, SandboxWorkspace,
-    SourceLocation, Sources, load,
+    AfterRejection, AgentConfig, Env, EnvMode, Limits, MaxWait, Sandbox, SandboxMode,
+    SandboxWorkspace, SourceLocation, Sources, load,
 };
 use ralph_orchestrator_contract::Usd;
 use serde_json::json;
@@ -57,7 +57,7 @@ fn every_default() {
             max_failures: Some(5),
             max_stagnant: Some(10),
             max_rejections: Some(3),
-            max_wait: seconds(6 * 3600),
+            max_wait: MaxWait::AtMost(seconds(6 * 3600)),
         }
     );
     assert_eq!(config.limits, Limits::default());

@@ -63,12 +63,16 @@ fn or_none(value: impl Strategy<Value = toml::Value>) -> impl Strategy<Value = t
     prop_oneof![3 => value, 1 => Just(toml::Value::String("none".into()))]
 }
 
+fn or_until_reset(value: impl Strategy<Value = toml::Value>) -> impl Strategy<Value = toml::Value> {
+    prop_oneof![3 => value, 1 => Just(toml::Value::String("until reset".into()))]
+}
+
 fn limits() -> impl Strategy<Value = toml::Table> {
     let count = || (1i64..=u32::MAX.into()).prop_map(toml::Value::Integer);
     let dollars = (0.0..1e6).prop_map(toml::Value::Float);
     let columns = (
         (count(), or_none(duration()), or_none(dollars), or_none(count())),
-        (duration(), duration(), duration()),
+        (duration(), duration(), or_until_reset(duration())),
         (count(), count(), count()),
     );
     columns.prop_map(|((iterations, runtime, cost, tokens), (one, idle, wait), (a, b, c))| {

@@ -48,7 +48,7 @@ fn refused(world: &World, until_ms: Option<u64>, unix_ms: u64) -> (State, Vec<Ef
 
 #[test]
 fn waits_double_from_half_a_minute_to_half_an_hour() {
-    let mut world = running(|limits| limits.max_runtime_ms = None);
+    let mut world = running(|limits| limits.max_wait_ms = u64::MAX);
     let minutes = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0];
     for wait in minutes {
         world.feed(Input::IterationEnded(ended(deferred(None))));
@@ -74,14 +74,53 @@ fn a_wait_may_be_as_long_as_allowed_and_no_longer() {
 }
 
 #[test]
-fn a_wait_has_to_end_before_the_runtime_does() {
+fn a_wait_may_last_longer_than_the_runtime_that_is_left() {
     let world = running(|limits| limits.max_runtime_ms = Some(10_000));
-    let left = 10_000 - world.now.runtime_ms;
-    let (_, effects) = refused(&world, Some(1_000 + left - 1), 1_000);
-    assert_eq!(effects.last(), Some(&Effect::WaitUntil(1_000 + left - 1)));
-    let (_, effects) = refused(&world, Some(1_000 + left), 1_000);
-    let Some(Effect::Finish { reason, .. }) = effects.last() else { panic!("{effects:?}") };
-    assert_eq!(*reason, StopReason::MaxRuntime);
+    let (_, effects) = refused(&world, Some(3_000_000), 1_000);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(3_000_000)));
+}
+
+#[test]
+fn waits_without_a_session_that_works_are_bounded_together() {
+    // Half a minute, one, two, and so on: the fifth would make it more than a quarter of an hour.
+    let mut world = running(|limits| limits.max_wait_ms = 15 * 60_000);
+    for _ in 0..4 {
+        world.feed(Input::IterationEnded(ended(deferred(None))));
+        world.observe(vec![], "t0");
+        world.now.unix_ms = world.state.waiting.as_ref().unwrap().until_ms;
+        world.feed(Input::WaitFinished);
+        world.prepare();
+    }
+    let worked = {
+        let mut world = world.clone();
+        world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
+        world.state.agent.waited_ms
+    };
+    assert_eq!(worked, 0);
+    world.feed(Input::IterationEnded(ended(deferred(None))));
+    let Some(Effect::Finish { reason, message }) = world.observe(vec![], "t0").last().cloned()
+    else {
+        panic!("{:?}", world.last)
+    };
+    assert_eq!(reason, StopReason::NeedsHuman);
+    assert!(message.ends_with("the waits together would be longer than limits.max_wait"));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert_eq!(world.state.agent.waited_ms, 0, "who starts it again wants it to wait again");
+}
+
+#[test]
+fn until_reset_waits_as_long_as_the_provider_said_but_not_for_ever() {
+    let until_reset = |limits: &mut RunLimits| {
+        (limits.max_wait_ms, limits.waits_until_reset) = (20_000, true);
+    };
+    let world = running(until_reset);
+    let week = 1_000 + 7 * 24 * 3_600_000;
+    let (_, effects) = refused(&world, Some(week), 1_000);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(week)));
+    for unsaid in [None, Some(5 * week)] {
+        let (_, effects) = refused(&world, unsaid, 1_000);
+        assert!(matches!(effects.last(), Some(Effect::Finish { .. })), "{unsaid:?}: {effects:?}");
+    }
 }
 
 #[test]

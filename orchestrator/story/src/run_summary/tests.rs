@@ -18,6 +18,7 @@ fn started() -> Record {
             max_stagnant: 10,
             max_rejections: 3,
             max_wait_ms: 0,
+            waits_until_reset: false,
             ..ralph_orchestrator_machine::RunLimits::default()
         },
         tree: "t0".into(),
