@@ -125,7 +125,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             runtime_ms: bytes.number(),
         },
         8 => Record::MarkerRemoved { detector: bytes.text() },
-        9 => Record::Cancelling { reason: reason(bytes) },
+        9 => Record::Cancelling { reason: reason(bytes), is_hangup: bytes.flag() },
         10 => Record::Waiting {
             until_ms: bytes.number(),
             reason: bytes.text(),

@@ -44,6 +44,11 @@ fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
         let daemon = daemon(&env);
         running.signal(signal);
         running.wait().expect(status).says("interrupted");
+        let named = signal == Signal::HUP;
+        for command in ["status", "why", "log"] {
+            let shown = env.ralph(&[command]).stdout;
+            assert_eq!(shown.contains("the terminal was closed"), named, "{command}: {shown}");
+        }
         assert!(!alive(daemon), "the daemon is gone");
         assert!(of_run(&env.root()).is_empty(), "so is everything else");
         assert_eq!(env.status()["phase"], "interrupted");

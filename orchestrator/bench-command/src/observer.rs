@@ -34,7 +34,7 @@ pub(super) struct JobStop(pub(super) StopRequests);
 
 impl StopSignal for JobStop {
     fn is_stopping(&self) -> bool {
-        *self.0.borrow() > 0
+        self.0.borrow().times > 0
     }
 }
 

@@ -62,13 +62,13 @@ pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
         let mut tally = Tally::default();
         for record in contents.last_records().into_values() {
             let is_meant = args.tasks.is_empty() || args.tasks.contains(&record.key.task);
-            if *stop.borrow() > 0 || !is_meant || !record.can_be_regraded() {
+            if stop.borrow().times > 0 || !is_meant || !record.can_be_regraded() {
                 continue;
             }
             tally.add(&store, &runner, record, args.json).await?;
         }
         let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
-        Ok((tally, (*stop.borrow() > 0).then_some(status)))
+        Ok((tally, (stop.borrow().times > 0).then_some(status)))
     })?;
     drop(store);
     finish(&folder, &tally, args.json)?;

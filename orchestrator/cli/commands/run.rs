@@ -11,7 +11,7 @@ use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::check_place::FoundPlace;
 use ralph_orchestrator_assembly::config_values::{flag, validator};
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::discovery::ConfigFile;
+use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
 use ralph_orchestrator_assembly::git::{PlaceRequest, RunPlace, UncommittedView, WorktreeView};
@@ -29,7 +29,7 @@ use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
-use ralph_orchestrator_init::protected_by;
+use ralph_orchestrator_init::{implied_setup, protected_by};
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
 use ralph_orchestrator_story::next_step;
@@ -149,7 +149,7 @@ pub(crate) fn run(
     if args.plain {
         output::set_plain();
     }
-    let overrides = build_overrides(&args, &[])?;
+    let overrides = build_overrides(&args, &[], Vec::new())?;
     if !args.dry_run {
         output::begin_run(args.json);
     }
@@ -182,7 +182,7 @@ pub(crate) fn run(
 /// # Errors
 /// It is not accepted, or cannot be started.
 pub(crate) fn launch(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
-    let overrides = build_overrides(args, &[])?;
+    let overrides = build_overrides(args, &[], Vec::new())?;
     let is_unaccepted = |context: Context| !context.judged.unaccepted.is_empty();
     if question::is_possible() && Context::load(file, overrides.clone()).is_ok_and(is_unaccepted) {
         trust::load_for_run(file, &overrides)?;
@@ -192,15 +192,19 @@ pub(crate) fn launch(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandErr
 
 /// Adds what the checks of the command line protect in the workspace, which is known only now.
 fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Context, CommandError> {
-    let protected = find_protected(args, &context.loaded.config.run.workspace);
-    if protected.iter().all(Vec::is_empty) {
+    let workspace = &context.loaded.config.run.workspace;
+    let protected = find_protected(args, workspace);
+    let needs_setup = !args.checks.is_empty() && matches!(file.place, ConfigPlace::Missing { .. });
+    let setup = if needs_setup { implied_setup(workspace)? } else { Vec::new() };
+    if setup.is_empty() && protected.iter().all(Vec::is_empty) {
         return Ok(context);
     }
     let judged = context.judged;
-    Ok(Context { judged, ..Context::load(file, build_overrides(args, &protected)?)? })
+    Ok(Context { judged, ..Context::load(file, build_overrides(args, &protected, setup)?)? })
 }
 
-/// Returns what these arguments say of the configuration; `protected` are the globs of each check.
+/// Returns what these arguments say of the configuration; `protected` are the globs of each check, `setup` what installs
+/// dependencies.
 ///
 /// Each flag replaces its part of the configuration and nothing else: `--goal` and `--prompt` the prompt,
 /// `--check` the validators, the words after `--` the agent. So a task on the command line needs no file,
@@ -208,7 +212,11 @@ fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Contex
 ///
 /// # Errors
 /// An empty goal or check.
-fn build_overrides(args: &RunArgs, protected: &[Vec<String>]) -> Result<Overrides, CommandError> {
+fn build_overrides(
+    args: &RunArgs,
+    protected: &[Vec<String>],
+    setup: Vec<(&'static str, String)>,
+) -> Result<Overrides, CommandError> {
     let mut flags = limit_flags(args);
     let given = |flag: &str, text: &str| match text.trim() {
         "" => Err(CommandError::user(format!("{flag} is empty"))),
@@ -247,7 +255,7 @@ fn build_overrides(args: &RunArgs, protected: &[Vec<String>]) -> Result<Override
         sets: args.sets.sets.clone(),
         flags,
         implied: if is_proved { implied.map(owned).to_vec() } else { Vec::new() },
-        implied_without_file: LIMITS.map(owned).to_vec(),
+        implied_without_file: LIMITS.map(owned).into_iter().chain(setup).collect(),
         replaced: (!args.words.is_empty()).then_some("agent"),
         is_task,
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::BacklogItem;
-use ralph_orchestrator_engine::{OpenOutcome, RunObserver, Session, StopRequests};
+use ralph_orchestrator_engine::{OpenOutcome, RunObserver, Session, StopRequest, StopRequests};
 use ralph_orchestrator_machine::StopReason;
 use tokio::sync::watch;
 
@@ -35,24 +35,29 @@ pub struct LocalExecutor<O> {
     /// The requests to stop all work.
     requests: StopRequests,
     /// The requests to stop the run that is watched: the former, and cancellations.
-    stop: watch::Sender<u32>,
+    stop: watch::Sender<StopRequest>,
     opened: RefCell<Option<Box<Session>>>,
 }
 
 impl<O: RunOpener> LocalExecutor<O> {
     /// Returns an executor whose runs stop at these requests.
     pub fn new(opener: O, requests: StopRequests) -> Self {
-        Self { opener, requests, stop: watch::channel(0).0, opened: RefCell::new(None) }
+        Self {
+            opener,
+            requests,
+            stop: watch::channel(StopRequest::default()).0,
+            opened: RefCell::new(None),
+        }
     }
 
     /// Forwards requests to stop for as long as it is polled.
     async fn forward_requests(&self) {
         let mut requests = self.requests.clone();
         loop {
-            let count = *requests.borrow_and_update();
+            let request = *requests.borrow_and_update();
             self.stop.send_if_modified(|known| {
-                let is_more = count > *known;
-                *known = count.max(*known);
+                let is_more = request > *known;
+                *known = request.max(*known);
                 is_more
             });
             if requests.changed().await.is_err() {
@@ -110,10 +115,10 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
     }
 
     fn cancel(&self, _run: &str) {
-        self.stop.send_modify(|count| *count = count.saturating_add(1));
+        self.stop.send_modify(|request| request.times = request.times.saturating_add(1));
     }
 
     fn is_stopping(&self) -> bool {
-        *self.requests.borrow() > 0
+        self.requests.borrow().times > 0
     }
 }

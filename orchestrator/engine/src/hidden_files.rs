@@ -8,7 +8,7 @@ use std::time::Duration;
 use ralph_orchestrator_checkout::{Inventory, PreparedCheckout, Visibility};
 use ralph_orchestrator_contract::{GIT_END, HIDDEN_END, NEEDS_HIDDEN, Verdict};
 use ralph_orchestrator_text::escape_line;
-use ralph_orchestrator_workspace::{ProtectedPaths, TreeDigest};
+use ralph_orchestrator_workspace::{ProtectedPaths, TreeDigest, is_cache};
 
 use super::protection::join_names;
 use super::uncommitted_work::UncommittedWork;
@@ -86,7 +86,7 @@ pub(super) fn name_decisive(
     let is_empty =
         |path: &PathBuf| workspace.is_some_and(|workspace| holds_no_file(&workspace.join(path)));
     let (empty, others): (Vec<PathBuf>, Vec<PathBuf>) =
-        uncommitted.list_ignored(checkout).into_iter().partition(is_empty);
+        without_caches(uncommitted.list_ignored(checkout)).into_iter().partition(is_empty);
     let (added, ignored): (Vec<PathBuf>, Vec<PathBuf>) =
         others.into_iter().partition(|path| protected.contains(path));
     let ignored = (!ignored.is_empty()).then(|| {
@@ -123,6 +123,13 @@ pub(super) fn name_decisive(
     }
     reasons.splice(0..0, first);
     Verdict::Rejected { reasons }
+}
+
+/// Leaves out what tools keep for themselves where anything else is there: that decides no check.
+fn without_caches(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let is_cached = |path: &PathBuf| path.iter().any(is_cache);
+    let (cached, others): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(is_cached);
+    if others.is_empty() { cached } else { others }
 }
 
 /// Whether it is a folder with nothing but folders in it, however deep.

@@ -31,7 +31,7 @@ use super::pending_records::Remaining;
 use super::redact::stream::StreamRedactor;
 use super::session::Session;
 use super::sink::Sink;
-use super::stop::stop_requested;
+use super::stop::{stop_input, stop_requested};
 use super::transcript::Transcript;
 
 /// How many messages of the agent may wait to be handled; with more, the agent waits.
@@ -243,10 +243,11 @@ impl Session {
         &mut self,
         watch: &mut IterationWatch,
     ) -> Result<Option<AgentError>, EngineError> {
-        let requests = *self.controls.stop.borrow();
-        if requests > 0 && watch.requests == 0 {
+        let requests = self.controls.stop.borrow().times;
+        let asked = stop_input(&self.controls.stop).filter(|_| watch.requests == 0);
+        if let Some(asked) = asked {
             watch.requests = 1;
-            self.feed(Input::Signal, watch)?;
+            self.feed(asked, watch)?;
         }
         if requests > 1 && watch.requests == 1 {
             // Whoever asked has seen to it that its processes are killed.

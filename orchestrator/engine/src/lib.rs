@@ -120,7 +120,7 @@ pub use scratch::{ScratchDir, remove_scratch_dirs};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{BaselineReport, CheckSite, SetupFinding, SetupReport};
 pub use setup_builder::build_workspace_setup;
-pub use stop::StopRequests;
+pub use stop::{StopRequest, StopRequests};
 pub use stored_runs::{
     find_completed, find_protected_changes, has_other_task, is_as_recorded, is_run_folder,
     new_run_id, redactor_of_run,

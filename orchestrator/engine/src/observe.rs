@@ -14,6 +14,7 @@ use super::inspect::InspectionTask;
 use super::observation::{Observed, WorkspaceObservation, scan};
 use super::pinned_paths;
 use super::session::{Finished, Session};
+use super::stop::stop_input;
 use super::validator_changes::{LARGEST_SNAPSHOT, WorkspaceChanges, artefact_paths};
 
 impl Session {
@@ -70,16 +71,14 @@ impl Session {
             self.saving.discard_checkpoint().await;
         }
         if let Some(survived) = self.controls.wait_for_survivors(&mut self.journal).await? {
-            let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
+            let signal = stop_input(&self.controls.stop);
             return Ok(signal.into_iter().chain([survived]).collect());
         }
         let near_misses = self.observer.near_misses.take().unwrap_or_default();
         let observed = self.finish_observation().await?;
         let mut inputs: Vec<Input> =
             self.observer.config_change().map(Input::Warning).into_iter().collect();
-        if *self.controls.stop.borrow() > 0 {
-            inputs.push(Input::Signal);
-        }
+        inputs.extend(stop_input(&self.controls.stop));
         inputs.push(match observed {
             Some(Observed { tree, work, evidence, changes, .. }) => {
                 let missing_products = missing_products(&self.context, &self.journal.state).await?;

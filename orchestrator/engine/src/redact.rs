@@ -205,7 +205,8 @@ impl Redactor {
             | Input::Prepared { .. }
             | Input::Timer(_)
             | Input::GuidanceTaken(_)
-            | Input::Signal => {}
+            | Input::Signal
+            | Input::Hangup => {}
         }
         input
     }

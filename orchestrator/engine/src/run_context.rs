@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{CompletionTrigger, Config, InstructionsMode};
 use ralph_orchestrator_machine::FrozenPolicy;
+use ralph_orchestrator_text::escape_line;
 
 use super::processes::Processes;
-use super::protection::ProtectedState;
+use super::protection::{ProtectedState, join_names};
 use super::redact::Redactor;
 use super::request::RunPart;
 use super::validation_policy::CompletionPolicy;
@@ -42,19 +43,42 @@ impl RunContext {
         text.filter(|text| !text.is_empty())
     }
 
-    /// Returns the block that follows this prompt: how to claim completion. `None` if the prompt says it, if no claim is
-    /// needed, or if the configuration forbids it.
+    /// Returns the block that follows this prompt: how to claim completion, and what must not be changed. `None` if there
+    /// is nothing to say, or if the configuration forbids it.
     pub(super) fn possible_instructions(&self, prompt: &str) -> Option<String> {
-        let completion = &self.config.completion;
-        let is_needed = completion.instructions == InstructionsMode::Auto
-            && completion.when == CompletionTrigger::Claimed;
-        if !is_needed || self.shows_form(prompt) {
+        if self.config.completion.instructions != InstructionsMode::Auto {
+            return None;
+        }
+        let parts = [self.claim_instructions(prompt), self.protected_notice()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("\n\n---\n\n{}\n", parts.join("\n\n")))
+    }
+
+    /// Returns how to claim completion, unless the prompt says it or no claim is needed.
+    fn claim_instructions(&self, prompt: &str) -> Option<String> {
+        if self.config.completion.when != CompletionTrigger::Claimed || self.shows_form(prompt) {
             return None;
         }
         // One way is enough: that of the first detector.
         let mut instructions = self.policy.detectors.iter().map(|detector| detector.instructions());
         let first = instructions.find(|text| !text.trim().is_empty())?;
-        Some(format!("\n\n---\n\n{}\n", first.trim()))
+        Some(first.trim().to_owned())
+    }
+
+    /// Returns what required checks protect, if anything.
+    fn protected_notice(&self) -> Option<String> {
+        let required = self.policy.validators.iter().filter(|check| check.info.required);
+        let mut globs: Vec<String> =
+            required.flat_map(|check| check.validator.protects()).collect();
+        globs.sort();
+        globs.dedup();
+        let globs: Vec<String> = globs.iter().map(|glob| escape_line(glob)).collect();
+        (!globs.is_empty()).then(|| {
+            format!(
+                "The checks need these files as they were when the run began, so do not change, add or remove any of them: {}.",
+                join_names(globs)
+            )
+        })
     }
 
     /// Returns whether a text shows a form in which completion can be claimed.

@@ -16,7 +16,7 @@ use super::clock::LONGEST_SLEEP_MS;
 use super::controls::RunControls;
 use super::error::EngineError;
 use super::run_journal::RunJournal;
-use super::stop::stop_requested;
+use super::stop::{stop_input, stop_requested};
 use super::version_control::{RepositoryLocation, RunRepository, StoredWork, VersionControl};
 
 /// A result of the repository, or why there is none.
@@ -197,7 +197,7 @@ impl Saving {
         let began_ms = journal.clock.runtime_ms();
         let (mut stop_at, mut interruption, mut failure) = (None, None, None);
         let done = loop {
-            let requests = *stop.borrow();
+            let requests = stop.borrow().times;
             if requests > 0 || journal.state.process.stop_requested {
                 stop_at.get_or_insert_with(|| Instant::now() + SAVE_AFTER_STOP);
             }
@@ -230,7 +230,7 @@ impl Saving {
         }
         let result = done.map_err(|error| EngineError::Internal(error.to_string()))?;
         // The second request kills all processes, whoever notices it first.
-        let killed = (*controls.stop.borrow() > 1).then_some("the run was asked to stop");
+        let killed = (controls.stop.borrow().times > 1).then_some("the run was asked to stop");
         Ok(GitEnd { result, interruption: interruption.or(killed) })
     }
 }
@@ -251,7 +251,7 @@ fn remove_index_with_secrets(journal: &RunJournal) -> Result<(), EngineError> {
 
 /// Returns the inputs that end the run for now. What was not saved is due again when it is resumed.
 pub(super) fn end_for_now(controls: &RunControls, problem: String) -> Vec<Input> {
-    let signal = (*controls.stop.borrow() > 0).then_some(Input::Signal);
+    let signal = stop_input(&controls.stop);
     signal.into_iter().chain([Input::Warning(problem), Input::ObservationSkipped]).collect()
 }
 

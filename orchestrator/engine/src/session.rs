@@ -36,7 +36,7 @@ use super::run_context::RunContext;
 use super::run_event::RunObserver;
 use super::run_journal::RunJournal;
 use super::saving::{Saving, end_for_now};
-use super::stop::StopRequests;
+use super::stop::{StopRequests, stop_input};
 use super::test_floor::TestFloor;
 use super::validation_policy;
 use super::validation_task::Selection;
@@ -276,7 +276,7 @@ impl Session {
         let mut inputs = VecDeque::new();
         let Some(started) = self.run_start().await? else {
             // Nothing is recorded, so the next start begins anew.
-            return Ok(if *self.controls.stop.borrow() > 0 {
+            return Ok(if self.controls.stop.borrow().times > 0 {
                 self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
             } else {
                 let message = "limits.max_runtime was used up before the workspace was observed";
@@ -557,9 +557,7 @@ impl Session {
         );
         let given = LaunchDigests { controls: feedback::controls(&self.journal.state), ..given };
         self.agent.prepared = Some((task, seen));
-        if *self.controls.stop.borrow() > 0 {
-            inputs.push(Input::Signal);
-        }
+        inputs.extend(stop_input(&self.controls.stop));
         inputs.push(Input::Prepared { start, prompt: prompt.digest, given });
         Ok(inputs)
     }
@@ -616,7 +614,7 @@ impl Session {
         if is_commit {
             result.tree_changed = self.has_tree_changed().await?;
         }
-        let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
+        let signal = stop_input(&self.controls.stop);
         Ok(signal.into_iter().chain([Input::Saved(result)]).collect())
     }
 

@@ -32,6 +32,7 @@ use super::run_journal::RunJournal;
 use super::saving::Saving;
 use super::secret_files::SecretFiles;
 use super::session::{Session, StartNotes};
+use super::stop::StopRequest;
 use super::stored_runs::new_run_id;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
@@ -179,7 +180,7 @@ impl SessionBuilder {
                 store,
                 observer: Arc::new(NoObserver),
             },
-            controls: RunControls::new(watch::channel(0).1),
+            controls: RunControls::new(watch::channel(StopRequest::default()).1),
             observer: WorkspaceObserver {
                 context: Arc::clone(&context),
                 held,

@@ -71,7 +71,7 @@ pub(super) fn record(record: &Record) {
         Record::AgentChanged { from, to, reason } => {
             warn!(from, to, reason = reason.as_str(), "another agent takes over");
         }
-        Record::Cancelling { reason } => info!(?reason, "the agent is cancelled"),
+        Record::Cancelling { reason, .. } => info!(?reason, "the agent is cancelled"),
         Record::Waiting { until_ms, reason, .. } => {
             info!(until_ms, reason = reason.as_str(), "waiting for the provider");
         }

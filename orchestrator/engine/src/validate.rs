@@ -22,7 +22,7 @@ use super::error::EngineError;
 use super::execution::GRACE;
 use super::secret_files::SecretFiles;
 use super::session::Session;
-use super::stop::stop_requested;
+use super::stop::{stop_input, stop_requested};
 use super::validation_policy::baseline_mode;
 use super::validation_task::{Selection, ValidationTask, is_stored};
 use crate::workspace_setup::{SetupContext, WorkspaceSetup};
@@ -154,7 +154,7 @@ impl Session {
             self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?,
             self.observer.evidence(&self.journal, &self.controls).await?,
         ) else {
-            let interrupted = *self.controls.stop.borrow() > 0;
+            let interrupted = self.controls.stop.borrow().times > 0;
             return Ok(BaselineCheck { interrupted, out_of_time: !interrupted, ..check });
         };
         let evidence = evidence.contents.into_values().collect();
@@ -242,7 +242,7 @@ impl Session {
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
-                if *self.controls.stop.borrow() > 0 {
+                if self.controls.stop.borrow().times > 0 {
                     return Ok(None);
                 }
                 if !store_evidence(self.journal.store.disk(), &folder, &file)? {
@@ -292,7 +292,7 @@ impl Session {
             end.tree =
                 self.observer.tree(&self.journal, &self.controls, &self.prompts.source).await?;
         }
-        let signal = (*self.controls.stop.borrow() > 0).then_some(Input::Signal);
+        let signal = stop_input(&self.controls.stop);
         Ok(signal.into_iter().chain([Input::SetupFinished(end)]).collect())
     }
 

@@ -12,7 +12,7 @@ use super::clock::{self, LONGEST_SLEEP_MS};
 use super::controls::RunControls;
 use super::error::EngineError;
 use super::run_journal::RunJournal;
-use super::stop::stop_requested;
+use super::stop::{stop_input, stop_requested};
 
 /// The longest pause after failures, and the shortest, whatever `run.delay` is: an agent that fails at
 /// once must not be started again at once.
@@ -69,8 +69,8 @@ impl RunControls {
         let mut inbox = self.lend_inbox_watch(journal);
         let result = loop {
             self.take_controls(journal)?;
-            if *self.stop.borrow() > 0 {
-                break vec![Input::Signal, Input::WaitFinished];
+            if let Some(asked) = stop_input(&self.stop) {
+                break vec![asked, Input::WaitFinished];
             }
             if is_wait_obsolete(&journal.state) {
                 break vec![Input::WaitFinished];
@@ -103,8 +103,8 @@ impl RunControls {
             if let Err(error) = self.take_controls(journal) {
                 break Err(error);
             }
-            if *self.stop.borrow() > 0 {
-                break Ok(vec![Input::Signal, Input::HoldFinished]);
+            if let Some(asked) = stop_input(&self.stop) {
+                break Ok(vec![asked, Input::HoldFinished]);
             }
             let is_stopped =
                 journal.state.process.stop_requested || journal.state.is_out_of_budget();
@@ -146,7 +146,7 @@ impl RunControls {
             let Some(complaint) = survivors_complaint(&survivors) else { return Ok(None) };
             let waited_ms = journal.clock.runtime_ms().saturating_sub(began_ms);
             let left_ms = longest_ms.saturating_sub(waited_ms);
-            if left_ms == 0 || *self.stop.borrow() > 0 {
+            if left_ms == 0 || self.stop.borrow().times > 0 {
                 let message = format!(
                     "{complaint}; nothing was validated beside them. End them, then `run` resumes"
                 );

@@ -3,6 +3,7 @@
 
 mod agent;
 mod check;
+mod check_commands;
 mod check_run;
 mod command;
 mod ignore;
@@ -18,3 +19,4 @@ pub use agent::names as agent_names;
 pub use command::{InitArgs, init};
 pub use ignore::is_in_repository;
 pub use protect::protected_by;
+pub use systems::dependencies::implied_setup;

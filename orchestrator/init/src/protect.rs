@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ralph_validator_command::find_script;
 
-use super::systems;
+use super::check_commands::{commands, runs_tests, script_runs_tests};
 
 /// Globs in the configuration; the user adds what is beyond.
 const MOST_GLOBS: usize = 40;
@@ -313,29 +313,32 @@ pub(crate) fn escape(path: &str) -> String {
     })
 }
 
-/// Returns what a command that runs tests relies on, and the agent must not change: what `init` protects
-/// where the program is known, otherwise only the script that it runs.
+/// Returns what a command that runs tests relies on, and the agent must not change: what `init` protects where the program
+/// is known or the script speaks of tests, otherwise only the script that it runs.
 pub fn protected_by(folder: &Path, command: &str) -> Vec<String> {
-    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let commands = words.split(|word| ["&&", "||", ";", "|"].contains(&word.as_str()));
     let mut globs = Vec::new();
-    for command in commands {
-        if systems::runs_tests(command) {
-            globs.extend(find(folder, command).globs);
+    for command in commands(command) {
+        let script = script_of(folder, &command);
+        let is_test = |(word, _): &(String, String)| script_runs_tests(&folder.join(word));
+        if runs_tests(&command) || script.as_ref().is_some_and(is_test) {
+            globs.extend(find(folder, &command).globs);
         } else {
-            // What a program is given as its script is a file; a word alone may be in PATH.
-            let script = find_script(command);
-            let script_word = command.get(script.unwrap_or_default());
-            let script_word =
-                script_word.filter(|word| script.is_some_and(|at| at > 0) || word.contains('/'));
-            globs.extend(
-                script_word
-                    .and_then(|word| named(folder, word).filter(|glob| !glob.ends_with("/**"))),
-            );
+            globs.extend(script.map(|(_, glob)| glob));
         }
     }
-    globs.dedup();
+    let mut seen = BTreeSet::new();
+    globs.retain(|glob| seen.insert(glob.clone()));
     globs
+}
+
+/// Returns the word of a command that is a script in the folder, with its glob. What a program is given as its script is a
+/// file; a word alone may be in PATH.
+fn script_of(folder: &Path, command: &[String]) -> Option<(String, String)> {
+    let script = find_script(command);
+    let word = command.get(script.unwrap_or_default())?;
+    let is_file = script.is_some_and(|at| at > 0) || word.contains('/');
+    let glob = named(folder, word).filter(|glob| is_file && !glob.ends_with("/**"))?;
+    Some((word.clone(), glob))
 }
 
 #[cfg(test)]
@@ -362,8 +365,37 @@ mod tests {
         ] {
             assert!(protects(command), "{command}");
         }
-        for command in ["./run", "python3 make.py", "sh -c true"] {
+        for command in [
+            "timeout -k 5 60 phpunit",
+            "CI=1 php vendor/bin/phpunit",
+            "bash -c 'cd . && phpunit'",
+            "env A=b bats tests",
+            "composer test",
+            "composer run-script test",
+        ] {
+            assert!(protects(command), "{command}");
+        }
+        for command in ["./run", "python3 make.py", "sh -c true", "composer install"] {
             assert!(!protects(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_speaks_of_tests_protects_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::create_dir(folder.path().join("tests")).unwrap();
+        write("tests/test_a.py", "");
+        write("build.sh", "javac *.java && java org.junit.runner.JUnitCore org.shop.Cart\n");
+        write("ci.sh", "#!/bin/sh\nset -e\nbundle exec rspec\n");
+        write("check.sh", "test -s new.txt\n");
+        for (command, globs) in [
+            ("./build.sh", vec!["build.sh", "tests/**"]),
+            ("sh ci.sh -v", vec!["ci.sh", "tests/**"]),
+            ("./check.sh", vec!["check.sh"]),
+        ] {
+            assert_eq!(protected_by(folder.path(), command), globs, "{command}");
         }
     }
 }

@@ -57,13 +57,14 @@ pub(crate) fn runs_tests(command: &[String]) -> bool {
         }
         ["npm" | "pnpm" | "yarn" | "bun", "test" | "t" | "run", ..]
         | ["make" | "gmake" | "just" | "rake" | "meson", "test" | "check", ..]
+        | ["composer", "test" | "run" | "run-script", ..]
         | ["mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" | "tox" | "nox" | "ctest", ..] => {
             return true;
         }
         [program, ..] => Some(program),
         [] => None,
     };
-    let known = ["rspec", "rake", "phpunit"];
+    let known = ["rspec", "rake", "phpunit", "bats"];
     let is_known = |word: &&str| known.contains(word) || patterns::is_script_runner(word);
     !patterns::of_command(command).is_empty()
         || runner.is_some_and(is_known)

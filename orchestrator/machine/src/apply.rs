@@ -61,7 +61,7 @@ impl State {
             Record::MarkerRemoved { detector } => {
                 self.claims.standing.remove(detector);
             }
-            Record::Cancelling { reason } => self.cancelling(*reason),
+            Record::Cancelling { reason, is_hangup } => self.cancelling(*reason, *is_hangup),
             Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Baseline { .. } => self.baseline_checked(record),
             Record::Saved { .. } => self.saved(record),
@@ -271,9 +271,10 @@ impl State {
         }
     }
 
-    fn cancelling(&mut self, reason: CancelReason) {
+    fn cancelling(&mut self, reason: CancelReason, is_hangup: bool) {
         if reason == CancelReason::Signal {
             self.process.stop_requested = true;
+            self.process.hung_up = is_hangup;
         }
         if let Some(running) = &mut self.running {
             running.cancelling.get_or_insert(reason);

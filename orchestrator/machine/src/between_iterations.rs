@@ -193,8 +193,12 @@ fn finish_out_of_time(next: &mut Transition) {
     next.finish(StopReason::MaxRuntime, reached_limits::OUT_OF_TIME);
 }
 
+/// The message of a run that lost its terminal.
+const HUNG_UP: &str = "the terminal was closed (SIGHUP); `run --detach` leads a session of its own, which no terminal ends";
+
 fn finish_interrupted(next: &mut Transition) {
-    next.finish(StopReason::Interrupted, "stop requested");
+    let cause = if next.state.process.hung_up { HUNG_UP } else { "stop requested" };
+    next.finish(StopReason::Interrupted, cause);
 }
 
 /// Returns whether the verdicts of an execution of validators are to be ignored: it was broken off,

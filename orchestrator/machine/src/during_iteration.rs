@@ -91,17 +91,18 @@ pub(super) fn timer(next: &mut Transition, timer: Timer) {
     next.cancel_running(reason);
 }
 
-pub(super) fn signal(next: &mut Transition) {
+/// Stops the run because a person asked for it, or because the terminal went away.
+pub(super) fn signal(next: &mut Transition, is_hangup: bool) {
     let state = &next.state;
     if state.process.stop_requested || state.started.is_none() || state.stop.is_some() {
         return;
     }
-    match &next.state.running {
-        // The agent is being stopped already: only record that the run has to stop as well.
-        Some(running) if running.cancelling.is_some() => {
-            next.record(Record::Cancelling { reason: CancelReason::Signal });
-        }
-        _ => next.cancel(CancelReason::Signal),
+    let reason = CancelReason::Signal;
+    let works = state.running.as_ref().is_some_and(|running| running.cancelling.is_none());
+    next.record(Record::Cancelling { reason, is_hangup });
+    // An agent that is being stopped already is not stopped again.
+    if works {
+        next.effect(Effect::Cancel(reason));
     }
 }
 

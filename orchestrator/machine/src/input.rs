@@ -234,6 +234,8 @@ pub enum Input {
     Timer(Timer),
     /// The user or the system asks the run to stop.
     Signal,
+    /// The run has to stop because its terminal went away.
+    Hangup,
     /// A warning to record.
     Warning(String),
 }
@@ -271,7 +273,7 @@ impl Input {
             Self::HoldFinished => "hold_finished",
             Self::Prepared { .. } => "prepared",
             Self::Timer(_) => "timer",
-            Self::Signal => "signal",
+            Self::Signal | Self::Hangup => "signal",
             Self::Warning(_) => "warning",
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn received(next: &mut Transition, received: ReceivedControl) {
     match control {
         Control::Pause { now: true } => next.cancel_running(CancelReason::Pause),
         Control::Limits(_) => enforce_limits(next),
-        Control::Stop => during_iteration::signal(next),
+        Control::Stop => during_iteration::signal(next, false),
         Control::Steer { .. }
         | Control::Answer { .. }
         | Control::Pause { now: false }

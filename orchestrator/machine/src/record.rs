@@ -283,6 +283,9 @@ pub enum Record {
     Cancelling {
         /// Why.
         reason: CancelReason,
+        /// The terminal went away.
+        #[serde(default, skip_serializing_if = "is_false")]
+        is_hangup: bool,
     },
     /// An iteration is over and its process tree gone.
     IterationEnded {

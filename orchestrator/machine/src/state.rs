@@ -448,6 +448,8 @@ impl ControlState {
 pub struct ProcessState {
     /// The run was asked to stop.
     pub stop_requested: bool,
+    /// Because the terminal went away.
+    pub hung_up: bool,
     /// Stop after one iteration.
     pub once: bool,
     /// The agent works in a session of its own, whose stops are the iterations.

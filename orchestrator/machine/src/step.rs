@@ -58,7 +58,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::IterationEnded(end) => during_iteration::ended(next, end),
         Input::Timer(timer) => during_iteration::timer(next, timer),
-        Input::Signal => during_iteration::signal(next),
+        Input::Signal => during_iteration::signal(next, false),
+        Input::Hangup => during_iteration::signal(next, true),
         Input::Warning(message) if next.state.started.is_some() => next.warn([message]),
         Input::WorkspaceMade(_) | Input::TaskChanged(_) | Input::Claimed(_) | Input::Warning(_) => {
         }

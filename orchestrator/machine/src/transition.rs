@@ -58,7 +58,7 @@ impl Transition {
 
     /// Records that whatever is going on is stopped early, and cancels the agent if one is running.
     pub(super) fn cancel(&mut self, reason: CancelReason) {
-        self.record(Record::Cancelling { reason });
+        self.record(Record::Cancelling { reason, is_hangup: false });
         if self.state.running.is_some() {
             self.effect(Effect::Cancel(reason));
         }

@@ -143,7 +143,10 @@ impl RecordFormatter {
             Record::Paused { .. } => "paused".into(),
             Record::Stopped { reason, message, .. } => describe_stop(*reason, message),
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
-            Record::Cancelling { reason } => describe_cancelling(*reason),
+            Record::Cancelling { is_hangup: true, .. } => {
+                "the terminal was closed (SIGHUP)".to_owned()
+            }
+            Record::Cancelling { reason, .. } => describe_cancelling(*reason),
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }

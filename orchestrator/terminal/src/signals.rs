@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use ralph_orchestrator_assembly::error::exit;
-use ralph_orchestrator_engine::StopRequests;
+use ralph_orchestrator_engine::{StopRequest, StopRequests};
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -54,7 +54,7 @@ impl Signals {
 /// Receives SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are handled whatever the
 /// rest of the program waits for: a lock, a slow disk, an agent that does not end.
 pub fn listen() -> std::io::Result<Signals> {
-    let (sender, requests) = watch::channel(0_u32);
+    let (sender, requests) = watch::channel(StopRequest::default());
     let signals = Signals {
         status: Arc::new(AtomicU8::new(exit::TERMINATED)),
         switch: KillSwitch::default(),
@@ -68,8 +68,9 @@ pub fn listen() -> std::io::Result<Signals> {
     let (running, is_job) = (Arc::clone(&signals.running), Arc::clone(&signals.is_job));
     let listener = move || {
         loop {
-            let status = runtime.block_on(stop_signals.next());
-            let count = sender.borrow().saturating_add(1);
+            let (status, is_hangup) = runtime.block_on(stop_signals.next());
+            let request = *sender.borrow();
+            let count = request.times.saturating_add(1);
             if count == 1 {
                 first.store(status, Ordering::Relaxed);
             } else {
@@ -80,7 +81,8 @@ pub fn listen() -> std::io::Result<Signals> {
                 std::process::exit(i32::from(first.load(Ordering::Relaxed)));
             }
             // First of all: to say it must not keep anything from happening.
-            sender.send_replace(count);
+            let is_hangup = request.is_hangup || is_hangup && count == 1;
+            sender.send_replace(StopRequest { times: count, is_hangup });
             output::shorten_drain();
             let is_job = is_job.load(Ordering::SeqCst);
             if is_job && count == 1 {
@@ -119,9 +121,9 @@ pub fn listen_for_end() -> std::io::Result<EndSignal> {
     let mut stop_signals = StopSignals::catch(&runtime)?;
     let sent = received.clone();
     let listener = move || {
-        let status = runtime.block_on(stop_signals.next());
+        let (status, _) = runtime.block_on(stop_signals.next());
         sent.0.store(status, Ordering::SeqCst);
-        std::process::exit(i32::from(runtime.block_on(stop_signals.next())));
+        std::process::exit(i32::from(runtime.block_on(stop_signals.next()).0));
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
     Ok(received)
@@ -172,12 +174,12 @@ impl StopSignals {
         })
     }
 
-    /// The exit status of the next signal.
-    async fn next(&mut self) -> u8 {
+    /// The exit status of the next signal, and whether that says that the terminal went away.
+    async fn next(&mut self) -> (u8, bool) {
         tokio::select! {
-            _ = self.interrupt.recv() => exit::INTERRUPTED,
-            _ = self.terminate.recv() => exit::TERMINATED,
-            () = hangup_received(self.hangup.as_mut()) => exit::TERMINATED,
+            _ = self.interrupt.recv() => (exit::INTERRUPTED, false),
+            _ = self.terminate.recv() => (exit::TERMINATED, false),
+            () = hangup_received(self.hangup.as_mut()) => (exit::TERMINATED, true),
         }
     }
 }

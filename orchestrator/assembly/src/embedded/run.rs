@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_engine::{
-    Finished, OpenOutcome, Request, RunEvent, Session, StopRequests, open,
+    Finished, OpenOutcome, Request, RunEvent, Session, StopRequest, StopRequests, open,
 };
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::Disk;
@@ -40,7 +40,7 @@ pub struct Run {
 /// Stops a run from anywhere. Cheap to clone; does not keep the run alive.
 #[derive(Clone)]
 pub struct StopHandle {
-    requests: Arc<watch::Sender<u32>>,
+    requests: Arc<watch::Sender<StopRequest>>,
     switch: KillSwitch,
 }
 
@@ -88,12 +88,12 @@ impl fmt::Debug for StopHandle {
 impl StopHandle {
     /// Requests an orderly stop, as one Ctrl-C does: the agent is ended and what it used is recorded.
     pub fn stop(&self) {
-        self.requests.send_modify(|count| *count = (*count).max(1));
+        self.requests.send_modify(|request| request.times = request.times.max(1));
     }
 
     /// Kills all processes of the run at once, as a second Ctrl-C does.
     pub fn kill(&self) {
-        self.requests.send_modify(|count| *count = (*count).max(2));
+        self.requests.send_modify(|request| request.times = request.times.max(2));
         self.switch.pull();
     }
 }
@@ -141,7 +141,7 @@ fn died() -> OrchestratorError {
 
 /// Starts a run on a thread of its own and waits until it begins, or is complete already.
 pub(super) async fn start(context: Context, options: RunOptions) -> Result<Run, OrchestratorError> {
-    let (requests, receiver) = watch::channel(0_u32);
+    let (requests, receiver) = watch::channel(StopRequest::default());
     let switch = KillSwitch::default();
     let stop = StopOnDrop(StopHandle { requests: Arc::new(requests), switch: switch.clone() });
     let controls = ControlHandle::new(context.layout()?);

@@ -117,7 +117,7 @@ impl BacklogSaver for BacklogCommits {
 
 /// Resolves a while after the run was asked to stop.
 async fn after_stop(mut stop: StopRequests) {
-    if stop.wait_for(|requests| *requests > 0).await.is_err() {
+    if stop.wait_for(|request| request.times > 0).await.is_err() {
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(AFTER_STOP).await;

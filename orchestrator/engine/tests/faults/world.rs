@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_engine::{
-    EngineError, Finished, NoProcesses, OpenOutcome, RunEvent, RunObserver,
+    EngineError, Finished, NoProcesses, OpenOutcome, RunEvent, RunObserver, StopRequest,
 };
 use ralph_orchestrator_machine::{Record, State};
 use ralph_orchestrator_store::{Disk, Layout, StoredRun, read_current_run};
@@ -107,7 +107,7 @@ impl World {
                 OpenOutcome::Complete { .. } => return Ok(Ended::Complete),
                 OpenOutcome::Ready(session) => session,
             };
-            let (_ask, asked) = tokio::sync::watch::channel(0);
+            let (_ask, asked) = tokio::sync::watch::channel(StopRequest::default());
             let finished = Box::pin(session.drive(Arc::new(Nobody), asked)).await?;
             Ok(Ended::Finished(Box::new(finished)))
         })

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Event, EventSink, Iteration, Usage, Usd, ValidationContext, Verdict,
 };
+use ralph_orchestrator_engine::StopRequest;
 use ralph_orchestrator_machine::{IterationOutcome, Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
@@ -125,12 +126,12 @@ async fn the_budget() {
 
 #[tokio::test]
 async fn a_signal() {
-    let (ask, asked) = watch::channel(0);
+    let (ask, asked) = watch::channel(StopRequest::default());
     let play = patient(Meanwhile::Nothing);
     let begun = Arc::clone(&play.begun);
     let signal = async {
         begun.notified().await;
-        ask.send_replace(1);
+        ask.send_replace(StopRequest { times: 1, is_hangup: false });
     };
     let (after, ()) = tokio::join!(run_with(play, "", asked), signal);
     cut(&after, CancelReason::Signal);

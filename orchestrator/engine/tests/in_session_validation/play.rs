@@ -16,7 +16,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
-    Finished, NoProcesses, OpenOutcome, Processes, RunEvent, RunObserver,
+    Finished, NoProcesses, OpenOutcome, Processes, RunEvent, RunObserver, StopRequest,
 };
 use ralph_orchestrator_machine::Record;
 use ralph_orchestrator_store::{Disk, Layout, read_current_run};
@@ -243,7 +243,7 @@ impl After {
 pub(crate) async fn run_with(
     play: impl Play + 'static,
     limits: &str,
-    ask: watch::Receiver<u32>,
+    ask: watch::Receiver<StopRequest>,
 ) -> After {
     let folder = RunFolder::new(&format!("{CONFIG}{limits}"));
     let stage = Stage { workspace: folder.workspace(), said: Arc::default() };
@@ -287,6 +287,6 @@ pub(crate) async fn run_with(
 }
 
 pub(crate) async fn run(play: impl Play + 'static, limits: &str) -> After {
-    let (_ask, asked) = watch::channel(0);
+    let (_ask, asked) = watch::channel(StopRequest::default());
     run_with(play, limits, asked).await
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     CancelSignal, EventSink, Iteration, Survivor, ValidationContext, Verdict,
 };
-use ralph_orchestrator_engine::Processes;
+use ralph_orchestrator_engine::{Processes, StopRequest};
 use ralph_orchestrator_machine::{Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
@@ -168,10 +168,10 @@ async fn one_that_never_goes_stops_the_run_and_is_named() {
 async fn a_signal_ends_the_wait() {
     let play = Outlived::new();
     let asked = Arc::clone(&play.asked);
-    let (ask, asks) = watch::channel(0);
+    let (ask, asks) = watch::channel(StopRequest::default());
     let signal = async {
         asked.notified().await;
-        ask.send_replace(1);
+        ask.send_replace(StopRequest { times: 1, is_hangup: false });
     };
     let (after, ()) = tokio::join!(run_with(play, "", asks), signal);
     assert_eq!((after.finished.reason, after.said.len()), (StopReason::Interrupted, 0));

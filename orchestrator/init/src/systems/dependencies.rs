@@ -7,10 +7,27 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::probe::probe;
 use ralph_orchestrator_assembly::user_folders::variables;
 use ralph_orchestrator_supervisor::find_program;
+use ralph_orchestrator_terminal::output;
 
 use super::lock_files::{LOCK_FILES, LockFile, NODE_MODULES};
 use super::{ProjectDir, node, words};
 use crate::toml_list::list;
+
+/// Returns the keys by which checks in a folder find what the agent installs, for a run without a configuration, and says so;
+/// none where nothing is installed yet.
+///
+/// # Errors
+/// A command cannot be written as TOML.
+pub fn implied_setup(folder: &Path) -> Result<Vec<(&'static str, String)>, CommandError> {
+    let found = DependencySetup::find(folder);
+    if found.ready.is_empty() || !found.is_installed {
+        return Ok(Vec::new());
+    }
+    let mut lines = Vec::new();
+    found.describe(&mut lines);
+    lines.iter().for_each(|line| output::info(line.trim_start()));
+    found.keys(&found.ready)
+}
 
 const HEAD: &str = "\n# Checks run in a clean checkout, so what the agent installs is not there. This installs it, once one of the \
                     inputs was\n# changed.\n";
@@ -20,8 +37,8 @@ pub(crate) struct DependencySetup {
     folder: PathBuf,
     /// Whose programs are there.
     ready: Vec<&'static LockFile>,
-    /// The others, each with why it is only proposed.
-    proposed: Vec<(&'static LockFile, String)>,
+    /// Those whose programs are not, each with the program.
+    proposed: Vec<(&'static LockFile, &'static str)>,
     /// Whether all that the first install is there.
     is_installed: bool,
 }
@@ -47,15 +64,11 @@ impl DependencySetup {
                 continue;
             }
             folders.push(lock.folder);
-            match (lock.caveat, find_missing(folder, lock)) {
-                (Some(caveat), _) => found.proposed.push((lock, caveat.to_owned())),
-                (None, Some(program)) => {
-                    found.proposed.push((lock, format!("{program} is not installed")));
-                }
-                (None, None) => {
-                    found.is_installed &= project.has_folder(lock.folder);
-                    found.ready.push(lock);
-                }
+            if let Some(program) = find_missing(folder, lock) {
+                found.proposed.push((lock, program));
+            } else {
+                found.is_installed &= project.has_folder(lock.folder);
+                found.ready.push(lock);
             }
         }
         found
@@ -66,10 +79,10 @@ impl DependencySetup {
         if !self.ready.is_empty() {
             return Ok(format!("{HEAD}{}", self.table(&self.ready)?));
         }
-        let Some((lock, caveat)) = self.proposed.first() else { return Ok(String::new()) };
+        let Some((lock, program)) = self.proposed.first() else { return Ok(String::new()) };
         let table = self.table(&[lock])?;
         let lines: String = table.lines().map(|line| format!("# {line}\n")).collect();
-        Ok(format!("{HEAD}# A comment only: {caveat}.\n{lines}"))
+        Ok(format!("{HEAD}# A comment only: {program} is not installed.\n{lines}"))
     }
 
     /// Describes it to the user.
@@ -82,23 +95,34 @@ impl DependencySetup {
             };
             let installs = join_commands(&self.ready);
             lines.push(format!("  checks run in a clean checkout: `{installs}` runs there {when}"));
-        } else if let Some((lock, caveat)) = self.proposed.first() {
+        } else if let Some((lock, program)) = self.proposed.first() {
             let installs = join_commands(&[lock]);
-            lines
-                .push(format!("  `{installs}` for checks is in ralph.toml as a comment: {caveat}"));
+            lines.push(format!(
+                "  `{installs}` for checks is in ralph.toml as a comment: {program} is not installed"
+            ));
         }
     }
 
     fn table(&self, locks: &[&LockFile]) -> Result<String, CommandError> {
+        let lines = self
+            .keys(locks)?
+            .into_iter()
+            .map(|(key, value)| format!("{} = {value}\n", key.trim_start_matches("validation.")));
+        Ok(format!("[validation]\n{}", lines.collect::<String>()))
+    }
+
+    /// The keys that install what these name, with their values.
+    fn keys(&self, locks: &[&LockFile]) -> Result<Vec<(&'static str, String)>, CommandError> {
         let setup = match locks {
             [lock] => words(lock.install),
             _ => words(&["sh", "-c", &join_commands(locks)]),
         };
         let outputs: Vec<&str> = locks.iter().map(|lock| lock.folder).collect();
-        let (setup, inputs, outputs) = (list(&setup)?, list(&self.inputs(locks))?, list(&outputs)?);
-        Ok(format!(
-            "[validation]\nsetup = {setup}\nsetup_inputs = {inputs}\nsetup_outputs = {outputs}\n"
-        ))
+        Ok(vec![
+            ("validation.setup", list(&setup)?),
+            ("validation.setup_inputs", list(&self.inputs(locks))?),
+            ("validation.setup_outputs", list(&outputs)?),
+        ])
     }
 
     fn inputs(&self, locks: &[&LockFile]) -> Vec<&'static str> {

@@ -11,8 +11,6 @@ pub(super) struct LockFile {
     pub(super) install: &'static [&'static str],
     /// The folder of the project that it installs into.
     pub(super) folder: &'static str,
-    /// Why nobody should run it without having thought of it.
-    pub(super) caveat: Option<&'static str>,
 }
 
 /// Where packages of Node.js are installed.
@@ -36,15 +34,13 @@ pub(super) const LOCK_FILES: &[LockFile] = &[
     lock_file("poetry.lock", "pyproject.toml", &["poetry", "install", "--no-interaction"], VENV),
     lock_file("pdm.lock", "pyproject.toml", &["pdm", "install", FROZEN], VENV),
     lock_file("Pipfile.lock", "Pipfile", &["pipenv", "sync", "--dev"], VENV),
-    LockFile {
-        caveat: Some("requirements.txt locks no versions, so what it installs may be newer"),
-        ..lock_file(
-            "requirements.txt",
-            "requirements.txt",
-            &[".venv/bin/python", "-m", "pip", "install", "-r", "requirements.txt"],
-            VENV,
-        )
-    },
+    // Locks nothing, and what is installed already stays as it is.
+    lock_file(
+        "requirements.txt",
+        "requirements.txt",
+        &[".venv/bin/python", "-m", "pip", "install", "-r", "requirements.txt"],
+        VENV,
+    ),
     lock_file("Gemfile.lock", "Gemfile", &["bundle", "install"], "vendor/bundle"),
     lock_file(
         "composer.lock",
@@ -63,5 +59,5 @@ const fn lock_file(
     install: &'static [&'static str],
     folder: &'static str,
 ) -> LockFile {
-    LockFile { name, mark: "", manifest, install, folder, caveat: None }
+    LockFile { name, mark: "", manifest, install, folder }
 }

@@ -319,10 +319,13 @@ fn an_agent_is_cancelled_once_and_a_signal_is_noted_all_the_same() {
     let mut world = World::started();
     world.observe(vec![], "t0");
     world.prepare();
-    let cancel = |reason| [Effect::Append(Record::Cancelling { reason }), Effect::Cancel(reason)];
+    let cancel = |reason| {
+        [Effect::Append(Record::Cancelling { reason, is_hangup: false }), Effect::Cancel(reason)]
+    };
     assert_eq!(world.feed(Input::Timer(Timer::Idle)), cancel(CancelReason::Idle));
     assert_eq!(world.feed(Input::Timer(Timer::IterationTimeout)), []);
-    let noted = [Effect::Append(Record::Cancelling { reason: CancelReason::Signal })];
+    let noted =
+        [Effect::Append(Record::Cancelling { reason: CancelReason::Signal, is_hangup: false })];
     assert_eq!(world.feed(Input::Signal), noted);
     assert_eq!(world.feed(Input::Signal), []);
     assert!(world.state.process.stop_requested);

@@ -8,7 +8,8 @@ mod tool_files;
 pub(super) mod walker;
 
 pub use shadows::shadowed_folder;
-pub(super) use tool_files::{BYTECODE, is_cache, is_cached, is_compiled, repository_of};
+pub use tool_files::is_cache;
+pub(super) use tool_files::{BYTECODE, is_cached, is_compiled, repository_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -30,7 +30,8 @@ const OF_GIT: [&str; 8] = [
 ];
 
 /// Whether a folder of this name is the cache of a tool.
-pub(crate) fn is_cache(name: &OsStr) -> bool {
+#[must_use]
+pub fn is_cache(name: &OsStr) -> bool {
     CACHES.iter().any(|cache| name == *cache)
 }
 

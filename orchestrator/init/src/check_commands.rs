@@ -1,0 +1,91 @@
+//! The commands that the text of a check consists of, without what only starts them.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use ralph_orchestrator_shell_text::{is_assignment, read_shell};
+
+use crate::systems;
+
+/// Shells within shells that are read.
+const DEEPEST: usize = 4;
+/// How much of a script is read, in bytes.
+const MOST_SCRIPT: u64 = 256 * 1024;
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
+/// Programs that start another one with the words that follow.
+const STARTERS: [&str; 8] = ["env", "time", "nice", "exec", "command", "nohup", "xvfb-run", "sudo"];
+/// Interpreters whose first word is what they run.
+const INTERPRETERS: [&str; 5] = ["php", "ruby", "node", "perl", "python3"];
+
+/// Returns the commands of a text, each without variables, time limits and shells before it.
+pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    collect(text, 0, &mut found);
+    found
+}
+
+fn collect(text: &str, depth: usize, found: &mut Vec<Vec<String>>) {
+    let read = read_shell(text);
+    for command in read.commands() {
+        let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        let words = without_starters(&words);
+        let name = words.first().map(|word| file_name(word)).unwrap_or_default();
+        let inner = words.iter().position(|word| word == "-c" || word == "-ec" || word == "-lc");
+        match inner.and_then(|at| words.get(at + 1)) {
+            Some(inner) if SHELLS.contains(&name) && depth < DEEPEST => {
+                collect(inner, depth + 1, found);
+            }
+            _ if words.is_empty() => {}
+            _ => found.push(words.to_vec()),
+        }
+    }
+}
+
+fn without_starters(mut words: &[String]) -> &[String] {
+    while let [first, rest @ ..] = words {
+        if file_name(first) == "timeout" {
+            words = after_time_limit(rest);
+        } else if is_assignment(first) || STARTERS.contains(&file_name(first)) {
+            words = rest;
+        } else {
+            break;
+        }
+    }
+    words
+}
+
+/// Returns what follows the options of `timeout` and its time.
+fn after_time_limit(words: &[String]) -> &[String] {
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        at += if matches!(word.as_str(), "-k" | "-s") { 2 } else { 1 };
+    }
+    words.get(at + 1..).unwrap_or_default()
+}
+
+fn file_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Whether a command runs tests with a program that is known, itself or by an interpreter.
+pub(crate) fn runs_tests(command: &[String]) -> bool {
+    let inner = match command {
+        [first, rest @ ..] if INTERPRETERS.contains(&file_name(first)) => rest,
+        _ => &[],
+    };
+    systems::runs_tests(command) || !inner.is_empty() && systems::runs_tests(inner)
+}
+
+/// Whether a script speaks of tests: in its commands, but for the `test` of shells.
+pub(crate) fn script_runs_tests(script: &Path) -> bool {
+    let mut text = String::new();
+    let read = File::open(script).and_then(|file| file.take(MOST_SCRIPT).read_to_string(&mut text));
+    read.is_ok()
+        && commands(&text).iter().any(|command| {
+            let own = usize::from(command.first().is_some_and(|word| word == "test"));
+            let mut words = command.iter().skip(own).map(|word| word.to_lowercase());
+            runs_tests(command)
+                || words.any(|word| ["test", "junit"].iter().any(|of| word.contains(of)))
+        })
+}
