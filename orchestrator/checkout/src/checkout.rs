@@ -44,6 +44,14 @@ pub struct StartRecord {
     git: Option<Inventory>,
 }
 
+impl StartRecord {
+    /// Whether there was something at a path.
+    #[must_use]
+    pub fn had(&self, path: &Path) -> bool {
+        self.files.entries.contains_key(path)
+    }
+}
+
 /// What a checkout is of.
 #[derive(Clone, Debug)]
 pub struct CheckoutSource {

@@ -1,18 +1,20 @@
 //! The setup of a checkout: run before the first checks, whose products are kept, and again where its inputs differ.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_checkout::{KeptLayer, PreparedCheckout, Visibility};
+use ralph_orchestrator_checkout::{KeptLayer, PreparedCheckout, StartRecord, Visibility};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
-use ralph_orchestrator_workspace::TreeSnapshot;
+use ralph_orchestrator_workspace::{TreeSnapshot, is_cache};
 
 use super::blocking::blocking;
 use super::checkout_policy::CheckoutSetup;
 use super::error::EngineError;
+use super::hidden_files::name_paths;
 use super::session::Session;
 use super::validation_task::{Selection, ValidationTask};
 use crate::workspace_setup::SetupContext;
@@ -40,10 +42,22 @@ impl CheckoutSetup {
         Some(hasher.finalize().to_hex().to_string())
     }
 
-    fn input_names(&self) -> String {
-        let names = self.inputs.iter().map(|input| input.display().to_string());
-        names.collect::<Vec<_>>().join(", ")
+    /// Returns what it had made before the run, and a checkout does not have because it was changed or removed since: tools
+    /// rewrite what is installed, such as the class map of Composer. What begins with a dot there is a cache.
+    fn find_lost(&self, prepared: &PreparedCheckout, start: &StartRecord) -> Vec<PathBuf> {
+        let is_output = |path: &Path| {
+            let mut beneath =
+                self.outputs.iter().filter_map(|output| path.strip_prefix(output).ok());
+            beneath.any(|rest| !rest.iter().any(|name| is_cache(name) || is_dotted(name)))
+        };
+        let absent = prepared.hidden.iter().chain(&prepared.gone);
+        let was_there = |path: &Path| start.had(path);
+        absent.filter(|path| is_output(path) && was_there(path)).cloned().collect()
     }
+}
+
+fn is_dotted(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 impl Session {
@@ -136,7 +150,9 @@ impl ValidationTask {
             known.record_setup(None);
         }
         let inputs = setup.digest_inputs(|input| prepared.find_seen(input));
-        if inputs.is_some() && (inputs == known.set_up() || inputs == known.installed) {
+        let lost = setup.find_lost(prepared, known.checkout.start());
+        let is_installed = inputs == known.installed && lost.is_empty();
+        if inputs.is_some() && (inputs == known.set_up() || is_installed) {
             return Ok(Some(Ok(None)));
         }
         let context = SetupContext {
@@ -151,14 +167,19 @@ impl ValidationTask {
         let done = setup.run(context, end).await;
         let before = known.set_up().or_else(|| known.installed.clone());
         // With what was there before somebody changed it, it worked.
-        let is_rejected = before.is_some() && inputs.is_some() && before != inputs;
-        Ok(done.map(|done| match done {
-            Ok(()) => Ok(inputs),
-            Err(message) if is_rejected => Err(Verdict::rejected(format!(
-                "{message}\nIt is run since one of these was changed: {}",
-                setup.input_names()
+        let changed = if before.is_none() || inputs.is_none() {
+            None
+        } else if before != inputs {
+            Some(name_paths(&setup.inputs))
+        } else {
+            Some(name_paths(&lost)).filter(|_| !lost.is_empty())
+        };
+        Ok(done.map(|done| match (done, changed) {
+            (Ok(()), _) => Ok(inputs),
+            (Err(message), Some(changed)) => Err(Verdict::rejected(format!(
+                "{message}\nIt is run since one of these was changed: {changed}"
             ))),
-            Err(message) => Err(Verdict::Error { message }),
+            (Err(message), None) => Err(Verdict::Error { message }),
         }))
     }
 }

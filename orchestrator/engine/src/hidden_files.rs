@@ -117,7 +117,7 @@ pub(super) fn name_decisive(
         )
     });
     let mut first = uncommitted.describe_hidden(checkout);
-    let all: Vec<String> = ignored.into_iter().chain(empty).chain(added).chain(git).collect();
+    let all: Vec<String> = added.into_iter().chain(ignored).chain(empty).chain(git).collect();
     if !all.is_empty() {
         first.push(format!("{NEEDS_HIDDEN}{}", all.join("; and with ")));
     }

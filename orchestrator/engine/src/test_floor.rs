@@ -56,6 +56,13 @@ impl TestFloor {
         failures.iter().map(|(name, failure)| describe_start_failure(name, failure)).collect()
     }
 
+    /// Returns which checks cannot run because a program is missing, each with what says so.
+    pub(super) fn missing_tools(&self) -> Vec<String> {
+        let failures = self.start_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = failures.iter().filter(|(_, failure)| failure.is_missing_tool());
+        missing.map(|(name, failure)| format!("`{name}`: {}", failure.describe())).collect()
+    }
+
     /// Records what a check ran on the base. One that ran nothing there, or that could not begin, is compared with nothing.
     pub(super) fn record(&self, validator: &str, verdict: &Verdict, tests: CheckTests) {
         let mut failures = self.start_failures.lock().unwrap_or_else(PoisonError::into_inner);

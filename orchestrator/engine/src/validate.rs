@@ -145,7 +145,9 @@ impl Session {
         warnings
             .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
         warnings.extend(self.test_floor.warnings());
-        let check = BaselineCheck { verdicts, artefacts, warnings, ..BaselineCheck::default() };
+        let unable = self.test_floor.missing_tools();
+        let check =
+            BaselineCheck { verdicts, artefacts, warnings, unable, ..BaselineCheck::default() };
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
         }

@@ -102,8 +102,10 @@ fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> Str
 /// The beginning of what a check said, without its command, which was named before.
 fn clause(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
-    let why = first.rsplit_once("` ").map_or(first, |(_, why)| why);
-    let why = why.strip_prefix("failed: ").unwrap_or(why);
+    let why = match first.split_once("` failed: ") {
+        Some((_, why)) => why,
+        None => first.rsplit_once("` ").map_or(first, |(_, why)| why),
+    };
     let why = why.split("; ").next().unwrap_or(why);
     // A pattern may have a dot and a space in it; a sentence begins with a capital letter.
     let ends = why.match_indices(". ").map(|(at, _)| at);

@@ -32,8 +32,12 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
         verdicts: check.verdicts,
         runtime_ms,
     });
-    if accepted && next.state.validation.baseline_mode == BaselineMode::MustFail {
+    let must_fail = next.state.validation.baseline_mode == BaselineMode::MustFail;
+    if accepted && must_fail {
         return next.finish(StopReason::Baseline, passes_already(&names));
+    }
+    if must_fail && !check.unable.is_empty() {
+        return next.finish(StopReason::Baseline, cannot_run(&check.unable));
     }
     if accepted {
         let consequence = consequence(&next.state);
@@ -52,6 +56,14 @@ fn passes_already(names: &[String]) -> String {
         "the {checks} {} {pass} already, before any work, so {prove} nothing; no agent was started \
          (completion.baseline = \"must_fail\")",
         names.join(", ")
+    )
+}
+
+/// Says of checks whose program is missing that they would reject whatever is done.
+fn cannot_run(unable: &[String]) -> String {
+    format!(
+        "a check cannot run, so it would reject all work: {}; no agent was started (completion.baseline = \"must_fail\")",
+        unable.join("; ")
     )
 }
 

@@ -107,6 +107,8 @@ pub struct BaselineCheck {
     pub artefacts: BTreeMap<String, Vec<String>>,
     /// Warnings to the user about what validators did to the workspace.
     pub warnings: Vec<String>,
+    /// Those that cannot run whatever the work is, each with why.
+    pub unable: Vec<String>,
     /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
     /// Broken off by `limits.max_runtime`: the verdicts do not count.

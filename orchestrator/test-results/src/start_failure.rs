@@ -76,6 +76,28 @@ impl StartFailure {
         let line = truncate(&escape_line(self.line.trim()), MAX_SHOWN);
         format!("{} says `{line}`", self.program)
     }
+
+    /// Whether a program is missing that is no part of the project: work that is still to be made is not the cause.
+    #[must_use]
+    pub fn is_missing_tool(&self) -> bool {
+        let line = self.line.trim();
+        let says = |text: &str| line.contains(text);
+        match self.program {
+            "the shell" | "env" => {
+                let end = [": command not found", ": not found", ": No such file or directory"];
+                let named = end.iter().find_map(|end| line.strip_suffix(end)).unwrap_or(line);
+                let name = named.rsplit(": ").next().unwrap_or_default();
+                !name.contains('/')
+            }
+            "python" => says("No module named"),
+            "uv" => true,
+            "cargo" => says("no such"),
+            "npm" => says("could not determine executable"),
+            "yarn" => says("error Command \""),
+            "bundler" => says("command not found"),
+            _ => false,
+        }
+    }
 }
 
 /// Finds in the output of a check, as it comes, why it ran no test.
@@ -132,6 +154,26 @@ mod tests {
         let mut reader = StartFailureReader::default();
         reader.push(OutputStream::Stderr, output.as_bytes());
         reader.finish(read_test_results(output.as_bytes()).as_ref())
+    }
+
+    #[test]
+    fn a_tool_that_is_missing_is_told_from_what_is_still_to_be_made() {
+        for (line, expected) in [
+            ("/bin/sh: 1: pytest: not found", true),
+            ("check.sh: line 3: pytest: command not found", true),
+            ("zsh:1: command not found: pytest", true),
+            ("/usr/bin/env: 'pytest': No such file or directory", true),
+            ("/usr/bin/python3: No module named pytest", true),
+            ("error: no such command: `nextest`", true),
+            ("sh: 1: ./accept.sh: not found", false),
+            ("bash: line 1: target/debug/app: command not found", false),
+            ("make: *** No rule to make target 'test'.  Stop.", false),
+            ("E     SyntaxError: '(' was never closed", false),
+            ("error: could not find `Cargo.toml` in `/w` or any parent directory", false),
+            ("npm error Missing script: \"test\"", false),
+        ] {
+            assert_eq!(find(line).unwrap().is_missing_tool(), expected, "{line}");
+        }
     }
 
     #[test]

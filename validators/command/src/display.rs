@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_shell_text::quote_command;
 use ralph_orchestrator_supervisor::{Capture, CaptureLimit};
-use ralph_orchestrator_text::{escape, escape_line};
+use ralph_orchestrator_text::{escape, escape_line, strip_escape_sequences};
 
 /// How many lines of output a reason quotes.
 const TAIL_LINES: usize = 40;
@@ -53,7 +53,7 @@ impl Tail {
 fn shorten(line: &str) -> String {
     // No more of a line than can be shown is escaped.
     let end = line.floor_char_boundary(LINE_BYTES);
-    let mut shown = escape(line.get(..end).unwrap_or_default());
+    let mut shown = escape(&strip_escape_sequences(line.get(..end).unwrap_or_default()));
     let end = shown.floor_char_boundary(LINE_BYTES);
     if end < shown.len() || line.len() > LINE_BYTES {
         shown.truncate(end);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_not_seen_is_made_visible() {
         let shown = tail(&["a\tb\u{1b}[31m\r\u{202e}é ok\u{e0069}\u{e0067}\u{200b}".as_bytes()]);
-        let line = "a\tb\\u{1b}[31m\\r\\u{202e}é ok\\u{e0069}\\u{e0067}\\u{200b}";
+        let line = "a\tb\\r\\u{202e}é ok\\u{e0069}\\u{e0067}\\u{200b}";
         assert_eq!(shown, format!("Its output:\n    {line}"));
     }
 

@@ -21,7 +21,7 @@ const LOAD_ERRORS: &[&str] = &[
     "could not compile",
     "Cannot find module",
     "[build failed]",
-    "BUILD FAILURE",
+    "COMPILATION ERROR",
     "Compilation failed",
     "error TS",
     "fatal error:",

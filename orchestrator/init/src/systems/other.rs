@@ -107,11 +107,14 @@ fn php(project: &ProjectDir<'_>) -> Option<TestSystem> {
     let settings = project.first(&["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"]);
     let named = project.text("composer.json").contains("phpunit/phpunit");
     let because = settings.or(named.then_some("composer.json"))?;
+    // Installed for the whole machine, or to be installed for the project.
+    let program =
+        if named || project.has("vendor/bin/phpunit") { "vendor/bin/phpunit" } else { "phpunit" };
     Some(TestSystem {
         must_match: vec![PHPUNIT],
         definitions: &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"],
         open: project.first(&["composer.json"]).map(str::to_owned).into_iter().collect(),
         artefacts: &["vendor/", ".phpunit.result.cache"],
-        ..found("phpunit", because, &["vendor/bin/phpunit"])
+        ..found("phpunit", because, &[program])
     })
 }

@@ -65,6 +65,20 @@ fn must_fail_does_not_begin_until_a_check_fails() {
 }
 
 #[test]
+fn must_fail_does_not_begin_while_a_check_cannot_run() {
+    for (mode, stop) in
+        [(BaselineMode::MustFail, Some(StopReason::Baseline)), (BaselineMode::Warn, None)]
+    {
+        let mut world = begun(mode);
+        world.observe(vec![], "t0");
+        let Input::Baseline(mut check) = checked(false) else { panic!() };
+        check.unable = vec!["`t`: the shell says `sh: 1: pytest: not found`".into()];
+        world.feed(Input::Baseline(check));
+        assert_eq!(world.finished(), stop, "{mode:?}");
+    }
+}
+
+#[test]
 fn what_the_checks_leave_is_no_progress_and_no_evidence() {
     let mut world = begun(BaselineMode::Warn);
     world.observe(vec![], "t0");
