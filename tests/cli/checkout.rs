@@ -77,6 +77,9 @@ fn what_is_ignored_and_new_does_not_make_a_check_green() {
         ("[ -e out/forged ]", "mkdir out; touch out/forged"),
         ("sh venv/tool && grep -q work src/a || [ -e venv/site.pth ]", "touch venv/site.pth"),
         ("grep -q forged venv/tool", "echo '# forged' >> venv/tool"),
+        ("grep -q forged venv/tool", "echo '# forged' >> venv/tool; git add -f venv/tool"),
+        ("grep -q forged venv/tool", "echo '# forged' >> venv/tool; : > .gitignore"),
+        ("[ -e venv/site.pth ]", "touch venv/site.pth; git add -f venv/site.pth"),
         ("cd out 2>/dev/null && sh ./test", "mkdir out; echo 'exit 0' > out/test"),
     ];
     for (check, cheat) in cheats {
@@ -358,6 +361,24 @@ fn what_is_set_up_when_the_run_begins_is_set_up_again_only_for_other_inputs() {
 }
 
 #[test]
+fn what_tools_rewrite_among_what_is_set_up_is_set_up_again() {
+    let keys = "setup = [\"sh\", \"-c\", \"echo >> ../setups; mkdir -p out/.cache && cp lock out/deps\"]\n\
+                setup_inputs = [\"lock\"]\nsetup_outputs = [\"out\"]\nexplain = \"0s\"\n";
+    // For the work, and for the proof that the checks still reject the start.
+    for (rewritten, times) in [("out/deps", 2), ("out/.cache/hits", 0)] {
+        let env =
+            configured(keys, "grep -q installed out/deps && grep -q work src/a\n", "\"check.sh\"");
+        env.write("lock", "installed\n").write("out/deps", "installed\n");
+        env.write("out/.cache/hits", "1\n");
+        let script = format!("echo other > {rewritten}; echo work > src/a\n");
+        env.agent.default_call().script(&script).out(CLAIM);
+        env.run().expect(0);
+        let setups = fs::read_to_string(env.root().join("setups")).unwrap_or_default();
+        assert_eq!((setups.lines().count(), env.agent.calls()), (times, 1), "{rewritten}");
+    }
+}
+
+#[test]
 fn where_the_setup_fails_there_is_no_verdict() {
     let keys = "setup = [\"sh\", \"-c\", \"echo no network; exit 3\"]\n";
     let env = configured(keys, "true\n", "\"check.sh\"");
@@ -387,6 +408,28 @@ fn what_a_check_builds_into_a_protected_folder_may_be_built_by_the_agent_too() {
     env.write("tests/product", "base\n");
     git(&env, &["commit", "-qam", "ignore the product"]);
     env.agent.default_call().script("echo work > src/a; echo forged > tests/product\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn what_a_check_runs_may_not_change_what_is_protected() {
+    let env = configured("", "sh src/a; grep -q pass tests/t\n", "\"check.sh\", \"tests/**\"");
+    env.write("src/a", "true\n").write("tests/t", "fail\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "tests"]);
+    env.agent.default_call().script("echo 'echo pass > tests/t' > src/a\n").out(CLAIM);
+    env.run().expect(1).says("changed protected files while it ran: tests/t");
+}
+
+#[test]
+fn what_a_check_writes_itself_into_a_protected_folder_rejects_nothing() {
+    let check = "echo $$ > tests/log; grep -q work src/a\n";
+    let env = configured("", check, "\"check.sh\", \"tests/**\"");
+    env.write("tests/log", "\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "tests"]);
+    env.agent.default_call().script("echo work > src/a\n").out(CLAIM);
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 1);
 }

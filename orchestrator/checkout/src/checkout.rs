@@ -18,6 +18,7 @@ use crate::inventory::{Inventory, Stamp};
 use crate::kept_layers::{KeptLayer, KeptLayers, KeptRecord};
 use crate::layers::{Layer, create_like};
 use crate::repository::{GIT, REPOSITORY, is_other_repository};
+use crate::work_content::WorkContent;
 
 /// Larger files, and more in all, are not kept as they were before.
 const MOST_BEFORE: u64 = 256 * 1024 * 1024;
@@ -34,6 +35,12 @@ pub struct Checkout {
     pub(crate) start: StartRecord,
     pub(crate) kept: KeptLayers,
     contents: StartContents,
+}
+
+/// Whether both can be read and hold the same.
+fn holds_same(one: &Path, other: &Path) -> bool {
+    let both = WorkContent::read(one).zip(WorkContent::read(other));
+    both.is_some_and(|(one, other)| one.bytes() == other.bytes())
 }
 
 /// What was there when the run began: to be stored where nobody else can write.
@@ -324,8 +331,10 @@ impl Checkout {
         let written = Inventory::take(upper, &|_| false)?;
         let known =
             written.entries.keys().filter_map(|path| self.start.files.entries.get_key_value(path));
-        let others: Vec<_> =
-            known.filter(|(path, stamp)| !stamp.is_folder() && !is_work(path)).collect();
+        let known: Vec<_> = known.filter(|(_, stamp)| !stamp.is_folder()).collect();
+        let products = known.iter().map(|(path, stamp)| ((*path).clone(), **stamp)).collect();
+        self.kept.record_products(Inventory { entries: products });
+        let others: Vec<_> = known.into_iter().filter(|(path, _)| !is_work(path)).collect();
         if others.is_empty() {
             return Ok(());
         }
@@ -340,6 +349,30 @@ impl Checkout {
         }
         layer.finish()?;
         self.kept.record_layers()
+    }
+
+    /// Returns which of these files, that were there when the run began, checks have changed or removed, but for those that the
+    /// first checks wrote to as well. None may be running.
+    ///
+    /// # Errors
+    /// What they wrote cannot be read.
+    pub fn find_rewritten(
+        &self,
+        prepared: &PreparedCheckout,
+        is_of_interest: &dyn Fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>, CheckoutError> {
+        let Some(overlay) = prepared.overlays.first() else { return Ok(Vec::new()) };
+        let written = Inventory::take(&overlay.upper, &|_| false)?.entries;
+        let is_changed = |path: &PathBuf| {
+            let seen = overlay.layers.iter().map(|layer| layer.join(path));
+            let before = seen.into_iter().find(|found| found.symlink_metadata().is_ok());
+            before.is_none_or(|before| !holds_same(&before, &overlay.upper.join(path)))
+        };
+        let files = written.into_iter().filter(|(_, stamp)| !stamp.is_folder());
+        let known = files.map(|(path, _)| path).filter(|path| {
+            is_of_interest(path) && self.start.had(path) && !self.kept.is_product(path)
+        });
+        Ok(known.filter(is_changed).collect())
     }
 
     /// Undoes what checks did to files that count, so that the next check sees the work. None may be running.

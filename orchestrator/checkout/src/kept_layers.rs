@@ -44,6 +44,9 @@ pub struct KeptRecord {
     /// The digest of the copies of what counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     copies: Option<String>,
+    /// Files that were there and that the first checks wrote to.
+    #[serde(default, skip_serializing_if = "Inventory::is_empty")]
+    products: Inventory,
 }
 
 /// The layers in the storage, with git's own files as they were at the start.
@@ -121,6 +124,16 @@ impl KeptLayers {
         let layers = self.look()?;
         self.change(|record| record.layers = layers);
         Ok(())
+    }
+
+    /// Records which files that were there the first checks wrote to.
+    pub(crate) fn record_products(&self, products: Inventory) {
+        self.change(|record| record.products = products);
+    }
+
+    /// Whether the first checks wrote to a file that was there.
+    pub(crate) fn is_product(&self, path: &Path) -> bool {
+        self.record().products.entries.contains_key(path)
     }
 
     /// Records the digest of the copies of what counted.

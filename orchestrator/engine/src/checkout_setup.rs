@@ -126,7 +126,7 @@ impl ValidationTask {
     }
 
     /// Whether what is written can be trusted: no agent has worked yet.
-    fn is_before_work(&self) -> bool {
+    pub(super) fn is_before_work(&self) -> bool {
         self.selection == Selection::RequiredChecks && self.iteration == 0
     }
 

@@ -23,6 +23,9 @@ struct StoredPaths {
     /// What a commit would not have carried.
     #[serde(default)]
     uncommitted: Vec<(String, UncommittedReason)>,
+    /// Folders in which nothing counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<String>,
 }
 
 impl WorkspaceObserver {
@@ -36,13 +39,18 @@ impl WorkspaceObserver {
         let paths: PinnedPaths = snapshot.paths().collect();
         let found = snapshot.uncommitted().to_vec();
         let uncommitted = found.iter().map(|one| (escape(&one.path), one.reason.clone())).collect();
-        let pinned = paths.with_outer_rules(outer.clone()).with_uncommitted(found);
+        let folders = snapshot.ignored_folders();
+        let ignored = folders.iter().map(|folder| escape(folder)).collect();
+        let pinned = paths
+            .with_outer_rules(outer.clone())
+            .with_uncommitted(found)
+            .with_ignored_folders(folders.to_vec());
         self.pinned = Arc::new(pinned);
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored =
-            StoredPaths { paths: snapshot.paths().map(escape).collect(), outer, uncommitted };
+        let paths = snapshot.paths().map(escape).collect();
+        let stored = StoredPaths { paths, outer, uncommitted, ignored };
         store_object(store, &self.context.redactor, Layout::PATHS, &stored)
     }
 }
@@ -66,6 +74,10 @@ impl StoredPaths {
             .uncommitted
             .into_iter()
             .filter_map(|(path, reason)| Some(Uncommitted { path: unescape(&path)?, reason }));
-        paths.with_outer_rules(self.outer).with_uncommitted(uncommitted.collect())
+        let ignored = self.ignored.iter().filter_map(|folder| unescape(folder)).collect();
+        paths
+            .with_outer_rules(self.outer)
+            .with_uncommitted(uncommitted.collect())
+            .with_ignored_folders(ignored)
     }
 }

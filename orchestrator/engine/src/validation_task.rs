@@ -27,7 +27,7 @@ use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
 use super::evidence_check;
 use super::execution::{Execution, WaitEnd};
-use super::hidden_files::{HiddenFiles, name_decisive, name_gone};
+use super::hidden_files::{HiddenFiles, name_decisive, name_gone, name_paths};
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection, join_names};
@@ -273,6 +273,12 @@ impl ValidationTask {
             {
                 verdict = rejected;
             }
+            if let Some(prepared) = checkout.as_ref().filter(|_| check.info.runs_check)
+                && verdict.is_accepted()
+                && let Some(rejected) = self.reject_rewritten(prepared).await?
+            {
+                verdict = rejected;
+            }
             let duration_ms = millis(started.elapsed());
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
@@ -286,6 +292,31 @@ impl ValidationTask {
             self.keep_base(counted, (prepared, began.elapsed())).await?;
         }
         Ok(Some(verdicts))
+    }
+
+    /// Rejects what checks accepted that changed protected files before or while they ran: what they run is the agent's.
+    async fn reject_rewritten(
+        &self,
+        prepared: &Arc<PreparedCheckout>,
+    ) -> Result<Option<Verdict>, EngineError> {
+        let Some(known) = self.checkout.as_ref().filter(|_| !self.is_before_work()) else {
+            return Ok(None);
+        };
+        let (checkout, prepared) = (Arc::clone(&known.checkout), Arc::clone(prepared));
+        let (policy, pinned) = (Arc::clone(&self.policy), Arc::clone(&self.pinned));
+        let find = move || {
+            let is_protected =
+                |path: &Path| policy.protected.contains(path) && pinned.contains(path);
+            checkout.find_rewritten(&prepared, &is_protected)
+        };
+        let rewritten = blocking(find).await??;
+        Ok((!rewritten.is_empty()).then(|| {
+            Verdict::rejected(format!(
+                "what the check runs changed protected files while it ran: {}; see to it that nothing that it runs does that. \
+                 Where the check itself does, only a person can leave them out of `protect`",
+                name_paths(&rewritten)
+            ))
+        }))
     }
 
     /// Runs a validator as often in a row as it has to accept; `None` if it was cancelled.
@@ -375,9 +406,16 @@ impl ValidationTask {
     ) -> impl Fn(&Path) -> bool + Send + use<> {
         let uncommitted = self.uncommitted(counted);
         let (counted, pinned) = (Arc::clone(counted), Arc::clone(&self.pinned));
-        let policy = Arc::clone(&self.policy);
+        let (policy, known) = (Arc::clone(&self.policy), self.checkout.clone());
+        // What git ignored when the run began stays out, however it is added now.
+        let ignored = Arc::clone(&self.pinned);
+        let was_ignored = move |path: &Path| {
+            let was_there = known.as_ref().is_some_and(|known| known.checkout.start().had(path));
+            was_there || ignored.is_in_ignored_folder(path)
+        };
         move |path| {
-            let is_new = || counted.has(path) && !policy.protected.contains(path);
+            let is_new =
+                || counted.has(path) && !policy.protected.contains(path) && !was_ignored(path);
             (pinned.contains(path) || is_new()) && !uncommitted.hides(path)
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use ralph_validator_command::find_script;
+use serde_json::Value;
 
 use super::check_commands::{commands, runs_tests, script_runs_tests};
 
@@ -191,6 +192,9 @@ pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     };
     let files = definitions.iter().chain(&SETTINGS).filter(|name| folder.join(name).is_file());
     globs.extend(files.map(|name| (*name).to_owned()));
+    let recipes = recipe_commands(folder, program, definitions);
+    let scripts = recipes.iter().filter_map(|command| script_of(folder, command));
+    globs.extend(scripts.map(|(_, glob)| glob));
     let mut tests = TestFiles::default();
     tests.walk(folder, Path::new(""), 0);
     let found = tests.globs();
@@ -203,6 +207,28 @@ pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
     ProtectedGlobs { globs, more, lacks_tests }
+}
+
+/// The commands of the recipes that a command runs: of a Makefile all, of a package its scripts.
+fn recipe_commands(folder: &Path, program: &[String], definitions: &[&str]) -> Vec<Vec<String>> {
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let is_recipe = |line: &&str| line.starts_with(['\t', ' ']);
+    let own = |line: &str| line.trim_start().trim_start_matches(['@', '-', '+']).to_owned();
+    let lines = definitions
+        .iter()
+        .flat_map(|name| text(name).lines().filter(is_recipe).map(own).collect::<Vec<String>>());
+    let mut lines: Vec<String> = lines.collect();
+    let manager = program.first().map(|word| word.rsplit('/').next().unwrap_or(word));
+    if matches!(manager, Some("npm" | "pnpm" | "yarn" | "bun")) {
+        let package: Value = serde_json::from_str(&text("package.json")).unwrap_or_default();
+        let scripts = package["scripts"].as_object().into_iter().flat_map(|all| all.iter());
+        let named = scripts.filter(|(name, _)| {
+            let plain = name.trim_start_matches("pre").trim_start_matches("post");
+            plain == "test" || program.iter().any(|word| word == plain)
+        });
+        lines.extend(named.filter_map(|(_, text)| text.as_str().map(str::to_owned)));
+    }
+    lines.iter().flat_map(|line| commands(line)).collect()
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
@@ -378,6 +404,20 @@ mod tests {
         for command in ["./run", "python3 make.py", "sh -c true", "composer install"] {
             assert!(!protects(command), "{command}");
         }
+    }
+
+    #[test]
+    fn scripts_that_recipes_run_are_protected() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("Makefile", "check: all\n\t@./run-tests.sh $(ARGS)\nall:\n\tcc -c a.c\n");
+        write("run-tests.sh", "");
+        write("tool.js", "");
+        write("a.c", "");
+        write("package.json", r#"{"scripts": {"test": "node tool.js", "start": "node a.c"}}"#);
+        assert_eq!(protected_by(folder.path(), "make check"), ["Makefile", "run-tests.sh"]);
+        assert_eq!(protected_by(folder.path(), "npm test"), ["tool.js"]);
     }
 
     #[test]

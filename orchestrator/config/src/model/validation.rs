@@ -35,7 +35,7 @@ pub struct Validation {
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub setup_inputs: Vec<PathBuf>,
     /// What the setup makes, relative to the workspace, such as ["node_modules"]. If all of it is there when the run begins,
-    /// the setup is run only once one of `setup_inputs` is not as it was then.
+    /// the setup is run only once one of `setup_inputs`, or of what it made, is not as it was then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub setup_outputs: Vec<PathBuf>,

@@ -16,6 +16,8 @@ pub struct PinnedPaths {
     paths: Vec<Box<[u8]>>,
     outer: Option<OuterRules>,
     uncommitted: Vec<Uncommitted>,
+    /// In order.
+    ignored_folders: Vec<PathBuf>,
 }
 
 impl<P: AsRef<Path>> FromIterator<P> for PinnedPaths {
@@ -40,6 +42,23 @@ impl PinnedPaths {
     pub fn with_uncommitted(mut self, found: Vec<Uncommitted>) -> Self {
         self.uncommitted = found;
         self
+    }
+
+    /// Adds the folders in which nothing counted.
+    #[must_use]
+    pub fn with_ignored_folders(mut self, mut folders: Vec<PathBuf>) -> Self {
+        folders.sort();
+        self.ignored_folders = folders;
+        self
+    }
+
+    /// Whether a path lies in a folder in which nothing counted.
+    #[must_use]
+    pub fn is_in_ignored_folder(&self, path: &Path) -> bool {
+        let is_ignored = |folder: &Path| {
+            self.ignored_folders.binary_search_by(|known| known.as_path().cmp(folder)).is_ok()
+        };
+        path.ancestors().skip(1).any(is_ignored)
     }
 
     /// Returns what a commit would not have carried as it was.

@@ -29,6 +29,8 @@ pub(super) struct FoundEntries {
     pub(super) entries: Entries,
     /// Work that a commit would not carry as it is.
     pub(super) uncommitted: Vec<Uncommitted>,
+    /// Folders in which nothing counts.
+    pub(super) ignored_folders: Vec<PathBuf>,
 }
 
 /// Returns the digest of a file of this kind whose content has this hash.
@@ -55,6 +57,8 @@ pub struct TreeSnapshot {
     entries: Entries,
     /// Not stored.
     uncommitted: Vec<Uncommitted>,
+    /// Not stored.
+    ignored_folders: Vec<PathBuf>,
 }
 
 /// What is different at a later time. Paths are relative to the workspace, in order.
@@ -106,10 +110,16 @@ impl Serialize for StoredDigest {
 
 impl TreeSnapshot {
     pub(super) fn new(digest: TreeDigest, found: FoundEntries) -> Self {
-        let FoundEntries { mut entries, uncommitted } = found;
+        let FoundEntries { mut entries, uncommitted, ignored_folders } = found;
         // The walk comes to all entries of a folder before it enters one of them. Each path is met once.
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Self { digest, entries, uncommitted }
+        Self { digest, entries, uncommitted, ignored_folders }
+    }
+
+    /// Returns the folders in which nothing counts.
+    #[must_use]
+    pub fn ignored_folders(&self) -> &[PathBuf] {
+        &self.ignored_folders
     }
 
     /// Returns the digest of all of it.
@@ -229,7 +239,7 @@ impl TreeSnapshot {
             Some((path, EntryDigest::from_str_radix(&digest, 16).ok()?))
         });
         let entries = entries.collect::<Option<_>>()?;
-        Some(Self::new(kept.tree, FoundEntries { entries, uncommitted: Vec::new() }))
+        Some(Self::new(kept.tree, FoundEntries { entries, ..FoundEntries::default() }))
     }
 }
 

@@ -202,6 +202,7 @@ impl<'a> TreeWalker<'a> {
             let is_folder = kind == FileType::Directory;
             let inclusion = self.filter.classify(&whole, &name, is_folder, inside);
             match inclusion {
+                Inclusion::Excluded if is_folder => self.note_ignored_folder(&whole),
                 Inclusion::Excluded => {}
                 Inclusion::TraverseOnly => {
                     subfolders.push((name, FolderContext { ignored: true, ..inside }));
@@ -320,6 +321,12 @@ impl<'a> TreeWalker<'a> {
                 self.note(format!("{}: kept changing while it was read", shown(path)));
                 self.record_other(b'?', path, unique_digest().as_bytes());
             }
+        }
+    }
+
+    fn note_ignored_folder(&mut self, path: &[u8]) {
+        if let Some(entries) = &mut self.entries {
+            entries.ignored_folders.push(PathBuf::from(OsStr::from_bytes(path)));
         }
     }
 
