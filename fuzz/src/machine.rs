@@ -385,5 +385,6 @@ fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
         evidence: vec!["old".into()],
         interrupted: bytes.byte() % 8 == 7,
         out_of_time: bytes.byte() % 8 == 7,
+        unable: (0..bytes.byte() % 2).map(|_| "`tests`: no runner".to_owned()).collect(),
     }
 }

@@ -1,5 +1,6 @@
 //! `bench run` and `bench resume`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,7 +14,7 @@ use ralph_orchestrator_bench::job::{
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
-use ralph_orchestrator_bench::trial::{Column, TrialRecord};
+use ralph_orchestrator_bench::trial::{Cause, Column, TrialKey, TrialRecord};
 use ralph_orchestrator_bench_run::adversary::{can_be_deceived, set_goal};
 use ralph_orchestrator_bench_run::container::JobContainers;
 use ralph_orchestrator_bench_run::error::job_error;
@@ -62,6 +63,27 @@ pub struct ResumeArgs {
     job: PathBuf,
     #[command(flatten)]
     going: GoingArgs,
+    /// Perform trials again that failed by these causes, also those whose repetitions are used up
+    #[arg(long, value_name = "CAUSE", value_delimiter = ',')]
+    retry: Vec<RetriedCause>,
+}
+
+/// A cause for which trials can be performed again: not the agent's doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum RetriedCause {
+    Provider,
+    Infrastructure,
+    Sandbox,
+}
+
+impl From<RetriedCause> for Cause {
+    fn from(cause: RetriedCause) -> Self {
+        match cause {
+            RetriedCause::Provider => Self::Provider,
+            RetriedCause::Infrastructure => Self::Infrastructure,
+            RetriedCause::Sandbox => Self::Sandbox,
+        }
+    }
 }
 
 // What holds for this start of a job only. No documentation comment, see `SetArgs`.
@@ -74,6 +96,9 @@ struct GoingArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// Trials that a line names.
+const NAMED_TRIALS: usize = 10;
 
 pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     begin(file, args, args.matrix.to_sets()?, Goal::Solve)
@@ -134,15 +159,32 @@ fn begin(
         earlier.iter().map(|(folder, contents)| (folder.as_path(), contents.clone())).collect();
     let reused = find_reusable(&plan, &earlier);
     let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
-    for record in &reused {
+    for record in &reused.records {
         store.begin_attempt(&record.key, record.attempt).map_err(job_error)?;
         store.end_attempt(record, &[]).map_err(job_error)?;
     }
     if !args.reuse.is_empty() {
-        let count = count(reused.len() as u64, "trial");
+        let count = count(reused.records.len() as u64, "trial");
         output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
+        say_refused(&reused.refused);
     }
-    perform(store, &setup, tasks, &args.going)
+    perform(store, &setup, tasks, &args.going, &[])
+}
+
+/// Says of each trial why no earlier result is taken, those of one reason in one line.
+fn say_refused(refused: &[(TrialKey, String)]) {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, reason) in refused {
+        by_reason.entry(reason).or_default().push(key.to_string());
+    }
+    for (reason, trials) in by_reason {
+        let named = trials.iter().take(NAMED_TRIALS).cloned().collect::<Vec<_>>().join("; ");
+        let more = match trials.len().saturating_sub(NAMED_TRIALS) {
+            0 => String::new(),
+            count => format!("; and {count} more"),
+        };
+        output::info(&format!("not taken, {reason}: {named}{more}"));
+    }
 }
 
 /// Leaves out tasks that have no verifier to deceive.
@@ -195,11 +237,25 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     require_plan(store.plan(), &setup, &folder)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     let planned = contents.plan.trials().len();
-    if contents.count_ended() == planned {
+    let again: Vec<Cause> = args.retry.iter().map(|cause| Cause::from(*cause)).collect();
+    if contents.count_ended() == planned && again.is_empty() {
         let count = count(planned as u64, "trial");
         output::info(&format!("nothing is left to do: {count} planned, and all have ended"));
     }
-    perform(store, &setup, tasks, &args.going)
+    warn_of_changed_folders(store.plan(), &setup)?;
+    perform(store, &setup, tasks, &args.going, &again)
+}
+
+/// Says which folders that trials see are not as they were: what others do there need not concern the agent.
+fn warn_of_changed_folders(plan: &JobPlan, setup: &JobSetup) -> Result<(), CommandError> {
+    let Some(planned) = &plan.lock else { return Ok(()) };
+    for folder in lock::find_changed_folders(setup, planned)? {
+        output::info(&format!(
+            "warning: the contents of {folder}, which [sandbox] read names, have changed since the job was planned: \
+             if the agent is there, its trials cannot be compared"
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses to go on where the configuration asks for another job than was planned.
@@ -248,6 +304,7 @@ fn perform(
     setup: &JobSetup,
     mut tasks: Vec<Task>,
     going: &GoingArgs,
+    again: &[Cause],
 ) -> Result<u8, CommandError> {
     let folder = store.dir().to_owned();
     set_goal(&mut tasks, store.plan().goal);
@@ -268,7 +325,8 @@ fn perform(
             };
             let workers = Workers::new(scope, &runner);
             let stop = JobStop(signals.job_stop_requests());
-            let schedule = Schedule::resume(&mut store, &workers).await.map_err(job_error)?;
+            let schedule =
+                Schedule::resume(&mut store, &workers, again).await.map_err(job_error)?;
             let end = {
                 let job = run_job(&mut store, schedule, &workers, &reporter, &stop);
                 tokio::pin!(job);

@@ -234,12 +234,18 @@ impl TrialRunner for Runner<'_> {
             progress.rewards.clear();
             progress.curve.clear();
         }
+        progress.charge_lost(order.usual_cost);
         self.remove_files(&order.dir, &mut progress);
         let costs = Self::costs(&order.key, &order.name, order.attempt, &progress.facts);
         (self.record(&order.key, order.attempt, started, progress), costs)
     }
 
-    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>) {
+    async fn recover(
+        &self,
+        started: &StartedTrial,
+        name: &str,
+        usual_cost: Option<Usd>,
+    ) -> (TrialRecord, Vec<LedgerEntry>) {
         let mut progress = Progress::default();
         for index in 0.. {
             let state = state_dir(&started.dir, index);
@@ -248,6 +254,7 @@ impl TrialRunner for Runner<'_> {
             }
             progress.add_runs(&Layout::new(state));
         }
+        progress.charge_lost(usual_cost);
         let message = "the process that performed it ended".to_owned();
         progress.fault = Some(fault(Cause::Cancelled, "CancelledError", message));
         let costs = Self::costs(&started.key, name, started.attempt, &progress.facts);

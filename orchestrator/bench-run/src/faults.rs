@@ -22,6 +22,8 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
         | StopReason::Initialized => return None,
         // Without its last iteration, the agent did not have all that it may have.
         StopReason::MaxIterations if from_outcome(state).is_some() => from_outcome(state)?,
+        // The time was used up, or would be, by waiting for the provider.
+        StopReason::MaxRuntime if is_deferred(state) => from_outcome(state)?,
         StopReason::MaxRuntime => (Cause::Agent, "AgentTimeoutError"),
         StopReason::Baseline => (Cause::Infrastructure, "BaselineError"),
         StopReason::InitFailed => (Cause::Agent, "InitializerError"),
@@ -37,6 +39,12 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
         }
     };
     Some(fault(cause, kind, failure(state).unwrap_or(message).to_owned()))
+}
+
+/// Whether the provider refused the last iteration before it did anything.
+fn is_deferred(state: Option<&State>) -> bool {
+    let outcome = state.and_then(|state| state.last_outcome.as_ref());
+    matches!(outcome, Some(IterationOutcome::Deferred { .. }))
 }
 
 /// Returns the name of the error that a limit is used up, such as `MaxTokensError`.

@@ -11,6 +11,7 @@ mod decoys;
 pub mod error;
 mod faults;
 mod file_lock;
+mod folder_digest;
 pub mod imported_task;
 pub mod isolation;
 pub mod job_setup;

@@ -1,7 +1,6 @@
 //! The lock of a job, as this machine and its files are now.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::error::CommandError;
@@ -10,6 +9,7 @@ use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{self as config, Role};
 
+use super::folder_digest::{digest_file, digest_folder};
 use super::job_setup::{JobSetup, brought_by_task};
 use super::trial_config::{agent_key, build_agent, column_sources, list_columns};
 
@@ -37,8 +37,6 @@ const OF_TRIALS: [&str; 8] = [
     "bench.trust_agent",
     "bench.validator",
 ];
-/// The most of a file that is hashed: no configuration names more by purpose.
-const MAX_FILE: u64 = 4 << 30;
 
 /// Returns the lock of a job.
 ///
@@ -47,7 +45,7 @@ const MAX_FILE: u64 = 4 << 30;
 pub async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, CommandError> {
     let bench = &setup.loaded.config.bench;
     let mut lock = JobLock {
-        program: env!("CARGO_PKG_VERSION").to_owned(),
+        program: describe_program(),
         host: Host::this(),
         isolation: bench.isolation.word().to_owned(),
         seed: bench.seed,
@@ -59,6 +57,7 @@ pub async fn compute(setup: &JobSetup, tasks: &[Task]) -> Result<JobLock, Comman
     for column in list_columns(setup)? {
         let loaded = load_column(setup, &column)?;
         lock.columns.insert(column.to_string(), digest_column(&loaded, &column));
+        add_folders(&mut lock.folders, &loaded);
         let version = find_version(setup, &loaded, &column).await?;
         lock.versions.insert(format!("agent of {column}"), version);
     }
@@ -75,6 +74,40 @@ pub(super) fn digest_columns(setup: &JobSetup) -> Result<BTreeMap<String, String
         Ok((column.to_string(), digest_column(&loaded, &column)))
     };
     list_columns(setup)?.into_iter().map(digest).collect()
+}
+
+/// Returns the folders whose contents are other than when a job was planned.
+///
+/// # Errors
+/// A configuration is wrong.
+pub fn find_changed_folders(
+    setup: &JobSetup,
+    planned: &JobLock,
+) -> Result<Vec<String>, CommandError> {
+    let mut now = BTreeMap::new();
+    for column in list_columns(setup)? {
+        add_folders(&mut now, &load_column(setup, &column)?);
+    }
+    let changed = planned.folders.iter().filter(|(path, was)| now.get(*path) != Some(*was));
+    Ok(changed.map(|(path, _)| path.clone()).collect())
+}
+
+/// Adds the digests of the folders that trials see read-only, each once.
+fn add_folders(folders: &mut BTreeMap<String, String>, loaded: &config::LoadedConfig) {
+    for folder in loaded.config.sandbox.read.iter().filter(|path| path.is_dir()) {
+        let name = folder.strip_prefix(loaded.dir()).unwrap_or(folder).display().to_string();
+        folders.entry(name).or_insert_with(|| digest_folder(folder));
+    }
+}
+
+/// Returns the version of this program, with the digest of its file: trials depend on it as on the agent's.
+fn describe_program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    // Its path may have another program by now.
+    match digest_file(Path::new("/proc/self/exe")) {
+        Some(digest) => format!("{version}, program {digest}"),
+        None => version.to_owned(),
+    }
 }
 
 fn load_column(setup: &JobSetup, column: &Column) -> Result<config::LoadedConfig, CommandError> {
@@ -154,17 +187,6 @@ fn named_files(value: &str, dir: &Path) -> Vec<PathBuf> {
     }
     let files = texts.into_iter().filter(|text| !text.is_empty()).map(|text| dir.join(text));
     files.filter(|file| file.is_file()).collect()
-}
-
-/// Returns the digest of a regular file; none if it is not there or cannot be read.
-fn digest_file(path: &Path) -> Option<String> {
-    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    if found.len() > MAX_FILE {
-        return Some(format!("{} bytes", found.len()));
-    }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path).ok()?).ok()?;
-    Some(hasher.finalize().to_hex().to_string())
 }
 
 /// Returns what the agent of a column says that it is, with the digest of its program.

@@ -18,29 +18,13 @@ use super::trial_config::list_columns;
 /// Reads the tasks of a job.
 ///
 /// # Errors
-/// There are none, one cannot be read, or two have the same name.
+/// There are none, or one cannot be read.
 pub fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
     if bench.tasks.is_empty() {
         return Err(CommandError::config("no tasks are named")
             .hinted("name a folder: `--tasks DIR`, or `tasks = [\"DIR\"]` in [bench]"));
     }
-    let mut tasks: Vec<Task> = Vec::new();
-    for folder in &bench.tasks {
-        let found = task::load(folder).map_err(|error| explain_tasks(&error))?;
-        for task in found {
-            if let Some(known) = tasks.iter().find(|known| known.name == task.name) {
-                let message = format!(
-                    "two tasks are called {:?}: {} and {}",
-                    task.name,
-                    known.folder.display(),
-                    task.folder.display()
-                );
-                return Err(CommandError::config(message).hinted("rename one of them"));
-            }
-            tasks.push(task);
-        }
-    }
-    Ok(tasks)
+    task::load(&bench.tasks).map_err(|error| explain_tasks(&error))
 }
 
 /// Returns the error of a folder without tasks, with what would be one.

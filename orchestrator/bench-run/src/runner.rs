@@ -7,6 +7,7 @@ use std::time::Instant;
 use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::{CheatFinding, Durations, Fault, IterationReward, TrialKey};
+use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_engine::StopRequests;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Layout;
@@ -61,6 +62,13 @@ impl Progress {
         self.facts.extend(facts);
         self.warnings.extend(problem.map(|error| format!("what it cost is not known: {error}")));
         count
+    }
+
+    /// Charges iterations that could not say what they cost with what others of the agent usually cost.
+    pub(super) fn charge_lost(&mut self, usual_cost: Option<Usd>) {
+        if let Some(usual) = usual_cost {
+            self.facts.iter_mut().for_each(|facts| facts.charge_lost(usual));
+        }
     }
 }
 

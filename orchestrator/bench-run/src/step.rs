@@ -351,7 +351,7 @@ impl StepTrial<'_> {
             max_cost: self.order.max_cost,
             reserved: &self.reserved_words(sight),
             env: &env,
-            path: &self.environment.agent_path(),
+            path: &self.environment.agent_path(env.get("PATH")),
         };
         match self.task.form {
             TaskForm::Own => {

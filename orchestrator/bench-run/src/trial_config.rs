@@ -49,7 +49,7 @@ pub struct TrialSettings<'a> {
     pub reserved: &'a [String],
     /// Environment variables that the task sets.
     pub env: &'a BTreeMap<String, String>,
-    /// The search path, unless the task sets one.
+    /// The search path.
     pub path: &'a str,
 }
 
@@ -109,7 +109,7 @@ pub fn load(
         flag("validation.explain", &json!("0s")),
     ]);
     let mut env = settings.env.clone();
-    env.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());
+    env.insert("PATH".to_owned(), settings.path.to_owned());
     sources.flags.push(flag("env.set", &json!(env)));
     if let Some(time) = settings.max_runtime {
         sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));

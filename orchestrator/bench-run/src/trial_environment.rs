@@ -152,7 +152,8 @@ impl TrialEnvironment {
         Ok(Self {
             isolation,
             dir: dir.to_path_buf(),
-            workspace: staged.host_path(".").unwrap_or_else(|| staged.root.clone()),
+            // Where no folder of the task is, as in `/`, the path is that of the environment.
+            workspace: staged.host_path(".").unwrap_or_else(|| PathBuf::from(&staged.workdir)),
             env: staged.env.clone(),
             home: (*home).to_owned(),
             shared,
@@ -285,9 +286,13 @@ impl TrialEnvironment {
         }
     }
 
-    /// Returns the part of the orchestrator's search path that an agent sees.
-    pub(super) fn agent_path(&self) -> String {
-        self.visible_path(|_| true)
+    /// Returns the search path of an agent: what the task sets, then the part of the orchestrator's that it sees.
+    pub(super) fn agent_path(&self, of_task: Option<&String>) -> String {
+        let own = self.visible_path(|_| true);
+        if self.container.is_some() {
+            return of_task.cloned().unwrap_or(own);
+        }
+        extend_path(of_task, &own)
     }
 
     /// Returns the part of it that an agent cannot write to: programs of the verifier come from there.
@@ -353,7 +358,7 @@ impl TrialEnvironment {
                 PathBuf::from(name)
             }
             None => {
-                all.entry("PATH".to_owned()).or_insert_with(|| self.trusted_path());
+                all.insert("PATH".to_owned(), extend_path(all.get("PATH"), &self.trusted_path()));
                 all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
                 let path = all.get("PATH").cloned().unwrap_or_default();
                 find_program(name, &path, &self.workspace)
@@ -442,6 +447,15 @@ const fn network_of(policy: &NetworkPolicy) -> Network {
         NetworkPolicy::NoNetwork => Network::None,
         NetworkPolicy::Public | NetworkPolicy::Allowlist(_) => Network::Host,
     }
+}
+
+/// Returns the search path that a task sets, and after it what of this machine's is not in it: a task knows where the
+/// programs of its image are, not where this machine has them.
+fn extend_path(of_task: Option<&String>, own: &str) -> String {
+    let Some(of_task) = of_task.filter(|path| !path.is_empty()) else { return own.to_owned() };
+    let first: Vec<&str> = of_task.split(':').collect();
+    let rest = own.split(':').filter(|folder| !folder.is_empty() && !first.contains(folder));
+    first.iter().copied().chain(rest).collect::<Vec<_>>().join(":")
 }
 
 /// Returns the mount that a path of the environment lies in.

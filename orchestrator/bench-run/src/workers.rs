@@ -7,6 +7,7 @@ use std::thread::{Builder, Scope};
 use async_trait::async_trait;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::trial::TrialRecord;
+use ralph_orchestrator_contract::Usd;
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 
@@ -72,18 +73,18 @@ impl TrialRunner for Workers<'_, '_> {
         // Without a further thread, on this one.
         let Ok(worker) = self.take() else { return Box::pin(self.runner.run(order)).await };
         let (key, attempt, dir) = (order.key.clone(), order.attempt, order.dir.clone());
-        let name = order.name.clone();
+        let (name, usual_cost) = (order.name.clone(), order.usual_cost);
         let (ended, end) = oneshot::channel();
         // One that cannot be sent is dropped, and with it the sender of its end.
         drop(worker.send(Assignment { order, ended }));
         let Ok(end) = end.await else {
-            return self.recover(&StartedTrial { key, attempt, dir }, &name).await;
+            return self.recover(&StartedTrial { key, attempt, dir }, &name, usual_cost).await;
         };
         self.idle.borrow_mut().push(worker);
         end
     }
 
-    async fn recover(&self, started: &StartedTrial, name: &str) -> Ended {
-        self.runner.recover(started, name).await
+    async fn recover(&self, started: &StartedTrial, name: &str, usual_cost: Option<Usd>) -> Ended {
+        self.runner.recover(started, name, usual_cost).await
     }
 }

@@ -36,6 +36,8 @@ pub struct IterationUsage {
     pub cost: Option<Usd>,
     /// Some of it is estimated.
     pub is_estimated: bool,
+    /// It was ended before it could say what it cost.
+    pub is_lost: bool,
     /// Runtime of the run at its end, in milliseconds.
     pub ended_ms: u64,
 }
@@ -97,6 +99,7 @@ impl RunFacts {
             let known = running.usage.cost.is_some() || running.reservation > Usd::ZERO;
             let usage = self.usage.entry(running.iteration).or_default();
             usage.add(&running.usage, known.then_some(cost), true);
+            usage.is_lost = true;
         }
         self.model = found.state.agent.model().map(str::to_owned);
         self.state = Some(found.state);
@@ -111,13 +114,24 @@ impl RunFacts {
             Record::Claimed { .. } => self.claims += 1,
             Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
                 let is_lost = matches!(outcome, IterationOutcome::Interrupted);
+                let is_cut = is_lost || matches!(outcome, IterationOutcome::StoppedEarly { .. });
                 let is_reserved = usage.cost.is_none() && *cost_usd > Usd::ZERO;
                 let known = usage.cost.is_some() || is_reserved;
                 let sum = self.usage.entry(*iteration).or_default();
                 sum.add(usage, known.then_some(*cost_usd), is_lost || is_reserved);
+                sum.is_lost |= usage.cost.is_none() && (is_cut || is_reserved);
                 sum.ended_ms = *runtime_ms;
             }
             _ => {}
+        }
+    }
+
+    /// Charges each iteration that could not say what it cost with what others of the agent usually cost, if that is more
+    /// than what is known of it.
+    pub fn charge_lost(&mut self, usual: Usd) {
+        for usage in self.usage.values_mut().filter(|usage| usage.is_lost) {
+            usage.cost = Some(usage.cost.unwrap_or_default().max(usual));
+            usage.is_estimated = true;
         }
     }
 

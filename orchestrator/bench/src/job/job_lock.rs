@@ -15,7 +15,7 @@ use crate::trial::TrialKey;
 /// What the results of a job depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobLock {
-    /// The version of the program.
+    /// The version of the program, with its digest.
     pub program: String,
     /// Where the trials are performed.
     pub host: Host,
@@ -31,7 +31,13 @@ pub struct JobLock {
     pub columns: BTreeMap<String, String>,
     /// What is installed: the agent of each column, and plugins.
     pub versions: BTreeMap<String, String>,
+    /// The digest of what is in each folder that trials see read-only, by its path.
+    #[serde(default)]
+    pub folders: BTreeMap<String, String>,
 }
+
+/// What a trial's result depends on, in words.
+pub(super) type TrialIdentity = Vec<String>;
 
 impl JobLock {
     /// Reads a lock: such a file, or that of the job in a folder.
@@ -67,6 +73,7 @@ impl JobLock {
             ("task", "digest ", &self.tasks, &now.tasks),
             ("column", "configuration ", &self.columns, &now.columns),
             ("version of", "", &self.versions, &now.versions),
+            ("folder", "contents ", &self.folders, &now.folders),
         ];
         for (kind, of, was, is) in maps {
             let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
@@ -83,19 +90,42 @@ impl JobLock {
 
     /// Returns the words that a trial's result depends on; two trials of which they are equal are repetitions of the
     /// same thing. None for a trial that is not of this lock.
-    pub(super) fn identify(&self, key: &TrialKey) -> Option<[String; 7]> {
+    pub(super) fn identify(&self, key: &TrialKey) -> Option<TrialIdentity> {
+        self.list_identity(key).into_iter().map(|(_, word)| word).collect()
+    }
+
+    /// Returns by which of these words a trial differs from that of `now`.
+    pub(super) fn find_identity_differences(
+        &self,
+        now: &Self,
+        key: &TrialKey,
+    ) -> Vec<&'static str> {
+        let pairs = self.list_identity(key).into_iter().zip(now.list_identity(key));
+        pairs.filter(|(was, is)| was != is).map(|((name, _), _)| name).collect()
+    }
+
+    fn list_identity(&self, key: &TrialKey) -> [(&'static str, Option<String>); 8] {
         let column = key.column.to_string();
         let agent = format!("agent of {column}");
+        let join = |map: Vec<(&String, &String)>| {
+            map.into_iter().map(|(name, value)| format!("{name}={value};")).collect::<String>()
+        };
         let plugins = self.versions.iter().filter(|(name, _)| name.starts_with("plugin "));
-        let plugins = plugins.map(|(name, version)| format!("{name}={version};")).collect();
-        Some([
-            self.tasks.get(&key.task)?.clone(),
-            self.columns.get(&column)?.clone(),
-            self.versions.get(&agent)?.clone(),
-            plugins,
-            format!("{} {}", self.program, self.isolation),
-            self.host.system.clone(),
-            self.seed.saturating_add(u64::from(key.trial)).to_string(),
-        ])
+        [
+            ("the task", self.tasks.get(&key.task).cloned()),
+            (
+                "the configuration of the column or a file that it names",
+                self.columns.get(&column).cloned(),
+            ),
+            ("the agent's version or program", self.versions.get(&agent).cloned()),
+            ("plugins", Some(join(plugins.collect()))),
+            (
+                "the contents of folders in [sandbox] read",
+                Some(join(self.folders.iter().collect())),
+            ),
+            ("this program or the isolation", Some(format!("{} {}", self.program, self.isolation))),
+            ("the operating system", Some(self.host.system.clone())),
+            ("the seed", Some(self.seed.saturating_add(u64::from(key.trial)).to_string())),
+        ]
     }
 }

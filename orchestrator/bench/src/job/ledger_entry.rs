@@ -21,6 +21,7 @@ pub struct LedgerEntry {
     pub tokens: Option<Tokens>,
     /// Cost in US dollars; none if it is not known.
     pub cost_usd: Option<Usd>,
-    /// The cost was computed from tokens and a price table, or is what was reserved for an iteration that was lost.
+    /// The cost was computed from tokens and a price table, or is what an iteration that was lost is charged with: what others
+    /// of the agent cost, or what was reserved for it.
     pub estimated: bool,
 }

@@ -11,6 +11,7 @@ mod plan;
 mod reuse;
 mod schedule;
 mod store;
+mod usual_cost;
 
 pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
@@ -19,7 +20,7 @@ pub use host::Host;
 pub use job_lock::JobLock;
 pub use ledger_entry::LedgerEntry;
 pub use plan::{FORMAT, Goal, JobPlan, PlannedTask, RunOptions};
-pub use reuse::find_reusable;
+pub use reuse::{ReusedTrials, find_reusable};
 pub use schedule::{
     CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TASK_SETUP_ERROR,
     TrialOrder, TrialRunner, run_job,

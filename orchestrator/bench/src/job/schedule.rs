@@ -12,6 +12,7 @@ use super::budget::SpentMoney;
 use super::error::JobError;
 use super::plan::JobPlan;
 use super::store::{JobContents, JobStore, StartedTrial, read_attempts, read_ledger};
+use super::usual_cost::UsualCosts;
 use crate::job::ledger_entry::LedgerEntry;
 use crate::trial::{Cause, TrialKey, TrialRecord};
 
@@ -44,6 +45,8 @@ pub struct TrialOrder {
     pub dir: PathBuf,
     /// What it may cost at most, in US dollars; none is no limit beside those of the configuration.
     pub max_cost: Option<Usd>,
+    /// What an iteration of its agent usually costs, if that is known: what one is charged with that cannot say.
+    pub usual_cost: Option<Usd>,
 }
 
 /// Performs attempts. What goes wrong is part of their records.
@@ -53,7 +56,13 @@ pub trait TrialRunner {
     async fn run(&self, order: TrialOrder) -> (TrialRecord, Vec<LedgerEntry>);
 
     /// Returns what is known of an attempt that was lost with the process that performed it, and what it cost.
-    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>);
+    /// `usual_cost` is as in [`TrialOrder`].
+    async fn recover(
+        &self,
+        started: &StartedTrial,
+        name: &str,
+        usual_cost: Option<Usd>,
+    ) -> (TrialRecord, Vec<LedgerEntry>);
 }
 
 /// Whether a stop was requested.
@@ -108,32 +117,44 @@ pub struct Schedule {
     ended: BTreeMap<TrialKey, Option<f64>>,
     running: BTreeMap<String, u32>,
     spent: SpentMoney,
+    usual_costs: UsualCosts,
     planned: usize,
 }
 
 impl Schedule {
     /// Returns what is left of a job, after what is on disk of it. Attempts that were lost are recorded first.
     ///
+    /// Trials whose last attempt failed by one of the causes in `again` are performed again.
+    ///
     /// # Errors
     /// Something of the job cannot be read or written.
-    pub async fn resume(store: &mut JobStore, runner: &dyn TrialRunner) -> Result<Self, JobError> {
+    pub async fn resume(
+        store: &mut JobStore,
+        runner: &dyn TrialRunner,
+        again: &[Cause],
+    ) -> Result<Self, JobError> {
         let plan = store.plan().clone();
         let (mut records, lost) = read_attempts(store.dir(), &plan)?;
+        let mut usual_costs = UsualCosts::default();
+        read_ledger(store.dir())?.iter().for_each(|entry| usual_costs.add(entry));
         if !lost.is_empty() {
             for started in &lost {
-                let (record, costs) = runner.recover(started, &plan.trial_name(&started.key)).await;
+                let name = plan.trial_name(&started.key);
+                let usual = usual_costs.of(&started.key.column.agent);
+                let (record, costs) = runner.recover(started, &name, usual).await;
                 store.end_attempt(&record, &costs)?;
             }
             (records, _) = read_attempts(store.dir(), &plan)?;
         }
-        let mut schedule = Self::from_records(&plan, records);
+        let mut schedule = Self::from_records(&plan, records, again);
         read_ledger(store.dir())?.iter().for_each(|entry| schedule.spent.add(entry));
         schedule.spent.settle();
+        schedule.usual_costs = usual_costs;
         Ok(schedule)
     }
 
     /// Returns what is left of a job after these attempts, of which none is being performed.
-    pub(super) fn from_records(plan: &JobPlan, records: Vec<TrialRecord>) -> Self {
+    pub(super) fn from_records(plan: &JobPlan, records: Vec<TrialRecord>, again: &[Cause]) -> Self {
         let trials = plan.trials();
         let mut schedule = Self {
             queue: VecDeque::new(),
@@ -141,12 +162,18 @@ impl Schedule {
             ended: BTreeMap::new(),
             running: BTreeMap::new(),
             spent: SpentMoney::default(),
+            usual_costs: UsualCosts::default(),
             planned: trials.len(),
         };
         let mut next: BTreeMap<TrialKey, u32> = BTreeMap::new();
         for record in records {
             next.insert(record.key.clone(), record.attempt.saturating_add(1));
-            if schedule.wants_retry(&record, plan) {
+            let cause = record.fault.as_ref().map(|fault| fault.cause);
+            if cause.is_some_and(|cause| again.contains(&cause)) {
+                // What a person asks for counts anew.
+                schedule.retries.remove(&record.key);
+                schedule.ended.remove(&record.key);
+            } else if schedule.wants_retry(&record, plan) {
                 schedule.ended.remove(&record.key);
             } else {
                 let reward = record.reward();
@@ -264,7 +291,8 @@ pub async fn run_job(
                 NextTrial::Begin { key, attempt, max_cost } => {
                     let dir = store.begin_attempt(&key, attempt)?;
                     let name = plan.trial_name(&key);
-                    let order = TrialOrder { key, name, attempt, dir, max_cost };
+                    let usual_cost = schedule.usual_costs.of(&key.column.agent);
+                    let order = TrialOrder { key, name, attempt, dir, max_cost, usual_cost };
                     let agent = order.key.column.agent.clone();
                     *schedule.running.entry(agent.clone()).or_default() += 1;
                     schedule.spent.reserve(&agent, max_cost);
@@ -281,7 +309,10 @@ pub async fn run_job(
             *count = count.saturating_sub(1);
         }
         schedule.spent.release(agent, max_cost);
-        costs.iter().for_each(|entry| schedule.spent.add(entry));
+        for entry in &costs {
+            schedule.spent.add(entry);
+            schedule.usual_costs.add(entry);
+        }
         schedule.spent.settle();
         store.end_attempt(&record, &costs)?;
         let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
@@ -301,6 +332,6 @@ impl JobContents {
     /// not.
     #[must_use]
     pub fn count_ended(&self) -> usize {
-        Schedule::from_records(&self.plan, self.records.clone()).progress().ended
+        Schedule::from_records(&self.plan, self.records.clone(), &[]).progress().ended
     }
 }

@@ -15,7 +15,7 @@ use crate::summary::{ColumnSummary, JobSummary, TaskSummary};
 const MOST_K: usize = 6;
 
 /// How the intervals of scores and of pass@k are found.
-pub(super) const SCORE_INTERVALS: &str = "interval: Student's t over tasks; Wilson's with one 0/1 trial for each task, and where all tasks have the same mean";
+pub(super) const SCORE_INTERVALS: &str = "interval: Wilson's with the number of trials that tell as much as these tasks do, by Student's t over tasks";
 
 /// What a table's column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,9 @@
 use super::distribution::{normal_quantile, student_quantile};
 use super::{Estimate, compute_mean, compute_variance, count_to_f64};
 
+/// Tasks, as the sum of their figures, from which on a variance between them tells enough.
+const ENOUGH_TASKS: f64 = 5.0;
+
 /// Returns Wilson's score interval of a proportion: `successes` of `observations` independent ones.
 ///
 /// Neither needs to be whole. None without observations. `level` is the confidence level, such as 0.95.
@@ -11,7 +14,11 @@ pub fn wilson_interval(successes: f64, observations: f64, level: f64) -> Option<
     if observations <= 0.0 {
         return None;
     }
-    let z = normal_quantile((1.0 - level) / 2.0);
+    Some(compute_wilson(successes, observations, normal_quantile((1.0 - level) / 2.0)))
+}
+
+/// Returns Wilson's score interval that extends to where the share is `z` standard errors away.
+fn compute_wilson(successes: f64, observations: f64, z: f64) -> (f64, f64) {
     let share = successes / observations;
     let failures = observations - successes;
     let square = z * z;
@@ -21,7 +28,7 @@ pub fn wilson_interval(successes: f64, observations: f64, level: f64) -> Option<
     // At the ends the two terms are equal but for rounding.
     let low = if successes <= 0.0 { 0.0 } else { (middle - half).clamp(0.0, share) };
     let high = if failures <= 0.0 { 1.0 } else { (middle + half).clamp(share, 1.0) };
-    Some((low, high))
+    (low, high)
 }
 
 /// Returns the mean over clusters of the mean of each, its standard error robust to clustering, and its interval.
@@ -30,14 +37,9 @@ pub fn wilson_interval(successes: f64, observations: f64, level: f64) -> Option<
 /// standard error is the cluster-robust one with the correction G/(G−1) for G clusters; where all clusters are of
 /// one size it is also that of the mean over observations. None without observations, or if one is not finite.
 ///
-/// The interval is, in this order:
-/// - with one 0/1 observation in each cluster: Wilson's;
-/// - where all clusters have the same mean and no observation is outside of 0 to 1: Wilson's of as many observations
-///   as there are clusters. To find no variance is not to know that there is none, and between 0 and 1 none
-///   varies more than a 0/1 one;
-/// - else: Student's t with G−1 degrees of freedom. No part of it lies outside of 0 to 1 if no observation does.
-///
-/// With one cluster there is neither standard error nor interval, except a Wilson's.
+/// Where no observation is outside of 0 to 1, the interval is Wilson's of as many observations as tell as much as the
+/// clusters do (see [`count_effective`]), with the quantile of Student's t with G−1 degrees of freedom: one rule for one trial
+/// of each task and for many. Else it is Student's. With one cluster there is neither standard error nor interval.
 #[must_use]
 pub fn estimate_mean<C: AsRef<[f64]>>(clusters: &[C], level: f64) -> Option<Estimate> {
     let clusters: Vec<&[f64]> =
@@ -46,17 +48,17 @@ pub fn estimate_mean<C: AsRef<[f64]>>(clusters: &[C], level: f64) -> Option<Esti
     let means: Vec<f64> = clusters.iter().filter_map(|cluster| compute_mean(cluster)).collect();
     let value = compute_mean(&means).filter(|value| value.is_finite())?;
     let all = |is_so: fn(&f64) -> bool| clusters.iter().all(|cluster| cluster.iter().all(is_so));
-    let is_bounded = all(|value| (0.0..=1.0).contains(value));
-    let is_binary = all(|value| is_zero_or_one(*value));
     let standard_error = compute_standard_error(&means);
-    let is_proportion = is_binary && observations == means.len();
-    let interval = if is_bounded && (is_proportion || are_equal(&means)) && means.len() > 1 {
-        let count = count_to_f64(means.len());
-        wilson_interval(value * count, count, level)
-    } else {
-        let range = is_bounded.then_some((0.0, 1.0));
-        standard_error.and_then(|error| student_interval(value, error, means.len(), range, level))
-    };
+    let interval = standard_error.and_then(|error| {
+        if !all(|value| (0.0..=1.0).contains(value)) {
+            return student_interval(value, error, means.len(), None, level);
+        }
+        let most = all(|value| is_zero_or_one(*value)).then_some(observations);
+        let effective = count_effective(value, error, means.len(), most);
+        let freedom = count_to_f64(means.len()) - 1.0;
+        let quantile = student_quantile((1.0 - level) / 2.0, freedom);
+        Some(compute_wilson(value * effective, effective, quantile))
+    });
     Some(Estimate {
         value,
         standard_error,
@@ -64,6 +66,26 @@ pub fn estimate_mean<C: AsRef<[f64]>>(clusters: &[C], level: f64) -> Option<Esti
         high: interval.map(|interval| interval.1),
         observations: u64::try_from(observations).unwrap_or(u64::MAX),
     })
+}
+
+/// Returns how many independent 0/1 observations would have the standard error of a mean of clusters: m(1−m)/se². Of 0/1
+/// observations no more than there are; where all clusters have the same mean as many as there are clusters: to find no
+/// variance is not to know that there is none, and between 0 and 1 nothing varies more than a 0/1 observation.
+///
+/// Other observations vary less. Where fewer than five clusters, as the sum of their means, are away from 0 or 1, the variance
+/// that was found says little, and there are no more than clusters either.
+fn count_effective(mean: f64, standard_error: f64, clusters: usize, most: Option<usize>) -> f64 {
+    let clusters = count_to_f64(clusters);
+    if standard_error <= 0.0 {
+        return clusters;
+    }
+    let effective = mean * (1.0 - mean) / (standard_error * standard_error);
+    let is_at_an_end = clusters * mean.min(1.0 - mean) < ENOUGH_TASKS;
+    match most {
+        Some(most) => effective.min(count_to_f64(most)),
+        None if is_at_an_end => effective.min(clusters),
+        None => effective,
+    }
 }
 
 /// Returns the standard error of the mean of independent values; none of fewer than two.

@@ -1,15 +1,10 @@
 //! How often at least one, and how often all, of k trials solve a task.
 //!
-//! For k above 1 the figures of tasks pile up at one end: in pass^5 of a task that is solved 3 times in 10, most are 0.
-//! Where fewer than five of them, as a sum, are away from that end, Student's interval is too short by far
-//! (it covered the truth in 70 of 100 simulations instead of 95). There the interval is Wilson's of one
-//! observation for each task, than which no figure between 0 and 1 varies more: wider than need be, but not wrong.
+//! With k = 1 both are the share of solved trials, and have its interval. For k above 1 the figures of tasks pile up at one
+//! end: in pass^5 of a task that is solved 3 times in 10, most are 0.
 
-use super::interval::{estimate_mean, wilson_interval};
-use super::{Estimate, count_to_f64, whole_to_f64};
-
-/// Tasks, as the sum of their figures, from which on the mean is taken to be normal.
-const ENOUGH_TASKS: f64 = 5.0;
+use super::interval::estimate_mean;
+use super::{Estimate, whole_to_f64};
 
 /// How often a task was solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +23,11 @@ impl Passes {
     pub fn pass_at(self, k: u64) -> Option<f64> {
         let failed = self.trials.checked_sub(self.solved)?;
         choose_share(failed, self.trials, k).map(|none| 1.0 - none)
+    }
+
+    /// Returns 1 for each solved trial, and 0 for each other one.
+    fn list_trials(self) -> Vec<f64> {
+        (0..self.trials).map(|trial| if trial < self.solved { 1.0 } else { 0.0 }).collect()
     }
 
     /// Returns the unbiased estimate C(c, k) / C(n, k) that all of k trials solve the task.
@@ -62,15 +62,13 @@ fn estimate(
     value: impl Fn(&Passes) -> Option<f64>,
 ) -> Option<Estimate> {
     let enough = || tasks.iter().filter(|task| task.trials >= k);
+    if k == 1 {
+        let trials: Vec<Vec<f64>> = enough().map(|task| task.list_trials()).collect();
+        return estimate_mean(&trials, level);
+    }
     let values: Vec<[f64; 1]> = enough().filter_map(&value).map(|value| [value]).collect();
     let mut estimate = estimate_mean(&values, level)?;
     estimate.observations = enough().map(|task| task.trials).sum();
-    let count = count_to_f64(values.len());
-    let from_end = count * estimate.value.min(1.0 - estimate.value);
-    if k > 1 && values.len() > 1 && from_end < ENOUGH_TASKS {
-        let (low, high) = wilson_interval(estimate.value * count, count, level)?;
-        (estimate.low, estimate.high) = (Some(low), Some(high));
-    }
     Some(estimate)
 }
 

@@ -54,12 +54,8 @@ pub(super) fn summarize(
     let ks = choose_pass_ks(&passes, options);
     let score = estimate_score(&cells, |_| true, options.level);
     let estimate_passes = |estimate: fn(&[Passes], u64, f64) -> Option<Estimate>| {
-        let estimates = ks.iter().map(|k| {
-            let found = estimate(&passes, u64::from(*k), options.level)?;
-            // Of rewards that are 0 or 1, the first is the score: the same figure has one interval.
-            let same = score.filter(|score| *k == 1 && is_same_figure(score.value, found.value));
-            Some((*k, same.unwrap_or(found)))
-        });
+        let estimates =
+            ks.iter().map(|k| Some((*k, estimate(&passes, u64::from(*k), options.level)?)));
         estimates.flatten().collect()
     };
     let models =
@@ -228,9 +224,4 @@ fn find_median_run(trials: &[&Trial<'_>]) -> Option<u64> {
     }
     let lower = times.get((times.len() / 2).checked_sub(1)?).copied()?;
     Some(lower.midpoint(upper))
-}
-
-/// Whether two figures differ by no more than rounding.
-fn is_same_figure(one: f64, other: f64) -> bool {
-    (one - other).abs() < 1e-12
 }

@@ -1,6 +1,5 @@
 //! Finds the tasks of a folder.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,19 +7,34 @@ use super::digest::digest_tree;
 use super::exercism::{EXERCISE_FILE, load_exercism};
 use super::harbor::{TASK_FILE, load_harbor};
 use super::model::Task;
+use super::names::qualify_names;
 use super::own::{CONFIG_FILE, load_own};
 use super::problem::{LoadError, Problem};
 
 /// How many levels of folders are searched for tasks.
-const SEARCH_DEPTH: usize = 3;
+const SEARCH_DEPTH: usize = 8;
 
-/// Loads the tasks of a folder: the one that it is, else those in it, sorted by path. Folders up to three levels below
-/// are searched; hidden ones are not. A folder with `task.toml` is a Harbor task, one with `ralph.toml` a task of the
-/// own form, one with `.meta/config.json` an exercise.
+/// Loads the tasks of several folders: of each the one that it is, else those in it, sorted by path. Folders up to eight
+/// levels below are searched; hidden ones are not. A folder with `task.toml` is a Harbor task, one with `ralph.toml` a
+/// task of the own form, one with `.meta/config.json` an exercise. A task that is found twice is there once, and tasks of
+/// the same name get the folders before it in which they differ.
 ///
 /// # Errors
-/// Returns an error if there is no task, if any of them is wrong, or if two have the same name.
-pub fn load(dir: &Path) -> Result<Vec<Task>, LoadError> {
+/// Returns an error if a folder has no task, or if any task is wrong.
+pub fn load<P: AsRef<Path>>(folders: &[P]) -> Result<Vec<Task>, LoadError> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for folder in folders {
+        for task in load_folder(folder.as_ref())? {
+            if tasks.iter().all(|known| known.folder != task.folder) {
+                tasks.push(task);
+            }
+        }
+    }
+    qualify_names(&mut tasks).map_err(LoadError::Invalid)?;
+    Ok(tasks)
+}
+
+fn load_folder(dir: &Path) -> Result<Vec<Task>, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: dir.to_owned(), source };
     let root = dir.canonicalize().map_err(unreadable)?;
     let mut problems = Vec::new();
@@ -30,21 +44,10 @@ pub fn load(dir: &Path) -> Result<Vec<Task>, LoadError> {
     if folders.is_empty() && problems.is_empty() {
         return Err(LoadError::NoTask { folder: dir.to_owned(), depth: SEARCH_DEPTH });
     }
-    let mut tasks: Vec<Task> = Vec::new();
-    let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let mut tasks = Vec::new();
     for (folder, form) in folders {
         match load_one(&folder, form) {
-            Ok(task) => {
-                if let Some(other) = names.insert(task.name.clone(), folder.clone()) {
-                    let message = format!(
-                        "has the name \"{}\", as {} has: give one of them another",
-                        task.name,
-                        other.display()
-                    );
-                    problems.push(Problem::new(&folder, message));
-                }
-                tasks.push(task);
-            }
+            Ok(task) => tasks.push(task),
             Err(mut errors) => problems.append(&mut errors),
         }
     }

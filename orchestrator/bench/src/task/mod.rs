@@ -17,6 +17,7 @@ mod exercism;
 mod harbor;
 mod load;
 mod model;
+mod names;
 mod obstacle;
 mod own;
 mod problem;

@@ -25,7 +25,8 @@ pub enum TaskForm {
 /// A task: what the agent is told, what it works in, and what decides about its work.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The name: `org/name` of the task's file, else the name of its folder.
+    /// The name: `org/name` of the task's file, else the name of its folder. Where another task of the job has it too, the
+    /// folders in which they differ stand before it.
     pub name: String,
     /// The form it is written in.
     pub form: TaskForm,

@@ -113,7 +113,12 @@ impl TrialRunner for Worker<'_> {
         (record(&order.key, order.attempt, None), costs)
     }
 
-    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>) {
+    async fn recover(
+        &self,
+        started: &StartedTrial,
+        name: &str,
+        _: Option<Usd>,
+    ) -> (TrialRecord, Vec<LedgerEntry>) {
         self.life.go_on().await;
         let agent = &started.key.column.agent;
         let costs = read_costs(&started.dir, name, agent, started.attempt);
@@ -147,7 +152,7 @@ fn live(dir: &Path, life: &Life, bill: &Bill) -> bool {
     let mut store = JobStore::open(dir).unwrap_or_else(|_| JobStore::create(dir, job).unwrap());
     let worker = Worker { life: life.clone(), bill };
     let mut work = Box::pin(async {
-        let schedule = Schedule::resume(&mut store, &worker).await.unwrap();
+        let schedule = Schedule::resume(&mut store, &worker, &[]).await.unwrap();
         run_job(&mut store, schedule, &worker, &worker, &worker).await.unwrap()
     });
     let mut context = Context::from_waker(Waker::noop());

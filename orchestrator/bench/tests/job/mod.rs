@@ -117,6 +117,17 @@ fn faults_of_the_machine_are_retried_and_those_of_the_agent_count() {
     let again = ScriptedRunner::good(0.0);
     perform(&mut store, &again, &Silent::default());
     assert!(again.begun().is_empty(), "{:?}", again.begun());
+    // Unless a person says that the cause is gone.
+    let causes = [Cause::Provider, Cause::Infrastructure];
+    let schedule = block_on(Schedule::resume(&mut store, &again, &causes)).unwrap();
+    let silent = Silent::default();
+    assert_eq!(
+        block_on(run_job(&mut store, schedule, &again, &silent, &silent)).unwrap(),
+        JobEnd::Finished
+    );
+    let mut begun: Vec<_> = again.begun().into_iter().map(|(key, n)| (key.task, n)).collect();
+    begun.sort();
+    assert_eq!(begun, [("task-1".to_owned(), 4), ("task-3".to_owned(), 2)]);
 }
 
 #[test]
@@ -136,7 +147,7 @@ fn an_attempt_that_was_lost_is_paid_and_repeated() {
 
     let mut store = JobStore::open(dir.path()).unwrap();
     let runner = ScriptedRunner::good(0.5);
-    let schedule = block_on(Schedule::resume(&mut store, &runner)).unwrap();
+    let schedule = block_on(Schedule::resume(&mut store, &runner, &[])).unwrap();
     assert_eq!(schedule.progress().cost, dollars(0.25), "the same line twice is one");
     assert_eq!(schedule.progress().ended, 0);
     let silent = Silent::default();
@@ -184,7 +195,7 @@ fn what_cannot_be_recorded_ends_the_job() {
     let runner = ScriptedRunner::good(0.0);
     let silent = Silent::default();
     let ended = block_on(async {
-        let schedule = Schedule::resume(&mut store, &runner).await?;
+        let schedule = Schedule::resume(&mut store, &runner, &[]).await?;
         run_job(&mut store, schedule, &runner, &silent, &silent).await
     });
     let error = ended.unwrap_err().to_string();

@@ -171,7 +171,12 @@ impl TrialRunner for ScriptedRunner {
         (record(&order.key, order.attempt, fault), costs(&order.name, agent, order.attempt, cost))
     }
 
-    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>) {
+    async fn recover(
+        &self,
+        started: &StartedTrial,
+        name: &str,
+        _: Option<Usd>,
+    ) -> (TrialRecord, Vec<LedgerEntry>) {
         let fault = fault(Cause::Cancelled, "CancelledError");
         let agent = &started.key.column.agent;
         let costs = costs(name, agent, started.attempt, dollars(0.25));
@@ -215,7 +220,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) fn perform(store: &mut JobStore, runner: &ScriptedRunner, silent: &Silent) -> JobEnd {
     block_on(async {
-        let schedule = Schedule::resume(store, runner).await.unwrap();
+        let schedule = Schedule::resume(store, runner, &[]).await.unwrap();
         run_job(store, schedule, runner, silent, silent).await.unwrap()
     })
 }

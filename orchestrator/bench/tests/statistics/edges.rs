@@ -48,11 +48,19 @@ fn rewards_that_are_no_numbers_give_no_estimate() {
 }
 
 #[test]
-fn one_binary_trial_for_each_task_is_a_proportion() {
-    let tasks = [[1.0], [0.0], [1.0], [1.0]];
-    let estimate = estimate_mean(&tasks, 0.95).unwrap();
-    let (low, high) = wilson_interval(3.0, 4.0, 0.95).unwrap();
-    assert_eq!((estimate.low, estimate.high), (Some(low), Some(high)));
+fn the_same_evidence_has_one_interval_however_often_it_is_repeated() {
+    let rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    let once = estimate_mean(&rewards.map(|reward| [reward]), 0.95).unwrap();
+    assert!(once.low.unwrap() > 0.0);
+    let often = estimate_mean(&rewards.map(|reward| [reward; 5]), 0.95).unwrap();
+    assert_eq!((often.low, often.high), (once.low, once.high));
+    let passes =
+        rewards.map(|reward| Passes { trials: 5, solved: if reward > 0.0 { 5 } else { 0 } });
+    assert_eq!(estimate_pass_at(&passes, 1, 0.95), Some(often));
+    // Trials that differ tell more, and never more than there are.
+    let mixed = estimate_mean(&[[1.0, 0.0]; 10].map(Vec::from), 0.95).unwrap();
+    let (low, high) = (mixed.low.unwrap(), mixed.high.unwrap());
+    assert!(low > 0.0 && high < 1.0 && high - low < 0.7, "{low} to {high}");
 }
 
 #[test]

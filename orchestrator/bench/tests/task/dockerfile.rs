@@ -154,6 +154,27 @@ fn keeps_modes_and_sets_those_of_chmod() {
 }
 
 #[test]
+fn replaces_variables_of_the_image_and_of_earlier_lines() {
+    let image = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let (a, b) = (format!("/a/bin:{image}"), format!("/b/bin:/a/bin:{image}"));
+    for (lines, name, expected) in [
+        ("ENV PATH=\"/a/bin:${PATH}\"", "PATH", Some(a.as_str())),
+        ("ENV PATH=/a/bin:$PATH\nENV PATH=/b/bin:$PATH", "PATH", Some(&b)),
+        ("ENV A=/a/bin:$PATH\nENV PATH=$A", "PATH", Some(&a)),
+        // What the image has is not what the task sets.
+        ("ENV A=1", "PATH", None),
+        ("ARG V=1\nARG V=2\nENV A=$V", "A", Some("2")),
+        ("ARG V=1\nENV V=3\nARG V=2", "V", Some("3")),
+        ("ENV A=1\nENV A=2 B=$A", "B", Some("1")),
+        ("ENV A=${V:-${PATH:+x}}", "A", Some("x")),
+    ] {
+        let scratch = Scratch::dockerfile(&format!("FROM x\nWORKDIR /app\n{lines}\n"));
+        let env = scratch.stage().unwrap().env;
+        assert_eq!(env.get(name).map(String::as_str), expected, "{lines}");
+    }
+}
+
+#[test]
 fn tells_the_commands_of_run_lines() {
     let text = "FROM x\nARG V=8\nENV E=1\nWORKDIR /app\nSHELL [\"/bin/bash\", \"-c\"]\n\
                 RUN --mount=type=cache,target=/root/.cache pip install pytest==$V \\\n  && apt-get install -y bats\n\

@@ -120,18 +120,43 @@ fn loads_the_own_form_which_any_isolation_can_run() {
 #[test]
 fn finds_tasks_below_a_folder_in_the_order_of_their_paths() {
     let scratch = Scratch::harbor("");
-    for name in ["set/b/inner", "set/a", "set/.hidden", "set/1/2/3/too-deep"] {
+    for name in [
+        "set/b/inner",
+        "set/a",
+        "set/.hidden",
+        "set/1/2/3/4/5/6/7/deep",
+        "set/1/2/3/4/5/6/7/8/too-deep",
+    ] {
         scratch.write(&format!("{name}/ralph.toml"), "validator = []\n");
     }
     scratch.write("set/a/nested/ralph.toml", "validator = []\n");
     scratch.write("set/README.md", "");
-    let tasks = load(&scratch.path("set")).unwrap();
+    let tasks = load(&[scratch.path("set")]).unwrap();
     let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-    assert_eq!(names, ["a", "inner"]);
+    assert_eq!(names, ["deep", "a", "inner"]);
 }
 
 #[test]
-fn refuses_folders_without_tasks_twice_the_same_name_and_links() {
+fn tells_tasks_of_the_same_name_apart_by_the_folders_in_which_they_differ() {
+    let scratch = Scratch::new();
+    for name in ["set/go/practice/x", "set/rust/practice/x", "set/rust/practice/y"] {
+        scratch.write(&format!("{name}/ralph.toml"), "validator = []\n");
+    }
+    let names = |folders: &[&str]| {
+        let folders: Vec<_> = folders.iter().map(|folder| scratch.path(folder)).collect();
+        let tasks = load(&folders).unwrap();
+        tasks.into_iter().map(|task| task.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["set"]), ["go/x", "rust/x", "y"]);
+    assert_eq!(names(&["set/go", "set/rust"]), ["go/x", "rust/x", "y"]);
+    assert_eq!(names(&["set/go", "set", "set/go/practice/x"]), ["go/x", "rust/x", "y"]);
+    assert_eq!(names(&["set/go"]), ["x"]);
+    scratch.write("set/rust/practice/z/x/ralph.toml", "validator = []\n");
+    assert_eq!(names(&["set/rust"]), ["x", "y", "z/x"]);
+}
+
+#[test]
+fn refuses_folders_without_tasks_and_links() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("task")).unwrap();
     assert!(
@@ -139,17 +164,9 @@ fn refuses_folders_without_tasks_twice_the_same_name_and_links() {
         "{}",
         scratch.refusal()
     );
-    let missing = load(&scratch.path("none")).unwrap_err().to_string();
+    let missing = load(&[scratch.path("none")]).unwrap_err().to_string();
     assert!(missing.contains("none: No such file"), "{missing}");
-    for name in ["a/same", "b/same"] {
-        scratch.write(&format!("task/{name}/ralph.toml"), "validator = []\n");
-    }
-    assert!(
-        scratch.refusal().contains("task/b/same: has the name \"same\", as "),
-        "{}",
-        scratch.refusal()
-    );
-    fs::remove_dir_all(scratch.path("task/b")).unwrap();
+    scratch.write("task/a/same/ralph.toml", "validator = []\n");
     symlink(scratch.path("task/a/same"), scratch.path("task/link")).unwrap();
     assert!(scratch.refusal().contains("task/link: is a link to a task"), "{}", scratch.refusal());
 }

@@ -150,6 +150,6 @@ fn targets_with_parents_stay_within_the_environment() {
 fn a_folder_that_cannot_be_read_is_named() {
     let scratch = Scratch::new();
     scratch.write("file", "");
-    let error = load(&scratch.path("file")).unwrap_err();
+    let error = load(&[scratch.path("file")]).unwrap_err();
     assert!(matches!(error, LoadError::Unreadable { .. }), "{error}");
 }

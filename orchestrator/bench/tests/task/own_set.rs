@@ -9,7 +9,7 @@ use super::scratch::namespace;
 
 fn tasks() -> Vec<Task> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bench/tasks");
-    load(&folder).unwrap()
+    load(&[folder]).unwrap()
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Scratch {
     }
 
     pub(crate) fn load(&self) -> Result<Vec<Task>, LoadError> {
-        load(&self.path("task"))
+        load(&[self.path("task")])
     }
 
     pub(crate) fn task(&self) -> Task {

@@ -32,8 +32,8 @@ pub(super) fn build_results(summary: &JobSummary) -> Table {
     let mut table = Table::new("Results by column", &headings);
     table.note = Some(
         "Score: mean reward over tasks. Coverage: judged of planned trials; only judged ones count for the score. \
-         Interval: Student's t over tasks; Wilson's with one 0/1 trial for each task, and where all tasks have the same \
-         mean. Cost: of all attempts; per solved: for each solved trial."
+         Interval: Wilson's with the number of trials that tell as much as these tasks do, by Student's t over tasks. \
+         Cost: of all attempts; per solved: for each solved trial."
             .into(),
     );
     for (at, column) in summary.columns.iter().enumerate() {

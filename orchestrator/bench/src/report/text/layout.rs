@@ -90,8 +90,8 @@ fn push_lists(out: &mut String, grid: &Grid, width: usize) {
                 _ => (2 * INDENT, format!("{heading}: {cell}")),
             };
             for line in wrap(&text, width.saturating_sub(indent), 0) {
-                out.push_str(&" ".repeat(indent));
-                out.push_str(&line);
+                // A name may be nothing but white space.
+                out.push_str(format!("{}{line}", " ".repeat(indent)).trim_end());
                 out.push('\n');
             }
         }

@@ -2,7 +2,7 @@
 
 use super::lexer::Instruction;
 use super::run::parse_octal;
-use super::words::{expand, split_words};
+use super::words::{Variables, expand, split_words};
 use super::{CopyLine, resolve};
 use crate::task::dockerfile::stage::Stage;
 
@@ -20,6 +20,7 @@ pub(super) fn read_copy(
             "a here-document is not followed: put the text into a file and copy that".to_owned()
         );
     }
+    let variables = stage.variables();
     let mut copy = CopyLine {
         line: instruction.line,
         sources: Vec::new(),
@@ -32,11 +33,11 @@ pub(super) fn read_copy(
     while rest.starts_with("--") {
         let (flag, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         rest = after.trim_start();
-        read_flag(flag, stage, escape, &mut copy)?;
+        read_flag(flag, &variables, escape, &mut copy)?;
     }
     let mut words = match parse_list(rest) {
-        Some(list) => list.iter().map(|word| expand(word, escape, &stage.env)).collect(),
-        None => split_words(rest, escape, &stage.env),
+        Some(list) => list.iter().map(|word| expand(word, escape, &variables)).collect(),
+        None => split_words(rest, escape, &variables),
     }?;
     let target = words.pop().filter(|_| !words.is_empty());
     let target = target.ok_or("it needs a source and a target")?;
@@ -64,17 +65,22 @@ pub(super) fn read_copy(
     Ok(copy)
 }
 
-fn read_flag(flag: &str, stage: &Stage, escape: char, copy: &mut CopyLine) -> Result<(), String> {
+fn read_flag(
+    flag: &str,
+    variables: &Variables,
+    escape: char,
+    copy: &mut CopyLine,
+) -> Result<(), String> {
     let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
     match name {
         // There is one user, who owns everything.
         "--chown" | "--link" => Ok(()),
         "--chmod" => {
-            copy.mode = Some(parse_octal(&expand(value, escape, &stage.env)?)?);
+            copy.mode = Some(parse_octal(&expand(value, escape, variables)?)?);
             Ok(())
         }
         "--exclude" => {
-            copy.exclude.push(expand(value, escape, &stage.env)?);
+            copy.exclude.push(expand(value, escape, variables)?);
             Ok(())
         }
         "--from" => Err(format!(

@@ -65,13 +65,9 @@ impl Follower {
             }
             (_, None) => Err("it stands before the first FROM".to_owned()),
             ("ARG", Some(stage)) => {
-                for (name, value) in read_arguments(instruction, escape, &stage.env)? {
-                    let value = value.or_else(|| self.global.get(&name).cloned());
-                    if let Some(value) = value
-                        && !stage.env.contains_key(&name)
-                    {
-                        stage.env.insert(name.clone(), value);
-                        stage.args.push(name);
+                for (name, value) in read_arguments(instruction, escape, &stage.variables())? {
+                    if let Some(value) = value.or_else(|| self.global.get(&name).cloned()) {
+                        stage.set_argument(name, value);
                     }
                 }
                 Ok(())
@@ -113,22 +109,23 @@ fn follow_in_stage(
     escape: char,
 ) -> Result<(), String> {
     let text = instruction.text.as_str();
+    let variables = stage.variables();
     match instruction.keyword.as_str() {
         "WORKDIR" => {
-            let path = resolve(stage.workdir(), &expand(text, escape, &stage.env)?);
+            let path = resolve(stage.workdir(), &expand(text, escape, &variables)?);
             stage.actions.push(FileAction::Folder { path: path.clone() });
             stage.workdir = Some(path);
             Ok(())
         }
         "ENV" => {
-            for (name, value) in read_env(text, escape, &stage.env)? {
+            for (name, value) in read_env(text, escape, &variables)? {
                 stage.args.retain(|arg| *arg != name);
                 stage.env.insert(name, value);
             }
             Ok(())
         }
         "USER" => {
-            let name = expand(text, escape, &stage.env)?;
+            let name = expand(text, escape, &variables)?;
             // The group does not matter: there is one user.
             let name = name.split(':').next().unwrap_or_default().trim();
             let id = name.parse().map(User::Id);
@@ -237,7 +234,7 @@ fn read_run(instruction: &Instruction, stage: &Stage) -> Result<SetupCommand, St
             let default = || vec!["/bin/sh".to_owned(), "-c".to_owned()];
             let mut program = stage.shell.clone().unwrap_or_else(default);
             program.push(text.to_owned());
-            (program, split_commands(text, &stage.env))
+            (program, split_commands(text, &stage.variables()))
         }
     };
     Ok(SetupCommand {

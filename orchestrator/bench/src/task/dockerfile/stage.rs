@@ -4,6 +4,9 @@ use super::super::settings::User;
 use super::FileAction;
 use super::words::Variables;
 
+/// The search path of an image that sets none, as a container engine has it.
+const IMAGE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What a stage of a build has come to.
 #[derive(Clone, Default)]
 pub(super) struct Stage {
@@ -24,6 +27,25 @@ impl Stage {
     /// Returns the folder that the next instruction works in.
     pub(super) fn workdir(&self) -> &str {
         self.workdir.as_deref().unwrap_or("/")
+    }
+
+    /// Returns the variables that an instruction can name: those of the lines before it, and those that every image has.
+    pub(super) fn variables(&self) -> Variables {
+        let mut all = Variables::from([("PATH".to_owned(), IMAGE_PATH.to_owned())]);
+        all.extend(self.env.clone());
+        all
+    }
+
+    /// Sets a variable of an ARG line, unless ENV has set it: that counts more.
+    pub(super) fn set_argument(&mut self, name: String, value: String) {
+        let is_argument = self.args.contains(&name);
+        if self.env.contains_key(&name) && !is_argument {
+            return;
+        }
+        self.env.insert(name.clone(), value);
+        if !is_argument {
+            self.args.push(name);
+        }
     }
 
     /// Returns the variables that processes get.

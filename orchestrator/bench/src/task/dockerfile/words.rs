@@ -7,6 +7,9 @@ use std::str::Chars;
 /// The variables that are set at an instruction.
 pub(super) type Variables = BTreeMap<String, String>;
 
+/// Variables in the braces of others.
+const MAX_NESTED: usize = 16;
+
 /// Splits text at white space outside of quotes, removes quotes, and replaces variables; those that are not set
 /// become nothing.
 pub(super) fn split_words(
@@ -56,7 +59,7 @@ fn read_part(
         '"' => loop {
             match chars.next().ok_or("a quote is not closed")? {
                 '"' => return Ok(()),
-                '$' => word.push_str(&read_variable(chars, env)?),
+                '$' => word.push_str(&read_variable(chars, env, MAX_NESTED)?),
                 c if c == escape => match chars.next() {
                     Some(next) if next == '"' || next == '$' || next == escape => word.push(next),
                     Some(next) => word.extend([c, next]),
@@ -65,7 +68,7 @@ fn read_part(
                 c => word.push(c),
             }
         },
-        '$' => word.push_str(&read_variable(chars, env)?),
+        '$' => word.push_str(&read_variable(chars, env, MAX_NESTED)?),
         c if c == escape => word.extend(chars.next()),
         c => word.push(c),
     }
@@ -73,7 +76,11 @@ fn read_part(
 }
 
 /// Reads what follows a `$`, and returns what stands for it.
-fn read_variable(chars: &mut Peekable<Chars<'_>>, env: &Variables) -> Result<String, String> {
+fn read_variable(
+    chars: &mut Peekable<Chars<'_>>,
+    env: &Variables,
+    depth: usize,
+) -> Result<String, String> {
     let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
     if chars.next_if_eq(&'{').is_none() {
         let mut name = String::new();
@@ -83,34 +90,50 @@ fn read_variable(chars: &mut Peekable<Chars<'_>>, env: &Variables) -> Result<Str
         let value = env.get(&name).cloned().unwrap_or_default();
         return Ok(if name.is_empty() { "$".to_owned() } else { value });
     }
-    let mut inner = String::new();
+    let mut name = String::new();
+    while let Some(c) = chars.next_if(is_name) {
+        name.push(c);
+    }
+    let value = env.get(&name);
+    let checks_empty = chars.next_if_eq(&':').is_some();
+    let is_set = value.is_some_and(|value| !checks_empty || !value.is_empty());
+    let value = value.cloned().unwrap_or_default();
+    match chars.next().ok_or("`${` is not closed")? {
+        '}' if !checks_empty && !name.is_empty() => Ok(value),
+        '-' => {
+            read_alternative(chars, env, depth).map(|default| if is_set { value } else { default })
+        }
+        '+' => read_alternative(chars, env, depth)
+            .map(|other| if is_set { other } else { String::new() }),
+        '?' => {
+            let message = read_alternative(chars, env, depth)?;
+            if is_set {
+                Ok(value)
+            } else {
+                Err(format!("the variable {name} is not set: {message}"))
+            }
+        }
+        _ => Err(format!(
+            "a form of `${{{name}}}` is not supported: only :-, :+, :?, -, + and ? are"
+        )),
+    }
+}
+
+/// Reads what stands for a variable up to the brace that closes it. It may name others.
+fn read_alternative(
+    chars: &mut Peekable<Chars<'_>>,
+    env: &Variables,
+    depth: usize,
+) -> Result<String, String> {
+    let depth = depth.checked_sub(1).ok_or("too many variables are in the braces of others")?;
+    let mut word = String::new();
     loop {
         match chars.next().ok_or("`${` is not closed")? {
-            '}' => break,
-            '$' => return Err("a variable in the braces of a variable is not supported".to_owned()),
-            c => inner.push(c),
+            '}' => return Ok(word),
+            '$' => word.push_str(&read_variable(chars, env, depth)?),
+            c => word.push(c),
         }
     }
-    let length = inner.find(|c| !is_name(&c)).unwrap_or(inner.len());
-    let (name, operation) = inner.split_at(length);
-    let value = env.get(name).map(String::as_str);
-    let unless_empty = value.filter(|value| !value.is_empty());
-    let result = if operation.is_empty() {
-        value.unwrap_or_default()
-    } else if let Some(default) = operation.strip_prefix(":-") {
-        unless_empty.unwrap_or(default)
-    } else if let Some(other) = operation.strip_prefix(":+") {
-        if unless_empty.is_some() { other } else { "" }
-    } else if let Some(default) = operation.strip_prefix('-') {
-        value.unwrap_or(default)
-    } else if let Some(other) = operation.strip_prefix('+') {
-        if value.is_some() { other } else { "" }
-    } else {
-        return Err(format!(
-            "`${{{inner}}}` is not supported: of the forms only :-, :+, - and + are"
-        ));
-    };
-    Ok(result.to_owned())
 }
 
 #[cfg(test)]
@@ -131,6 +154,7 @@ mod tests {
             ("$A ${A}z '$A' \"$A\"", vec!["x y", "x yz", "$A", "x y"]),
             ("${U:-d} ${E:-d} ${E-d} ${U-d}", vec!["d", "d", "", "d"]),
             ("${A:+s} ${E:+s} ${E+s} ${U+s}", vec!["s", "", "s", ""]),
+            ("${U:-$A/${U-b}} ${U:+$A}c ${A:?x} ${E?x}", vec!["x y/b", "c", "x y", ""]),
             (r#"a\ b \$A "\$A\n" '' "#, vec!["a b", "$A", "$A\\n", ""]),
             ("$ $$ a$", vec!["$", "$$", "a$"]),
             ("", vec![]),
@@ -143,9 +167,21 @@ mod tests {
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        for text in ["'a", "\"a", "${A", "${A#x}", "${A:-$B}", "${A/x/y}"] {
+        for text in [
+            "'a",
+            "\"a",
+            "${A",
+            "${A#x}",
+            "${A:-$B",
+            "${A/x/y}",
+            "${}",
+            "${A:}",
+            "${U:?is needed}",
+            "${E:?}",
+        ] {
             assert!(split_words(text, '\\', &env()).is_err(), "{text}");
         }
+        assert!(split_words(&"${U:-".repeat(100_000), '\\', &env()).is_err());
     }
 
     proptest! {
