@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 64] = [
+const COMMANDS: [&str; 66] = [
     "",
     "run",
     "new",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ralph_orchestrator_backlog::{Backlog, GuardRules};
 use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildError, FactoryError};
+use ralph_orchestrator_driver::ItemLimits;
 use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use serde_json::json;
@@ -66,5 +67,13 @@ pub fn guard_rules(config: &BacklogConfig) -> GuardRules {
             AgentCompletions::Revert => ralph_orchestrator_backlog::AgentCompletions::Revert,
             AgentCompletions::Keep => ralph_orchestrator_backlog::AgentCompletions::Keep,
         },
+    }
+}
+
+/// Returns what an item may use before it is blocked, as the configuration has it.
+pub fn item_limits(config: &BacklogConfig) -> ItemLimits {
+    ItemLimits {
+        max_iterations: config.max_item_iterations,
+        max_cost_usd: config.max_item_cost_usd,
     }
 }

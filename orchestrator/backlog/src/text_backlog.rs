@@ -1,5 +1,6 @@
 //! A backlog in a text file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::backlog::Backlog;
@@ -49,7 +50,13 @@ impl<F: TextFormat> TextBacklog<F> {
         let statuses = ItemStatus::ALL.into_iter();
         let storable = statuses.filter(|s| self.format.has_status(&document, *s)).collect();
         let order = self.order.unwrap_or(document.order);
-        Ok(BacklogSnapshot { bytes, items: document.items, order, storable })
+        Ok(BacklogSnapshot {
+            bytes,
+            items: document.items,
+            order,
+            storable,
+            set_aside: BTreeMap::new(),
+        })
     }
 
     fn find(&self, document: &Document<F::Layout>, id: &str) -> Result<ItemAt, BacklogError> {

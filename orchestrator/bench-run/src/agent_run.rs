@@ -126,6 +126,10 @@ async fn perform_series(
     let (message, warnings) =
         std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
     match ended {
+        // Only items are left that are blocked: the agent did what it could.
+        Ok(BacklogEnd::Stopped { reason: StopReason::NeedsHuman, state: None, .. }) => {
+            Ok(AgentEnd { reason: Some(StopReason::NeedsHuman), fault: None, warnings })
+        }
         Ok(BacklogEnd::Stopped { reason, state, .. }) => {
             let fault = faults::from_stop(reason, &message, state.as_deref());
             Ok(AgentEnd { reason: Some(reason), fault, warnings })
@@ -155,6 +159,7 @@ fn driver_setup(
         limits,
         redactor: Redactor::new(&config.env, vars),
         rules: config.backlog.as_ref().map(backlogs::guard_rules).unwrap_or_default(),
+        item_limits: config.backlog.as_ref().map(backlogs::item_limits).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
         once: false,
         restart: false,

@@ -30,6 +30,11 @@ pub(crate) fn describe(finding: &GuardFinding) -> Option<String> {
         GuardFinding::CompletedByAgent { id, .. } => {
             format!("item `{id}` was set to completed by the agent, WITHOUT validation")
         }
+        GuardFinding::StatusChanged { id, after, is_reverted: true, .. } => {
+            format!(
+                "item `{id}` was set from blocked to {after}; its status was restored, only people unblock it, by `retry`"
+            )
+        }
         GuardFinding::StatusChanged { .. } | GuardFinding::NotesChanged { .. } => return None,
     })
 }

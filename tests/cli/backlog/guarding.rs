@@ -157,7 +157,7 @@ fn an_edit_of_the_backlog_or_of_bookkeeping_is_no_progress() {
     );
     env.agent.default_call().out("I keep notes.\n");
     env.raw_config(&format!("{}[limits]\nmax_stagnant = 4\n", env.read("ralph.toml")));
-    env.run().expect(1).says("stagnation");
+    env.run().expect(2).says("stagnation");
     assert!(env.agent.calls() <= 4, "{} calls", env.agent.calls());
     assert!(env.read("feature-list.json").contains("\"call "), "the notes are there");
 }

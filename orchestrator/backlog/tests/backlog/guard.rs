@@ -31,6 +31,7 @@ fn leaves_what_an_agent_may_change() {
                 id: "user-auth".to_owned(),
                 before: ItemStatus::InProgress,
                 after: ItemStatus::Blocked,
+                is_reverted: false,
             },
             GuardFinding::NotesChanged { id: "user-auth".to_owned() },
         ]
@@ -277,4 +278,13 @@ fn merges_an_edit_of_a_plan() {
     let report = workspace.backlog.guard(&base, &[edit], GuardRules::default()).unwrap();
     assert_eq!(workspace.text(), "- [ ] a\n  - now with a criterion\n- [ ] new\n- [ ] c\n");
     assert_eq!(report.completed_by_agent().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn an_agent_cannot_unblock_an_item() {
+    let workspace = Workspace::json(&ADA.replace("\"in_progress\"", "\"blocked\""));
+    let before = workspace.text();
+    let report = guard(&workspace, |text| text.replace("\"blocked\"", "\"pending\""));
+    assert_eq!(workspace.text(), before);
+    assert!(report.is_restored, "{:?}", report.findings);
 }

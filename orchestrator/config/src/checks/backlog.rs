@@ -45,6 +45,8 @@ pub(super) fn check(
         path,
         order: table.order,
         agent_completions: table.agent_completions,
+        max_item_iterations: table.max_item_iterations,
+        max_item_cost_usd: table.max_item_cost_usd,
     })
 }
 

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use ralph_orchestrator_contract::Usd;
+
+use crate::model::units::CountOrAuto;
 use crate::strict::strict_enum;
 
 /// A list of items that is worked, each in a run of its own.
@@ -18,6 +21,10 @@ pub struct BacklogConfig {
     pub order: Option<BacklogOrder>,
     /// What becomes of an item that the agent itself marks as completed.
     pub agent_completions: AgentCompletions,
+    /// Iterations that an item may use before it is blocked.
+    pub max_item_iterations: CountOrAuto,
+    /// Dollars that an item may cost before it is blocked.
+    pub max_item_cost_usd: Option<Usd>,
 }
 
 strict_enum! {

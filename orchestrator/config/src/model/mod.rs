@@ -36,7 +36,7 @@ pub use notify::{NoticeTopic, Notify, NotifyKind};
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use telemetry::Telemetry;
-pub use units::{duration_text, parse_duration};
+pub use units::{CountOrAuto, duration_text, parse_duration};
 pub use validation::{CheckPlace, Validation};
 
 /// A complete configuration: every default filled in, every path absolute.
