@@ -1,5 +1,6 @@
 //! The backlog of a configuration, and errors about it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
@@ -7,7 +8,9 @@ use ralph_orchestrator_backlog::{
 };
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger, read_proved};
+use ralph_orchestrator_driver::{
+    BacklogLedger, DriverError, ItemRun, describe_unread, read_ledger, read_proved,
+};
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_shell_text::quote_word;
@@ -127,6 +130,9 @@ impl BacklogView {
             lines.push(format!("  all runs    {}", self.used(run)));
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
+        let unread = self.found.as_ref().ok();
+        let unread = unread.and_then(|found| describe_unread(Path::new(&self.path), found));
+        lines.extend(unread.map(|unread| format!("  unread      {}", one_line(&unread, 400))));
         let blocked = self.found.as_ref().map(BacklogSnapshot::blocked).unwrap_or_default();
         let aside = blocked.into_iter().chain(self.left_out());
         lines.extend(
@@ -273,6 +279,7 @@ impl BacklogView {
             "message": self.ledger.stop.as_ref().map(|(_, message)| message),
             "waiting": waiting,
             "set_aside": found.map(|found| &found.set_aside).ok(),
+            "unread": found.map(|found| &found.unread).ok(),
             "usage": self.usage(run),
             "limits": limits,
         })
@@ -349,9 +356,17 @@ pub fn item_name(entry: &ItemRun) -> String {
     one_line(&format!("{}: {}", entry.item, entry.title), 120)
 }
 
-/// Checks the backlog of a configuration. Returns what there is to say of it; `None` without one. That of a
-/// workspace that does not exist yet cannot be read.
-pub async fn check(context: &Context) -> Result<Option<String>, CommandError> {
+/// What a check of a backlog found.
+pub struct CheckedBacklog {
+    /// Its file, items and order, or that it is to be made.
+    pub summary: String,
+    /// What of it is not read, though it looks like an item.
+    pub unread: Option<String>,
+}
+
+/// Checks the backlog of a configuration; `None` without one. That of a workspace that does not exist yet cannot be
+/// read.
+pub async fn check(context: &Context) -> Result<Option<CheckedBacklog>, CommandError> {
     if context.loaded.config.backlog.is_none() {
         return Ok(None);
     }
@@ -360,11 +375,15 @@ pub async fn check(context: &Context) -> Result<Option<String>, CommandError> {
         return Ok(None);
     }
     if is_to_be_made(&*list, context)? {
-        return Ok(Some(to_be_made(&context.loaded)));
+        let summary = to_be_made(&context.loaded);
+        return Ok(Some(CheckedBacklog { summary, unread: None }));
     }
     let found = list.load().map_err(|error| explain(error, &context.loaded))?;
+    let unread = describe_unread(list.path(), &found);
     if found.items.is_empty() {
-        return Err(DriverError::Empty { path: list.path().display().to_string() }.into());
+        let error = DriverError::Empty { path: list.path().display().to_string() };
+        return Err(unread.into_iter().fold(error.into(), CommandError::hinted));
     }
-    Ok(Some(format!("{}: {}; {}", list.path().display(), found.counts(), found.order)))
+    let summary = format!("{}: {}; {}", list.path().display(), found.counts(), found.order);
+    Ok(Some(CheckedBacklog { summary, unread }))
 }

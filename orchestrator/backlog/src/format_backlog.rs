@@ -113,6 +113,7 @@ impl FormatBacklog {
             order,
             storable: self.description.statuses.clone(),
             set_aside: BTreeMap::new(),
+            unread: Vec::new(),
         })
     }
 

@@ -22,6 +22,17 @@ pub struct BacklogSnapshot {
     pub storable: Vec<ItemStatus>,
     /// The items that are set aside whatever the file can hold, by id.
     pub set_aside: BTreeMap<String, SetAside>,
+    /// The lines that look like open items and are none.
+    pub unread: Vec<UnreadLine>,
+}
+
+/// A line that looks like an open item and is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadLine {
+    /// The line, from 1.
+    pub line: usize,
+    /// Its text.
+    pub text: String,
 }
 
 /// Why an item is not worked on, though the file may say nothing of it.
@@ -43,6 +54,7 @@ impl fmt::Debug for BacklogSnapshot {
             .field("order", &self.order)
             .field("storable", &self.storable)
             .field("set_aside", &self.set_aside)
+            .field("unread", &self.unread)
             .finish()
     }
 }

@@ -36,6 +36,7 @@ pub use self::format_backlog::open_backlog_of;
 pub use self::guard::{AgentCompletions, GuardFinding, GuardReport, GuardRules, TrustedEdit};
 pub use self::item::{
     BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, SetAside, TextLocation,
+    UnreadLine,
 };
 pub use self::kind::BacklogKind;
 pub use self::open::open_backlog;

@@ -137,7 +137,10 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     git::check(context).await?;
     check_role_prompts(&context.loaded, &context.trust_store())?;
     judges.check_globs(&context.loaded)?;
-    backlog_view::check(context).await?;
+    let unread = backlog_view::check(context).await?.and_then(|backlog| backlog.unread);
+    if let Some(unread) = unread {
+        output::info(&format!("warning: {unread}"));
+    }
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));
     }

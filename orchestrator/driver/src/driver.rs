@@ -16,6 +16,7 @@ use ralph_orchestrator_store::{
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
+use crate::finding_text::describe_unread;
 use crate::item_limits::ItemLimits;
 use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
@@ -128,6 +129,7 @@ impl<E: Executor> BacklogDriver<E> {
         }
         if !self.setup.dry {
             self.recover().await?;
+            self.warn_of_unread()?;
         }
         loop {
             let (item, resume, has_others) = match self.choose()? {
@@ -304,6 +306,14 @@ impl<E: Executor> BacklogDriver<E> {
             self.warn(message);
         }
         Ok(report)
+    }
+
+    /// Names the lines on which nobody will work, though they look like items.
+    fn warn_of_unread(&self) -> Result<(), DriverError> {
+        if let Some(unread) = describe_unread(self.setup.backlog.path(), &self.load()?) {
+            self.warn(format!("backlog: {unread}"));
+        }
+        Ok(())
     }
 
     /// Records that the work on the backlog begins, or begins anew.

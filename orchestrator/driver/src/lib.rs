@@ -40,6 +40,7 @@ pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
 pub use error::DriverError;
 pub use event::{BacklogEvent, BacklogObserver};
 pub use executor::{Executor, RunOrder, RunReport, Submission};
+pub use finding_text::describe_unread;
 pub use item_limits::ItemLimits;
 pub use ledger::{AsideItem, BacklogLedger, ItemRun, read_ledger};
 pub use local::{LocalExecutor, RunOpener};

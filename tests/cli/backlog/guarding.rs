@@ -251,3 +251,28 @@ fn a_secret_that_the_agent_writes_into_the_backlog_is_not_kept_in_the_state() {
         assert!(!kept.contains("tok-123456789") && kept.contains("***"), "{name}: {kept}");
     }
 }
+
+#[test]
+fn a_line_that_looks_like_an_item_and_is_none_is_named_everywhere() {
+    let env = environment("plan-md", "fix_plan.md", "");
+    env.write("fix_plan.md", "# Plan\n\n- [ ] a\n- [] forgotten\n- [~] half\n* [ ] c\n");
+    let named = "fix_plan.md:4 \"- [] forgotten\", fix_plan.md:5 \"- [~] half\"";
+    env.ralph(&["config", "check"]).expect(0).says(named);
+    env.ralph(&["doctor"]).expect(0).says(named);
+    env.run().expect(0).says(named);
+    assert_eq!(worked(&env), ["a", "c"]);
+    env.ralph(&["status"]).expect(0).says(named);
+    assert_eq!(env.status()["backlog"]["unread"][1]["line"], 5);
+}
+
+#[test]
+fn a_tick_of_a_sub_box_stays_where_the_agent_also_adds_an_item() {
+    let env = environment("plan-md", "fix_plan.md", "");
+    env.write("fix_plan.md", "# Plan\n- [ ] a\n  - [ ] form\n  - [ ] endpoint\n");
+    env.agent.call(1).script(&format!(
+        "{WORK}sed -i 's/- \\[ \\] form/- [x] form/' fix_plan.md; echo '- [ ] Bug' >> fix_plan.md\n"
+    ));
+    env.agent.call(1).out("not yet\n");
+    env.run().expect(0).says("item `bug` was added; it was taken out");
+    assert_eq!(env.read("fix_plan.md"), "# Plan\n- [x] a\n  - [x] form\n  - [ ] endpoint\n");
+}

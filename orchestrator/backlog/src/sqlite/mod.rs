@@ -151,6 +151,7 @@ impl SqliteBacklog {
             order: self.order,
             storable,
             set_aside: BTreeMap::new(),
+            unread: Vec::new(),
         }
     }
 
