@@ -6,7 +6,9 @@ use ralph_orchestrator_backlog::{
     Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus, NextItem,
 };
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart};
+use ralph_orchestrator_engine::{
+    GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart, StopRequests,
+};
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_store::{
@@ -17,9 +19,11 @@ use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
 use crate::finding_text::describe_unread;
+use crate::item_env::item_env;
 use crate::item_limits::ItemLimits;
 use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
+use crate::patient::PatientBacklog;
 use crate::record::{FORMAT_VERSION, SeriesRecord};
 use crate::saver::BacklogSaver;
 use crate::stop::{Choice, Stop};
@@ -36,6 +40,8 @@ pub struct DriverSetup {
     pub limits: Limits,
     /// Removes secrets from what is recorded of the backlog.
     pub redactor: Redactor,
+    /// The requests to stop all work: nothing is waited for then.
+    pub requests: StopRequests,
     /// What agents may change in the backlog.
     pub rules: GuardRules,
     /// What an item may use before it is blocked.
@@ -93,11 +99,13 @@ enum ItemEnd {
 impl<E: Executor> BacklogDriver<E> {
     /// Returns a driver whose runs and items are observed.
     pub fn new(
-        setup: DriverSetup,
+        mut setup: DriverSetup,
         executor: E,
         run_observer: Arc<dyn RunObserver>,
         observer: Arc<dyn BacklogObserver>,
     ) -> Self {
+        let (inner, requests) = (Arc::clone(&setup.backlog), setup.requests.clone());
+        setup.backlog = Arc::new(PatientBacklog::new(inner, Arc::clone(&observer), requests));
         let work = Arc::new(SharedWork::new(
             Arc::clone(&setup.backlog),
             setup.rules,
@@ -240,6 +248,7 @@ impl<E: Executor> BacklogDriver<E> {
                 run: resume,
                 item: Some(item.id.clone()),
                 text,
+                env: item_env(&item.id, &self.setup.layout),
                 products: None,
                 guard: Some(self.work.clone()),
             },

@@ -15,6 +15,7 @@ use crate::additions::take_additions;
 use crate::decisions::take_decisions;
 use crate::error::DriverError;
 use crate::finding_text::describe;
+use crate::item_env::write_item;
 use crate::item_file::leave_note;
 use crate::item_text::item_text;
 use crate::iteration_base::{BASE, Iteration, read_base};
@@ -124,6 +125,9 @@ impl SharedWork {
             Err(error) => return Ok(Some(error.to_string())),
         };
         let item = state.item.as_ref().map(|item| item.id.clone()).unwrap_or_default();
+        if let (Some((_, files)), Some(item)) = (&state.series, snapshot.find(&item)) {
+            write_item(files, item)?;
+        }
         let iteration = Iteration { item, run: run.to_owned(), iteration };
         if let Some((_, files)) = &state.series {
             let mut content = serde_json::to_vec(&iteration).map_err(|source| {

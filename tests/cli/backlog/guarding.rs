@@ -276,3 +276,45 @@ fn a_tick_of_a_sub_box_stays_where_the_agent_also_adds_an_item() {
     env.run().expect(0).says("item `bug` was added; it was taken out");
     assert_eq!(env.read("fix_plan.md"), "# Plan\n- [x] a\n  - [x] form\n  - [ ] endpoint\n");
 }
+
+#[test]
+fn agents_checks_and_the_setup_know_the_item_and_an_agent_cannot_change_what_checks_are_told() {
+    let env = environment("json", "feature-list.json", "");
+    let told = env.root().join("told");
+    let check = format!(
+        "echo \"$RALPH_ITEM\" >> '{}'; grep -q '\\\"id\\\":\\\"'$RALPH_ITEM'\\\"' $RALPH_ITEM_FILE && grep -q \"made-$RALPH_ITEM exists\" $RALPH_ITEM_FILE && ls made-$RALPH_ITEM",
+        told.display()
+    );
+    let config = env.read("ralph.toml").replace("ls made-*", &check.replace('"', "\\\""));
+    let config = config.replace(
+        "[run]\n",
+        "[run]\nsetup = [\"sh\", \"-c\", \"test -n $RALPH_ITEM && test -f $RALPH_ITEM_FILE\"]\n",
+    );
+    env.raw_config(&config);
+    env.write("feature-list.json", feature_list(&[feature("a", 9, &[]), feature("b", 1, &[])]));
+    env.agent.default_call().script(&format!(
+        "{WORK}[ \"$RALPH_ITEM\" = \"$id\" ] || exit 1\ngrep -q \"made-$id exists\" $RALPH_ITEM_FILE || exit 1\necho '{{}}' > $RALPH_ITEM_FILE\n"
+    ));
+    env.run().expect(0);
+    let told = std::fs::read_to_string(told).unwrap();
+    assert!(told.starts_with("a\n") && told.ends_with("b\n"), "{told}");
+}
+
+#[test]
+fn a_backlog_that_another_program_holds_is_waited_for() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    let (from, to) = (env.fifo("from"), env.fifo("to"));
+    env.agent.call(1).script(&format!(
+        "{WORK}echo > '{}'; cat '{}'\n",
+        from.display(),
+        to.display()
+    ));
+    let mut running = env.start(&["run"]);
+    std::fs::read(&from).unwrap();
+    let file = std::fs::File::open(env.path("feature-list.json")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    std::fs::write(&to, "go on\n").unwrap();
+    running.says("feature-list.json is held by another program; waiting for it");
+    drop(file);
+    running.wait().expect(0).says("backlog 2/2");
+}

@@ -190,6 +190,7 @@ fn driver_setup(
         disk: Disk::default(),
         limits: config.limits.clone(),
         redactor: Redactor::new(&config.env, &context.vars),
+        requests: signals.watch_requests(),
         rules: config.backlog.as_ref().map(guard_rules).unwrap_or_default(),
         item_limits: config.backlog.as_ref().map(item_limits).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
