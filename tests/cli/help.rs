@@ -27,6 +27,8 @@ const COMMANDS: [&str; 66] = [
     "resume",
     "limits",
     "add",
+    "skip",
+    "retry",
     "stop",
     "rollback",
     "reset",

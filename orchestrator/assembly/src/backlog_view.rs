@@ -387,3 +387,13 @@ pub async fn check(context: &Context) -> Result<Option<CheckedBacklog>, CommandE
     let summary = format!("{}: {}; {}", list.path().display(), found.counts(), found.order);
     Ok(Some(CheckedBacklog { summary, unread }))
 }
+
+/// Returns the id of the item that is worked on next; `None` if there is none, or the backlog cannot be read.
+pub async fn find_next(context: &Context) -> Option<String> {
+    context.loaded.config.backlog.as_ref()?;
+    let list = require(context).await.ok()?;
+    match read_counted(&*list, context).ok()?.select_next() {
+        NextItem::Item { item } => Some(item.id),
+        NextItem::Blocked { .. } | NextItem::Complete | NextItem::Empty => None,
+    }
+}

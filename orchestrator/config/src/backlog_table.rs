@@ -42,6 +42,11 @@ pub(crate) struct BacklogTable {
     #[serde(deserialize_with = "units::usd_or_none")]
     #[schemars(schema_with = "units::usd_or_none_schema")]
     pub(crate) max_item_cost_usd: Option<Usd>,
+    /// A further check that every item has to pass: a program and its arguments, in which `{item}` is the item's id.
+    /// Files of the workspace that it names are protected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub(crate) check: Vec<String>,
 }
 
 impl BacklogTable {
@@ -60,6 +65,7 @@ impl From<&BacklogConfig> for BacklogTable {
             agent_completions: config.agent_completions,
             max_item_iterations: config.max_item_iterations,
             max_item_cost_usd: config.max_item_cost_usd,
+            check: config.check.clone(),
         }
     }
 }

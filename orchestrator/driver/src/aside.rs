@@ -26,7 +26,7 @@ impl<E: Executor> BacklogDriver<E> {
             true => RunUsage::default(),
             false => self.work.state().ledger.used_since_aside(item, resume),
         };
-        self.setup.item_limits.bound(left, limits, used, has_others)
+        self.setup.item_limits.bound(&left, limits, used, has_others)
     }
 
     /// Records that a run blocks its item, if it had stopped for that when the driver was killed.

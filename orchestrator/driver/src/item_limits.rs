@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_config::{CountOrAuto, Limits};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{Limit, RunUsage, StopKind};
+use ralph_orchestrator_machine::{Limit, RunUsage, StopKind, StopReason};
 
 use crate::budget::exceeded;
 use crate::executor::RunReport;
@@ -28,14 +28,14 @@ impl ItemLimits {
     /// have `used` so much; `has_others`: other items could be worked on instead.
     pub(crate) fn bound(
         self,
-        left: Limits,
+        left: &Limits,
         limits: &Limits,
         used: RunUsage,
         has_others: bool,
     ) -> Limits {
         let iterations = match self.max_iterations {
             CountOrAuto::Count(most) => Some(most),
-            CountOrAuto::Auto if has_others => Some(share(limits, &left)),
+            CountOrAuto::Auto if has_others => Some(share(limits, left)),
             CountOrAuto::Auto | CountOrAuto::Unlimited => None,
         };
         let iterations = iterations.map(|most| most.saturating_sub(used.iterations));
@@ -44,7 +44,7 @@ impl ItemLimits {
         Limits {
             max_iterations: least(left.max_iterations, iterations),
             max_cost_usd: least(left.max_cost_usd, cost),
-            ..left
+            ..left.clone()
         }
     }
 
@@ -56,7 +56,9 @@ impl ItemLimits {
         limits: &Limits,
         others: RunUsage,
     ) -> Option<String> {
-        if report.reason.kind() == StopKind::Stuck {
+        // One whose checks accept before any work is no reason to leave the others.
+        let is_refused = report.reason == StopReason::Baseline;
+        if report.reason.kind() == StopKind::Stuck || is_refused {
             return Some(report.message.clone());
         }
         let limit = report.reason.budget()?;
@@ -105,7 +107,7 @@ mod tests {
         let limits = Limits { max_iterations: max, ..Limits::default() };
         let left = Limits { max_iterations: left, ..Limits::default() };
         let item = ItemLimits { max_iterations: setting, max_cost_usd: None };
-        item.bound(left, &limits, RunUsage::default(), others).max_iterations
+        item.bound(&left, &limits, RunUsage::default(), others).max_iterations
     }
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
             max_cost_usd: Some(Usd::from_nanos(100)),
         };
         let limits = Limits::default();
-        let bound = item.bound(limits.clone(), &limits, used, false);
+        let bound = item.bound(&limits, &limits, used, false);
         assert_eq!(bound.max_iterations, Some(1));
         assert_eq!(bound.max_cost_usd, Some(Usd::from_nanos(40)));
     }

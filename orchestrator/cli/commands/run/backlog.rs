@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ralph_orchestrator_assembly::backlog_view::{advice, read_counted, require};
-use ralph_orchestrator_assembly::backlogs::{guard_rules, item_limits};
+use ralph_orchestrator_assembly::backlogs::{add_item_check, guard_rules, item_limits};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{BacklogCommits, RunPlace};
@@ -130,6 +130,9 @@ impl BacklogRuns<'_> {
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
+        if let Some(item) = &order.part.item {
+            add_item_check(&mut limited.config, item);
+        }
         if order.part.products.is_none() {
             // Where the backlog has items, the initializer has done its work, or is not needed.
             limited.config.initializer = None;

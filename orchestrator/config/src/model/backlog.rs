@@ -25,6 +25,19 @@ pub struct BacklogConfig {
     pub max_item_iterations: CountOrAuto,
     /// Dollars that an item may cost before it is blocked.
     pub max_item_cost_usd: Option<Usd>,
+    /// A check of each item: program and arguments, in which `{item}` is its id.
+    pub check: Vec<String>,
+}
+
+/// What stands for the id of the item in its check.
+pub(crate) const ITEM: &str = "{item}";
+
+impl BacklogConfig {
+    /// Returns the check of an item, which is empty if there is none.
+    #[must_use]
+    pub fn check_of(&self, item: &str) -> Vec<String> {
+        self.check.iter().map(|word| word.replace(ITEM, item)).collect()
+    }
 }
 
 strict_enum! {

@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, strict_enum};
 
+pub(crate) use backlog::ITEM;
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup};
 pub use git::{CommitMode, Git};
