@@ -36,6 +36,7 @@ use crate::commands::run::RunArgs;
 use crate::commands::runs::RunsArgs;
 #[cfg(feature = "web")]
 use crate::commands::serve::ServeArgs;
+use crate::commands::skip::ItemArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
@@ -95,6 +96,10 @@ pub(crate) enum Command {
     Next(NextArgs),
     /// Add an item to the backlog, at any time
     Add(AddArgs),
+    /// Go on without an item of the backlog
+    Skip(ItemArgs),
+    /// Work again on an item that is blocked or skipped
+    Retry(ItemArgs),
     /// Compare the checkpoints of two iterations
     Diff(DiffArgs),
     /// List the run's checkpoints, or restore the files of one
@@ -209,6 +214,8 @@ impl Command {
             | Self::Runs(_)
             | Self::Next(_)
             | Self::Add(_)
+            | Self::Skip(_)
+            | Self::Retry(_)
             | Self::Control(_)
             | Self::Reset(_)
             | Self::Init(_)

@@ -256,9 +256,11 @@ fn find_workspace(command: &mut Command, selector: &str) -> Result<ConfigFile, C
 /// Refuses a command that would change the run of another folder than that in which a person is.
 fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), CommandError> {
     match command {
-        Command::Control(_) | Command::Add(_) | Command::Rollback(_) => {
-            trust::refuse_other_run(config, false)
-        }
+        Command::Control(_)
+        | Command::Add(_)
+        | Command::Skip(_)
+        | Command::Retry(_)
+        | Command::Rollback(_) => trust::refuse_other_run(config, false),
         Command::Reset(_) => trust::refuse_other_run(config, true),
         Command::Runs(runs) if runs.command.is_some() => trust::refuse_other_run(config, true),
         _ => Ok(()),
@@ -303,6 +305,8 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Go(_) => Ok(exit::OK),
         Command::Next(next) => commands::next::next(&config, &next),
         Command::Add(add) => commands::add::add(&config, add),
+        Command::Skip(skip) => commands::skip::skip(&config, &skip),
+        Command::Retry(retry) => commands::skip::retry(&config, &retry),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
         #[cfg(feature = "watch")]

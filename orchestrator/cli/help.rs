@@ -23,7 +23,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "Steer",
-        &["steer", "answer", "pause", "resume", "limits", "add", "stop", "rollback", "reset"],
+        &[
+            "steer", "answer", "pause", "resume", "limits", "add", "skip", "retry", "stop",
+            "rollback", "reset",
+        ],
     ),
     (
         "Set up",

@@ -143,6 +143,20 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "skip",
+        &[
+            ("Go on without an item", "skip US-001"),
+            ("As JSON, with what is left out too", "skip US-001 --json"),
+        ],
+    ),
+    (
+        "retry",
+        &[
+            ("Work on an item again, after mending what blocked it", "retry US-001"),
+            ("Of another configuration", "-c other.toml retry US-001"),
+        ],
+    ),
+    (
         "steer",
         &[
             ("Tell the agent where to look", r#"steer "look at the parser first""#),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 64] = [
+const COMMANDS: [&str; 66] = [
     "",
     "run",
     "new",
@@ -27,6 +27,8 @@ const COMMANDS: [&str; 64] = [
     "resume",
     "limits",
     "add",
+    "skip",
+    "retry",
     "stop",
     "rollback",
     "reset",

@@ -255,3 +255,33 @@ fn any_program_is_named_as_for_run() {
     assert!(config.contains("\nmax_cost_usd = 10.0"), "{config}");
     env.ralph(&["init", "--force", "--", "no-such-agent"]).expect(0).says("no-such-agent, but");
 }
+
+#[test]
+fn a_list_of_work_is_found_and_worked_through() {
+    let lists = [
+        (
+            "prd.json",
+            "json",
+            r#"{"userStories": [{"id": "US-1", "title": "a", "description": "", "acceptanceCriteria": [], "priority": 1, "passes": false}]}"#,
+        ),
+        ("fix_plan.md", "plan-md", "# Plan\n\n- [ ] a\n- [] b\n"),
+        ("TODO.md", "plan-md", "- [ ] a\n"),
+    ];
+    for (name, kind, text) in lists {
+        let env = bare();
+        env.write(name, text);
+        let made = env.ralph(&["init", "--no-run", "--test", "test -f made"]).expect(0);
+        made.says(&format!("works through {name}, 0/1 (0.0%) complete"));
+        assert!(!made.stdout.contains("first: describe"), "{}", made.stdout);
+        let config: toml::Table = toml::from_str(&env.read("ralph.toml")).unwrap();
+        let backlog = &config["backlog"];
+        assert_eq!((&backlog["kind"], &backlog["path"]), (&kind.into(), &name.into()));
+        drive_fake_agent(&env);
+        env.agent.default_call().script(": > made\n").out("<promise>COMPLETE: made it</promise>\n");
+        env.run().expect(0).says("backlog 1/1");
+    }
+    let env = bare();
+    env.write("fix_plan.md", "- [x] done\n");
+    env.ralph(&["init", "--no-run"]).expect(0);
+    assert!(!env.read("ralph.toml").contains("[backlog]"), "nothing is left to do in it");
+}

@@ -1,13 +1,19 @@
 //! The backlog of a configuration, and errors about it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use ralph_orchestrator_backlog::{Backlog, BacklogSnapshot, GuardRules, ItemStatus, NextItem};
+use ralph_orchestrator_backlog::{
+    Backlog, BacklogSnapshot, GuardRules, ItemPlacement, NextItem, PlacementReason,
+};
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger, read_proved};
+use ralph_orchestrator_driver::{
+    BacklogLedger, DriverError, ItemRun, describe_unread, read_ledger, read_proved,
+};
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_machine::{Limit, RunUsage, StopKind, StopReason};
+use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Layout, StoredRun};
 use ralph_orchestrator_story::words::{limit_json, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
@@ -124,6 +130,14 @@ impl BacklogView {
             lines.push(format!("  all runs    {}", self.used(run)));
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
+        let unread = self.found.as_ref().ok();
+        let unread = unread.and_then(|found| describe_unread(Path::new(&self.path), found));
+        lines.extend(unread.map(|unread| format!("  unread      {}", one_line(&unread, 400))));
+        let blocked = self.found.as_ref().map(BacklogSnapshot::blocked).unwrap_or_default();
+        let aside = blocked.into_iter().chain(self.left_out());
+        lines.extend(
+            aside.map(|item| format!("  set aside   {}", one_line(&item.to_string(), 200))),
+        );
         lines
     }
 
@@ -174,6 +188,11 @@ impl BacklogView {
         current.map_or(others, |run| others.plus(RunUsage::from_state(&run.state)))
     }
 
+    /// Returns whether a run is over because its item was set aside after it.
+    pub fn is_over(&self, run: &str) -> bool {
+        self.ledger.item_of(run).is_some_and(|entry| entry.is_over)
+    }
+
     /// Returns what there is to say where no item was started yet.
     pub fn beginning(&self) -> Option<String> {
         Some(match self.found.as_ref().ok()?.select_next() {
@@ -187,9 +206,15 @@ impl BacklogView {
                     one_line(&waiting.join("; "), 400)
                 )
             }
-            NextItem::Complete => "every item is complete".to_owned(),
+            NextItem::Complete if self.left_out().is_empty() => "every item is complete".to_owned(),
+            NextItem::Complete => "every item is complete or left out".to_owned(),
             NextItem::Empty => "the backlog has no items: `add` adds one".to_owned(),
         })
+    }
+
+    /// Returns the items that a person wants left out, and what depends on them.
+    fn left_out(&self) -> Vec<ItemPlacement> {
+        self.found.as_ref().map(BacklogSnapshot::left_out).unwrap_or_default()
     }
 
     /// Returns how the work on the backlog ended last.
@@ -212,7 +237,7 @@ impl BacklogView {
             let item = self.open_item()?;
             return Some(format!("`{program} run` continues with {}", one_line(&item, 80)));
         }
-        advice(self.ledger.stop.as_ref().map(|(reason, _)| *reason), &self.path, program)
+        advice(&self.ledger, self.found.as_ref().ok(), program)
     }
 
     /// Returns the item that a run would begin with.
@@ -253,50 +278,62 @@ impl BacklogView {
             "stop_reason": self.ledger.stop.as_ref().map(|(reason, _)| reason),
             "message": self.ledger.stop.as_ref().map(|(_, message)| message),
             "waiting": waiting,
+            "set_aside": found.map(|found| &found.set_aside).ok(),
+            "unread": found.map(|found| &found.unread).ok(),
             "usage": self.usage(run),
             "limits": limits,
         })
     }
 }
 
-/// Returns what helps while a backlog is not complete that ended for this reason last.
-pub fn advice(reason: Option<StopReason>, path: &str, program: &str) -> Option<String> {
+/// Returns what helps while a backlog is not complete. `found`: the backlog as it is, if it can be read.
+pub fn advice(
+    ledger: &BacklogLedger,
+    found: Option<&BacklogSnapshot>,
+    program: &str,
+) -> Option<String> {
+    let reason = ledger.stop.as_ref().map(|(reason, _)| *reason);
     if reason == Some(StopReason::Completed) {
         return None;
     }
-    Some(match reason.and_then(StopReason::budget) {
-        Some(limit) => format!(
+    if let Some(limit) = reason.and_then(StopReason::budget) {
+        return Some(format!(
             "raise {}, which all items use up together: `{program} run --set {}=N` does for one start, and continues \
              with the next one",
             limit.key(),
             limit.key()
-        ),
-        None if reason.map(StopReason::kind) == Some(StopKind::Human) => format!(
-            "change in {path} what the items wait for (a status `blocked`, or what they depend on), then `{program} run` \
-             continues"
-        ),
-        None => {
-            format!("the backlog is not complete: `{program} run` continues with the next item")
-        }
+        ));
+    }
+    let blocked = match found.map(BacklogSnapshot::select_next) {
+        Some(NextItem::Blocked { waiting }) => mend(ledger, &waiting, program),
+        _ => None,
+    };
+    blocked.or_else(|| {
+        Some(format!("the backlog is not complete: `{program} run` continues with the next item"))
     })
 }
 
-/// Returns how to go on with the other items where the work on one leads nowhere; `None` where the format has no status
-/// for that.
-pub fn pass_over(list: &dyn Backlog, layout: &Layout, reason: StopReason) -> Option<String> {
-    if reason.kind() != StopKind::Stuck {
-        return None;
-    }
-    let ledger = read_ledger(layout).ok().flatten()?;
-    let item = ledger.unfinished()?;
-    let has_status = list.load().ok()?.storable.contains(&ItemStatus::Blocked);
-    has_status.then(|| {
-        format!(
-            "or set the status of `{}` in {} to `blocked`: then `run` goes on with the other items",
-            one_line(&item.item, 80),
-            list.path().display()
-        )
-    })
+/// Returns what to do where only items are left that are blocked, or wait for these.
+pub fn mend(ledger: &BacklogLedger, waiting: &[ItemPlacement], program: &str) -> Option<String> {
+    let is_blocked =
+        |placement: &&ItemPlacement| matches!(placement.reason, PlacementReason::Blocked { .. });
+    let mut blocked = waiting.iter().filter(is_blocked);
+    let first = blocked.next()?;
+    let id = quote_word(&first.id);
+    let run = ledger.set_aside.get(&first.id).map(|aside| aside.run.as_str());
+    let explained = match run.filter(|run| !run.is_empty()) {
+        Some(run) => format!(" (`{program} why --run {run}`)"),
+        None => String::new(),
+    };
+    let others = match blocked.count() {
+        0 => String::new(),
+        more => format!(" (then {} more)", count(u64::try_from(more).unwrap_or(u64::MAX), "item")),
+    };
+    Some(format!(
+        "mend what blocks `{}`{explained}, then `{program} retry {id}`, or go on without it by `{program} skip \
+         {id}`{others}; then `{program} run` continues",
+        one_line(&first.id, 80)
+    ))
 }
 
 /// Returns what runs have used, in words.
@@ -319,9 +356,17 @@ pub fn item_name(entry: &ItemRun) -> String {
     one_line(&format!("{}: {}", entry.item, entry.title), 120)
 }
 
-/// Checks the backlog of a configuration. Returns what there is to say of it; `None` without one. That of a
-/// workspace that does not exist yet cannot be read.
-pub async fn check(context: &Context) -> Result<Option<String>, CommandError> {
+/// What a check of a backlog found.
+pub struct CheckedBacklog {
+    /// Its file, items and order, or that it is to be made.
+    pub summary: String,
+    /// What of it is not read, though it looks like an item.
+    pub unread: Option<String>,
+}
+
+/// Checks the backlog of a configuration; `None` without one. That of a workspace that does not exist yet cannot be
+/// read.
+pub async fn check(context: &Context) -> Result<Option<CheckedBacklog>, CommandError> {
     if context.loaded.config.backlog.is_none() {
         return Ok(None);
     }
@@ -330,11 +375,25 @@ pub async fn check(context: &Context) -> Result<Option<String>, CommandError> {
         return Ok(None);
     }
     if is_to_be_made(&*list, context)? {
-        return Ok(Some(to_be_made(&context.loaded)));
+        let summary = to_be_made(&context.loaded);
+        return Ok(Some(CheckedBacklog { summary, unread: None }));
     }
     let found = list.load().map_err(|error| explain(error, &context.loaded))?;
+    let unread = describe_unread(list.path(), &found);
     if found.items.is_empty() {
-        return Err(DriverError::Empty { path: list.path().display().to_string() }.into());
+        let error = DriverError::Empty { path: list.path().display().to_string() };
+        return Err(unread.into_iter().fold(error.into(), CommandError::hinted));
     }
-    Ok(Some(format!("{}: {}; {}", list.path().display(), found.counts(), found.order)))
+    let summary = format!("{}: {}; {}", list.path().display(), found.counts(), found.order);
+    Ok(Some(CheckedBacklog { summary, unread }))
+}
+
+/// Returns the id of the item that is worked on next; `None` if there is none, or the backlog cannot be read.
+pub async fn find_next(context: &Context) -> Option<String> {
+    context.loaded.config.backlog.as_ref()?;
+    let list = require(context).await.ok()?;
+    match read_counted(&*list, context).ok()?.select_next() {
+        NextItem::Item { item } => Some(item.id),
+        NextItem::Blocked { .. } | NextItem::Complete | NextItem::Empty => None,
+    }
 }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ralph_orchestrator_backlog::{Backlog, GuardRules};
-use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_config::{
+    AgentCompletions, BacklogConfig, Config, ConfigErrors, LoadedConfig, ValidatorConfig,
+};
 use ralph_orchestrator_contract::{BuildError, FactoryError};
+use ralph_orchestrator_driver::ItemLimits;
 use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use serde_json::json;
@@ -67,4 +71,39 @@ pub fn guard_rules(config: &BacklogConfig) -> GuardRules {
             AgentCompletions::Keep => ralph_orchestrator_backlog::AgentCompletions::Keep,
         },
     }
+}
+
+/// Returns what an item may use before it is blocked, as the configuration has it.
+pub fn item_limits(config: &BacklogConfig) -> ItemLimits {
+    ItemLimits {
+        max_iterations: config.max_item_iterations,
+        max_cost_usd: config.max_item_cost_usd,
+    }
+}
+
+/// The name of the check that each item has by `backlog.check`.
+const CHECK: &str = "backlog.check";
+/// How long it may take, as any validator that says nothing else.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Adds the check of an item to the validators, if `backlog.check` names one.
+pub fn add_item_check(config: &mut Config, item: &str) {
+    let program = config.backlog.as_ref().map(|backlog| backlog.check_of(item));
+    let Some(program) = program.filter(|program| !program.is_empty()) else { return };
+    let workspace = &config.run.workspace;
+    let file = |word: &String| {
+        let relative = word.strip_prefix("./").unwrap_or(word);
+        let is_file = !relative.starts_with(['/', '-']) && workspace.join(relative).is_file();
+        is_file.then(|| relative.to_owned())
+    };
+    let protect: Vec<String> = program.iter().filter_map(file).collect();
+    config.validators.push(ValidatorConfig {
+        kind: "command".to_owned(),
+        name: CHECK.to_owned(),
+        required: true,
+        timeout: CHECK_TIMEOUT,
+        artefacts: Vec::new(),
+        config: json!({"program": program, "protect": protect}),
+        index: config.validators.len(),
+    });
 }

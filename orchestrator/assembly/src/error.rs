@@ -382,6 +382,9 @@ impl From<DriverError> for CommandError {
             DriverError::State(error) => error.into(),
             DriverError::Engine(error) => error.into(),
             DriverError::Empty { .. } => Self::new(ErrorKind::Config, error),
+            DriverError::AlreadyComplete { .. }
+            | DriverError::NotBlocked { .. }
+            | DriverError::NotBegun { .. } => Self::user(error.to_string()),
             DriverError::Encoding { .. } => Self::new(ErrorKind::Damaged, error),
             DriverError::NotSubmitted { .. } => Self::new(ErrorKind::Internal, error),
         }

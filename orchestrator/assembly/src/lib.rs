@@ -21,6 +21,7 @@ pub mod discovery;
 mod embedded;
 pub mod error;
 mod file_owner;
+pub mod found_backlog;
 pub mod git;
 mod key_schema;
 pub mod messages;

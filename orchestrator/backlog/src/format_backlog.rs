@@ -4,6 +4,7 @@
 //! the edit, else it is the format's error and nothing is written. Writing, guarding, order and the
 //! rules between items are those of every backlog.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -106,7 +107,14 @@ impl FormatBacklog {
             return Err(self.invalid(defects));
         }
         let order = self.order.unwrap_or(self.description.order);
-        Ok(BacklogSnapshot { bytes, items, order, storable: self.description.statuses.clone() })
+        Ok(BacklogSnapshot {
+            bytes,
+            items,
+            order,
+            storable: self.description.statuses.clone(),
+            set_aside: BTreeMap::new(),
+            unread: Vec::new(),
+        })
     }
 
     /// Applies edits, and makes sure that the text then reads as before but for them.

@@ -1,5 +1,6 @@
 //! What every format is read into.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,29 @@ pub struct BacklogSnapshot {
     pub order: ItemOrder,
     /// The statuses that the file can hold.
     pub storable: Vec<ItemStatus>,
+    /// The items that are set aside whatever the file can hold, by id.
+    pub set_aside: BTreeMap<String, SetAside>,
+    /// The lines that look like open items and are none.
+    pub unread: Vec<UnreadLine>,
+}
+
+/// A line that looks like an open item and is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadLine {
+    /// The line, from 1.
+    pub line: usize,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why an item is not worked on, though the file may say nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetAside {
+    /// Work on it leads nowhere: why.
+    Blocked(String),
+    /// A person wants it left out.
+    Skipped,
 }
 
 impl fmt::Debug for BacklogSnapshot {
@@ -29,6 +53,8 @@ impl fmt::Debug for BacklogSnapshot {
             .field("items", &self.items)
             .field("order", &self.order)
             .field("storable", &self.storable)
+            .field("set_aside", &self.set_aside)
+            .field("unread", &self.unread)
             .finish()
     }
 }
@@ -38,6 +64,17 @@ impl BacklogSnapshot {
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&BacklogItem> {
         self.items.iter().find(|item| item.id == id)
+    }
+
+    /// Sets items aside, unless they are completed.
+    pub fn put_aside<'a>(&mut self, items: impl IntoIterator<Item = (&'a String, &'a SetAside)>) {
+        for (id, aside) in items {
+            let found = self.items.iter_mut().find(|item| item.id == *id);
+            if let Some(item) = found.filter(|item| item.status != ItemStatus::Completed) {
+                item.status = ItemStatus::Blocked;
+                self.set_aside.insert(id.clone(), aside.clone());
+            }
+        }
     }
 
     /// Counts the items by status.

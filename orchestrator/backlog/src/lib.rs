@@ -34,7 +34,10 @@ pub use self::error::{BacklogDefect, BacklogError, DefectKind};
 pub use self::file::{BacklogFile, MAX_BYTES};
 pub use self::format_backlog::open_backlog_of;
 pub use self::guard::{AgentCompletions, GuardFinding, GuardReport, GuardRules, TrustedEdit};
-pub use self::item::{BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, TextLocation};
+pub use self::item::{
+    BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, SetAside, TextLocation,
+    UnreadLine,
+};
 pub use self::kind::BacklogKind;
 pub use self::open::open_backlog;
 pub use self::order::{ItemOrder, ItemPlacement, NextItem, PendingDependency, PlacementReason};

@@ -1,5 +1,6 @@
 //! A backlog in a text file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::backlog::Backlog;
@@ -45,11 +46,13 @@ impl<F: TextFormat> TextBacklog<F> {
     }
 
     fn snapshot(&self, bytes: Vec<u8>) -> Result<BacklogSnapshot, BacklogError> {
-        let (_, document) = self.read(&bytes)?;
+        let (text, document) = self.read(&bytes)?;
         let statuses = ItemStatus::ALL.into_iter();
         let storable = statuses.filter(|s| self.format.has_status(&document, *s)).collect();
         let order = self.order.unwrap_or(document.order);
-        Ok(BacklogSnapshot { bytes, items: document.items, order, storable })
+        let unread = self.format.find_unread(text, &document);
+        let (items, set_aside) = (document.items, BTreeMap::new());
+        Ok(BacklogSnapshot { bytes, items, order, storable, set_aside, unread })
     }
 
     fn find(&self, document: &Document<F::Layout>, id: &str) -> Result<ItemAt, BacklogError> {

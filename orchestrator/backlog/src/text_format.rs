@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use crate::error::BacklogDefect;
-use crate::item::{BacklogItem, ItemStatus, NewItem};
+use crate::item::{BacklogItem, ItemStatus, NewItem, UnreadLine};
 use crate::kind::BacklogKind;
 use crate::order::ItemOrder;
 use crate::text::TextEdit;
@@ -107,4 +107,23 @@ pub(crate) trait TextFormat: Send + Sync + 'static {
 
     /// Returns the fields beside the items that an agent must not change.
     fn frame_fields(&self, text: &str, document: &Document<Self::Layout>) -> Map<String, Value>;
+
+    /// Returns the edits that tick what is ticked in another version of an item, beside the item itself.
+    fn copy_checks(
+        &self,
+        _to: (&str, &Document<Self::Layout>, usize),
+        _from: (&str, &Document<Self::Layout>, usize),
+    ) -> Vec<TextEdit> {
+        Vec::new()
+    }
+
+    /// Returns what is written beside the items and is an agent's to change.
+    fn prose(&self, _text: &str, _document: &Document<Self::Layout>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the lines that look like open items and are none.
+    fn find_unread(&self, _text: &str, _document: &Document<Self::Layout>) -> Vec<UnreadLine> {
+        Vec::new()
+    }
 }

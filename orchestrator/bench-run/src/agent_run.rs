@@ -86,7 +86,14 @@ async fn perform_run(
     let text = Arc::new(|_: &str| String::new());
     let order = RunOrder {
         item: None,
-        part: RunPart { run: None, item: None, text, products: None, guard: None },
+        part: RunPart {
+            run: None,
+            item: None,
+            text,
+            env: BTreeMap::new(),
+            products: None,
+            guard: None,
+        },
         item_claim: Arc::new(|| None),
         limits,
         once: is_reserved,
@@ -117,7 +124,8 @@ async fn perform_series(
     stop: StopRequests,
 ) -> Result<AgentEnd, CommandError> {
     let loaded = opener.loaded.clone();
-    let setup = driver_setup(&loaded, &opener.job.vars, Arc::clone(&list), layout.clone());
+    let (vars, requests) = (&opener.job.vars, stop.clone());
+    let setup = driver_setup(&loaded, vars, (Arc::clone(&list), layout.clone()), requests);
     let notes = Arc::new(SeriesNotes::default());
     let observer: Arc<dyn BacklogObserver> = Arc::clone(&notes) as Arc<dyn BacklogObserver>;
     let executor = LocalExecutor::new(opener, stop);
@@ -126,6 +134,10 @@ async fn perform_series(
     let (message, warnings) =
         std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
     match ended {
+        // Only items are left that are blocked: the agent did what it could.
+        Ok(BacklogEnd::Stopped { reason: StopReason::NeedsHuman, state: None, .. }) => {
+            Ok(AgentEnd { reason: Some(StopReason::NeedsHuman), fault: None, warnings })
+        }
         Ok(BacklogEnd::Stopped { reason, state, .. }) => {
             let fault = faults::from_stop(reason, &message, state.as_deref());
             Ok(AgentEnd { reason: Some(reason), fault, warnings })
@@ -143,8 +155,8 @@ async fn perform_series(
 fn driver_setup(
     loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
-    backlog: Arc<dyn Backlog>,
-    layout: Layout,
+    (backlog, layout): (Arc<dyn Backlog>, Layout),
+    requests: StopRequests,
 ) -> DriverSetup {
     let config = &loaded.config;
     let limits: Limits = config.limits.clone();
@@ -154,7 +166,9 @@ fn driver_setup(
         disk: Disk::default(),
         limits,
         redactor: Redactor::new(&config.env, vars),
+        requests,
         rules: config.backlog.as_ref().map(backlogs::guard_rules).unwrap_or_default(),
+        item_limits: config.backlog.as_ref().map(backlogs::item_limits).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
         once: false,
         restart: false,

@@ -1,5 +1,6 @@
 //! `config`
 
+use ralph_orchestrator_assembly::backlogs::add_item_check;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::compiled_in::of_program;
 use ralph_orchestrator_assembly::context::Context;
@@ -117,7 +118,9 @@ fn align_origins(rows: &[(String, String)], width: Option<usize>) -> Vec<String>
 async fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::unsupervised(&Plugins::from_context(context)?);
     let build = build_context(&context.loaded, &context.vars);
-    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+    let mut loaded = context.loaded.clone();
+    add_item_check(&mut loaded.config, "item");
+    let judges = CompletionPolicy::build(&loaded, &registry, &build).await?;
     let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     for name in context.loaded.config.agents.keys() {
         ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
@@ -137,7 +140,10 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     git::check(context).await?;
     check_role_prompts(&context.loaded, &context.trust_store())?;
     judges.check_globs(&context.loaded)?;
-    backlog_view::check(context).await?;
+    let unread = backlog_view::check(context).await?.and_then(|backlog| backlog.unread);
+    if let Some(unread) = unread {
+        output::info(&format!("warning: {unread}"));
+    }
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));
     }

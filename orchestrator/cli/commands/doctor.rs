@@ -8,6 +8,7 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_assembly::backlog_view::CheckedBacklog;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::check_place::FoundPlace;
 use ralph_orchestrator_assembly::context::Context;
@@ -542,7 +543,17 @@ fn check_files(context: &Context) -> Result<String, String> {
 async fn check_backlog(context: &Context) -> Option<Finding> {
     let found = backlog_view::check(context).await.transpose()?;
     let code = found.as_ref().err().map_or(exit::OK, CommandError::code);
-    Some(Finding::new("backlog", found.map_err(|error| error.detail()), code))
+    Some(match found {
+        Ok(CheckedBacklog { summary, unread: Some(unread) }) => Finding {
+            what: "backlog",
+            severity: Severity::Warning,
+            detail: format!("{summary}; {unread}"),
+        },
+        found => {
+            let found = found.map(|found| found.summary).map_err(|error| error.detail());
+            Finding::new("backlog", found, code)
+        }
+    })
 }
 
 fn check_validators(context: &Context, report: &SetupReport) -> Vec<Finding> {

@@ -26,6 +26,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 #[cfg(feature = "web")]
 pub(crate) mod serve;
+pub(crate) mod skip;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod stop;

@@ -4,8 +4,9 @@ use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::{backlog_view, git};
-use ralph_orchestrator_backlog::{NextItem, PlacementReason};
+use ralph_orchestrator_assembly::{backlog_view, context, git};
+use ralph_orchestrator_backlog::{BacklogSnapshot, NextItem, PlacementReason};
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::one_line;
@@ -75,22 +76,32 @@ pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandErro
             for placement in waiting.iter().filter(|_| !args.explain) {
                 output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
             }
+            let ledger = read_ledger(&context.layout()?)?.unwrap_or_default();
+            let program = context::invocation(file);
+            if let Some(advice) = backlog_view::mend(&ledger, waiting, &program) {
+                output::info(&format!("next: {advice}"));
+            }
         }
     }
     if args.explain {
-        output::result(&format!("order: {}; {}", snapshot.order, snapshot.counts()));
-        let mut placements = snapshot.explain();
-        // In the order of work, then what waits, then what is complete.
-        placements.sort_by_key(|placement| match placement.reason {
-            PlacementReason::Selected => (0, 0),
-            PlacementReason::Queued { rank, .. } => (0, rank),
-            PlacementReason::Waiting { .. } => (1, 0),
-            PlacementReason::Blocked => (2, 0),
-            PlacementReason::Completed => (3, 0),
-        });
-        for placement in placements {
-            output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
-        }
+        print_places(&snapshot);
     }
     Ok(code)
+}
+
+/// Prints each item with its place: in the order of work, then what waits, then what is complete.
+fn print_places(snapshot: &BacklogSnapshot) {
+    output::result(&format!("order: {}; {}", snapshot.order, snapshot.counts()));
+    let mut placements = snapshot.explain();
+    placements.sort_by_key(|placement| match placement.reason {
+        PlacementReason::Selected => (0, 0),
+        PlacementReason::Queued { rank, .. } => (0, rank),
+        PlacementReason::Waiting { .. } => (1, 0),
+        PlacementReason::Blocked { .. } => (2, 0),
+        PlacementReason::Skipped | PlacementReason::LeftOut { .. } => (3, 0),
+        PlacementReason::Completed => (4, 0),
+    });
+    for placement in placements {
+        output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
+    }
 }

@@ -60,10 +60,19 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
     // The runs of a backlog have what is left of its limits.
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());
+    let is_set_aside = backlog.as_ref().is_some_and(|backlog| backlog.is_over(&stored.found.run));
     let unproved = backlog.as_ref().and_then(|backlog| backlog.ledger.unproved_items());
     let refusal = if args.run.is_none() { find_refusal(&context, &stored) } else { None };
     let uncommitted = find_uncommitted(&context, &stored, &story)?;
-    let hints = Hints { program: &program, unfinished, unproved, refusal, plain, uncommitted };
+    let hints = Hints {
+        program: &program,
+        unfinished,
+        is_set_aside,
+        unproved,
+        refusal,
+        plain,
+        uncommitted,
+    };
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
@@ -114,6 +123,8 @@ struct Hints<'a> {
     program: &'a str,
     /// What helps while the backlog that the run is part of is not complete.
     unfinished: Option<String>,
+    /// The item of the run was set aside after it: it is not resumed.
+    is_set_aside: bool,
     /// Items of the backlog whose completion proves nothing.
     unproved: Option<String>,
     /// Why the next `run` would start nothing, whatever else is done.
@@ -447,7 +458,9 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
     }
     // A run that was killed has no stop, and is resumed like one that was asked to stop.
     let resumes = || next_step::resumes(state, program, hints.plain);
-    let next = next_step::after_with(state, program, hints.plain).unwrap_or_else(resumes);
+    let of_others = hints.unfinished.clone().filter(|_| hints.is_set_aside);
+    let next = of_others.or_else(|| next_step::after_with(state, program, hints.plain));
+    let next = next.unwrap_or_else(resumes);
     match &hints.refusal {
         Some(refusal) => advice.extend([refusal.clone(), format!("once they are back: {next}")]),
         None => advice.push(next),

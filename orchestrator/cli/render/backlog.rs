@@ -1,7 +1,8 @@
 //! Reports the work on a backlog, beside its runs.
 
 use ralph_orchestrator_assembly::backlog_view::usage_text;
-use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
+use ralph_orchestrator_backlog::SetAside;
+use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver, NOTHING_TO_WORK_ON};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
@@ -40,13 +41,19 @@ impl BacklogObserver for HumanBacklogReporter {
                     one_line(item, 80)
                 ));
             }
-            BacklogEvent::ItemFinished { item, stop_reason, usage, items, .. } => {
-                let how = match stop_reason {
-                    StopReason::Completed => "is complete",
-                    _ => "is not complete",
+            BacklogEvent::ItemFinished { item, stop_reason, usage, set_aside, items, .. } => {
+                let how = match (stop_reason, set_aside) {
+                    (StopReason::Completed, _) => "is complete",
+                    (_, Some(SetAside::Blocked(_))) => "is blocked",
+                    (_, Some(SetAside::Skipped)) => "is skipped",
+                    (_, None) => "is not complete",
+                };
+                let why = match set_aside {
+                    Some(SetAside::Blocked(why)) => format!(": {}", one_line(why, 300)),
+                    Some(SetAside::Skipped) | None => String::new(),
                 };
                 output::info(&format!(
-                    "backlog {items}: item {} {how} ({})",
+                    "backlog {items}: item {} {how} ({}){why}",
                     one_line(item, 80),
                     usage_text(usage)
                 ));
@@ -56,25 +63,20 @@ impl BacklogObserver for HumanBacklogReporter {
             }
             BacklogEvent::BacklogFinished { stop_reason, message, items, waiting, .. } => {
                 let word = stop_reason.word();
-                if *stop_reason == StopReason::Completed {
-                    output::result(&format!(
-                        "backlog {items}: completed: {}",
-                        one_line(message, 400)
-                    ));
-                } else if waiting.is_empty() {
-                    output::result(&format!(
-                        "backlog {items}: stopped ({word}): {}",
-                        one_line(message, 400)
-                    ));
-                } else {
+                output::result(&if *stop_reason == StopReason::Completed {
+                    format!("backlog {items}: completed: {}", one_line(message, 400))
+                } else if message.starts_with(NOTHING_TO_WORK_ON) {
+                    // Its items follow.
                     let number = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
-                    output::result(&format!(
-                        "backlog {items}: stopped ({word}): no item can be worked on, {} not complete",
-                        count(number, "item")
-                    ));
-                    for placement in waiting {
-                        output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
-                    }
+                    let waiting = count(number, "item");
+                    format!(
+                        "backlog {items}: stopped ({word}): {NOTHING_TO_WORK_ON}, {waiting} not complete"
+                    )
+                } else {
+                    format!("backlog {items}: stopped ({word}): {}", one_line(message, 400))
+                });
+                for placement in waiting {
+                    output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
                 }
             }
         }

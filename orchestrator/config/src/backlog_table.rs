@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use ralph_orchestrator_contract::Usd;
+
+use crate::model::units::{self, CountOrAuto};
 use crate::model::{AgentCompletions, BacklogConfig, BacklogOrder};
 use crate::strict;
 
@@ -30,6 +33,20 @@ pub(crate) struct BacklogTable {
     /// What becomes of an item that the agent itself marks as completed: "revert" restores its status, so
     /// that only validated work is completed; "keep" takes the agent's word for it.
     pub(crate) agent_completions: AgentCompletions,
+    /// Iterations that an item may use. One that is not complete by then is blocked, and the work goes on with
+    /// the others. "auto" is a tenth of `limits.max_iterations`, at least 10, and at most half of what is left, as
+    /// long as another item can be worked on. "none" is no limit but that of all items together.
+    #[schemars(schema_with = "units::count_or_auto_schema")]
+    pub(crate) max_item_iterations: CountOrAuto,
+    /// US dollars that an item may cost; then it is blocked. "none" is no limit but that of all items together.
+    #[serde(deserialize_with = "units::usd_or_none")]
+    #[schemars(schema_with = "units::usd_or_none_schema")]
+    pub(crate) max_item_cost_usd: Option<Usd>,
+    /// A further check that every item has to pass: a program and its arguments, in which `{item}` is the item's id.
+    /// Files of the workspace that it names are protected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub(crate) check: Vec<String>,
 }
 
 impl BacklogTable {
@@ -46,6 +63,9 @@ impl From<&BacklogConfig> for BacklogTable {
             path: Some(config.path.clone()),
             order: config.order,
             agent_completions: config.agent_completions,
+            max_item_iterations: config.max_item_iterations,
+            max_item_cost_usd: config.max_item_cost_usd,
+            check: config.check.clone(),
         }
     }
 }

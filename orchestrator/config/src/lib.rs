@@ -57,11 +57,11 @@ pub use loaded::{LoadedConfig, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CheckPlace, CommitMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation,
-    KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig,
-    Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
-    SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation, ValidatorConfig,
-    WorkingRole, duration_text, parse_duration,
+    CountOrAuto, DetectorConfig, Env, EnvMode, Git, Handoff, Initializer, InstructionsMode,
+    Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind,
+    PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox,
+    SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation,
+    ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};

@@ -12,6 +12,9 @@ use crate::executor::Executor;
 use crate::ledger::ItemRun;
 use crate::stop::{Choice, Stop};
 
+/// What the message begins with if each item that is not complete is blocked, or waits for one that is.
+pub const NOTHING_TO_WORK_ON: &str = "no item can be worked on";
+
 /// Most items that a message names.
 const MOST_NAMED: usize = 20;
 
@@ -25,14 +28,10 @@ impl<E: Executor> BacklogDriver<E> {
             (ledger.is_complete(), ledger.unfinished().cloned())
         };
         if matches!(next, NextItem::Complete) {
-            let counts = snapshot.counts();
             let text = if is_complete && !self.begins {
                 "already completed; no agent was started".to_owned()
             } else {
-                match counts.total {
-                    1 => "the only item is complete".to_owned(),
-                    total => format!("all {total} items are complete"),
-                }
+                describe_complete(&snapshot)
             };
             return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
         }
@@ -56,7 +55,8 @@ impl<E: Executor> BacklogDriver<E> {
         if let Some(stop) = self.find_used_up(resume.as_deref())? {
             return Ok(Choice::Stop(stop));
         }
-        Ok(Choice::Work { item: Box::new(item), resume })
+        let has_others = snapshot.selectable().any(|other| other.id != item.id);
+        Ok(Choice::Work { item: Box::new(item), resume, has_others })
     }
 
     /// Returns the stop if a limit does not allow this run to be resumed, or without one a further run.
@@ -77,14 +77,28 @@ fn resumable(snapshot: &BacklogSnapshot, entry: &ItemRun) -> Option<(BacklogItem
     is_ready.then(|| (item.clone(), entry.run.clone()))
 }
 
-fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
-    let named = waiting.iter().take(MOST_NAMED).map(ToString::to_string);
-    let mut names = named.collect::<Vec<_>>().join("; ");
-    if let Some(more) = waiting.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        names.push_str(&format!("; and {more} more"));
+/// Returns that everything is complete, but for what a person wants left out.
+fn describe_complete(snapshot: &BacklogSnapshot) -> String {
+    let (counts, left_out) = (snapshot.counts(), snapshot.left_out());
+    match (counts.total, left_out.is_empty()) {
+        (1, true) => "the only item is complete".to_owned(),
+        (total, true) => format!("all {total} items are complete"),
+        (_, false) => format!("all others are complete; {}", name_items(&left_out)),
     }
-    let message = format!("no item can be worked on: {names}");
+}
+
+fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
+    let message = format!("{NOTHING_TO_WORK_ON}: {}", name_items(&waiting));
     let mut stop = Stop::new(StopReason::NeedsHuman, message);
     stop.waiting = waiting;
     stop
+}
+
+fn name_items(items: &[ItemPlacement]) -> String {
+    let named = items.iter().take(MOST_NAMED).map(ToString::to_string);
+    let mut names = named.collect::<Vec<_>>().join("; ");
+    if let Some(more) = items.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        names.push_str(&format!("; and {more} more"));
+    }
+    names
 }

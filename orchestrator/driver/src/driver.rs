@@ -6,19 +6,24 @@ use ralph_orchestrator_backlog::{
     Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus, NextItem,
 };
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart};
+use ralph_orchestrator_engine::{
+    GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart, StopRequests,
+};
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
 };
 
-use crate::budget::remaining;
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
+use crate::finding_text::describe_unread;
+use crate::item_env::item_env;
+use crate::item_limits::ItemLimits;
 use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
+use crate::patient::PatientBacklog;
 use crate::record::{FORMAT_VERSION, SeriesRecord};
 use crate::saver::BacklogSaver;
 use crate::stop::{Choice, Stop};
@@ -35,8 +40,12 @@ pub struct DriverSetup {
     pub limits: Limits,
     /// Removes secrets from what is recorded of the backlog.
     pub redactor: Redactor,
+    /// The requests to stop all work: nothing is waited for then.
+    pub requests: StopRequests,
     /// What agents may change in the backlog.
     pub rules: GuardRules,
+    /// What an item may use before it is blocked.
+    pub item_limits: ItemLimits,
     /// An initializer makes a backlog that is not there.
     pub has_initializer: bool,
     /// Stop after one iteration.
@@ -82,17 +91,21 @@ pub struct BacklogDriver<E> {
 enum ItemEnd {
     /// The item is complete.
     Completed,
+    /// It is blocked or skipped; the others go on.
+    SetAside,
     Ended(BacklogEnd),
 }
 
 impl<E: Executor> BacklogDriver<E> {
     /// Returns a driver whose runs and items are observed.
     pub fn new(
-        setup: DriverSetup,
+        mut setup: DriverSetup,
         executor: E,
         run_observer: Arc<dyn RunObserver>,
         observer: Arc<dyn BacklogObserver>,
     ) -> Self {
+        let (inner, requests) = (Arc::clone(&setup.backlog), setup.requests.clone());
+        setup.backlog = Arc::new(PatientBacklog::new(inner, Arc::clone(&observer), requests));
         let work = Arc::new(SharedWork::new(
             Arc::clone(&setup.backlog),
             setup.rules,
@@ -102,7 +115,7 @@ impl<E: Executor> BacklogDriver<E> {
         Self { setup, executor, run_observer, observer, work, begins }
     }
 
-    /// Works until every item is complete, nothing can be worked on, or a run stops.
+    /// Works until every item is complete, nothing can be worked on, or a run stops for a reason that is not its item.
     ///
     /// # Errors
     /// The backlog or the state cannot be read or written, or a run cannot be opened or continued.
@@ -124,13 +137,14 @@ impl<E: Executor> BacklogDriver<E> {
         }
         if !self.setup.dry {
             self.recover().await?;
+            self.warn_of_unread()?;
         }
         loop {
-            let (item, resume) = match self.choose()? {
+            let (item, resume, has_others) = match self.choose()? {
                 Choice::Stop(stop) => return Ok(self.stop(stop)?),
-                Choice::Work { item, resume } => (item, resume),
+                Choice::Work { item, resume, has_others } => (item, resume, has_others),
             };
-            match self.work_on(&item, resume).await? {
+            match self.work_on(&item, resume, has_others).await? {
                 ItemEnd::Ended(end) => return Ok(end),
                 ItemEnd::Completed if self.setup.once => {
                     let text = format!("item `{}` is complete (`--once`)", item.id);
@@ -140,7 +154,7 @@ impl<E: Executor> BacklogDriver<E> {
                         return Ok(self.stop(stop)?);
                     }
                 }
-                ItemEnd::Completed => {}
+                ItemEnd::Completed | ItemEnd::SetAside => {}
             }
         }
     }
@@ -192,16 +206,23 @@ impl<E: Executor> BacklogDriver<E> {
         let unfinished = self.work.state().ledger.unfinished().cloned();
         if let Some(entry) = unfinished
             && let Some(state) = read_state(&self.setup.layout, &entry.run)?
-            && let Some(note) = state.handoff_note()
         {
-            let message = self.work.note_handoff((&entry.item, &entry.run), note)?;
-            message.into_iter().for_each(|message| self.warn(message));
+            if let Some(note) = state.handoff_note() {
+                let message = self.work.note_handoff((&entry.item, &entry.run), note)?;
+                message.into_iter().for_each(|message| self.warn(message));
+            }
+            self.recover_stop(&entry, state)?;
         }
-        self.write_completion().await
+        self.write_completion().await?;
+        self.write_blocked()?;
+        self.find_unblocked()
     }
 
+    /// Reads the backlog, without the items that are blocked or skipped.
     pub(crate) fn load(&self) -> Result<BacklogSnapshot, DriverError> {
-        Ok(self.setup.backlog.load()?)
+        let mut snapshot = self.setup.backlog.load()?;
+        self.work.state().ledger.apply_to(&mut snapshot, self.begins);
+        Ok(snapshot)
     }
 
     pub(crate) fn used_beside(&self, run: Option<&str>) -> RunUsage {
@@ -213,6 +234,7 @@ impl<E: Executor> BacklogDriver<E> {
         &mut self,
         item: &BacklogItem,
         resume: Option<String>,
+        has_others: bool,
     ) -> Result<ItemEnd, E::Error> {
         self.work.set_item(item);
         let text = {
@@ -221,11 +243,12 @@ impl<E: Executor> BacklogDriver<E> {
         };
         let order = RunOrder {
             item: Some(item.clone()),
-            limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
+            limits: self.limits_of_item(&item.id, resume.as_deref(), has_others),
             part: RunPart {
                 run: resume,
                 item: Some(item.id.clone()),
                 text,
+                env: item_env(&item.id, &self.setup.layout),
                 products: None,
                 guard: Some(self.work.clone()),
             },
@@ -277,7 +300,8 @@ impl<E: Executor> BacklogDriver<E> {
         let report = loop {
             tokio::select! {
                 biased;
-                () = work.failed.notified() => self.executor.cancel(run),
+                // One that came after the end of the run before is no concern of this one.
+                () = work.ending.notified() => if work.is_ending() { self.executor.cancel(run) },
                 report = &mut watched => break report,
             }
         };
@@ -293,11 +317,20 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(report)
     }
 
+    /// Names the lines on which nobody will work, though they look like items.
+    fn warn_of_unread(&self) -> Result<(), DriverError> {
+        if let Some(unread) = describe_unread(self.setup.backlog.path(), &self.load()?) {
+            self.warn(format!("backlog: {unread}"));
+        }
+        Ok(())
+    }
+
     /// Records that the work on the backlog begins, or begins anew.
     pub(crate) fn begin_series(&mut self) -> Result<(), DriverError> {
         if !std::mem::take(&mut self.begins) {
             return Ok(());
         }
+        self.reopen_blocked()?;
         self.work.state().append(&SeriesRecord::SeriesStarted {
             version: FORMAT_VERSION,
             format: self.setup.backlog.format().to_owned(),
@@ -351,26 +384,26 @@ impl<E: Executor> BacklogDriver<E> {
                 let accepted_before = report.state.validation.baseline_accepted == Some(true);
                 SeriesRecord::ItemFinished { item: id, run, validated, accepted_before, usage }
             }
-            None => SeriesRecord::ItemStopped {
-                item: id,
-                run,
-                reason: report.reason,
-                message: report.message.clone(),
-                usage,
-            },
+            None => stopped(&id, report, self.find_block(report)),
         };
         self.work.state().append(&record)?;
         self.write_completion().await?;
+        self.write_blocked()?;
+        let aside = self.work.state().ledger.set_aside.get(&item.id).map(|item| item.aside.clone());
         self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
             item: item.id.clone(),
             title: item.title.clone(),
             run: report.run.clone(),
             stop_reason: report.reason,
             usage,
+            set_aside: aside.clone().filter(|_| completion.is_none()),
             items: self.load()?.counts(),
         });
         if completion.is_some() {
             return Ok(ItemEnd::Completed);
+        }
+        if aside.is_some() && !self.setup.once {
+            return Ok(ItemEnd::SetAside);
         }
         let text = format!("item `{}`: {}", item.id, report.message);
         let mut stop = Stop::new(report.reason, text);
@@ -412,11 +445,17 @@ impl<E: Executor> BacklogDriver<E> {
     /// Records and reports the end.
     pub(crate) fn stop(&mut self, stop: Stop) -> Result<BacklogEnd, DriverError> {
         let Stop { reason, message, waiting, ended_well, state } = stop;
-        let items = match self.load() {
+        let (items, blocked) = match self.load() {
             // It is still to be made.
-            Err(_) if self.work.state().ledger.initializing().is_some() => ItemCounts::default(),
-            loaded => loaded?.counts(),
+            Err(_) if self.work.state().ledger.initializing().is_some() => {
+                (ItemCounts::default(), Vec::new())
+            }
+            loaded => {
+                let loaded = loaded?;
+                (loaded.counts(), loaded.blocked())
+            }
         };
+        let waiting = if waiting.is_empty() { blocked } else { waiting };
         if !self.setup.dry {
             let mut work = self.work.state();
             let known = (reason, message.clone());
@@ -443,7 +482,7 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(BacklogEnd::Stopped { reason, ended_well, state })
     }
 
-    fn warn(&self, message: String) {
+    pub(crate) fn warn(&self, message: String) {
         self.observer.on_backlog_event(&BacklogEvent::BacklogWarning { message });
     }
 }
@@ -457,6 +496,18 @@ pub(crate) fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, Dr
     Ok(Some(read_run(layout, run, |_| {})?.found.state))
 }
 
+/// Returns the record of a run that ended without completion, and blocks its item for this reason, if there is one.
+pub(crate) fn stopped(item: &str, report: &RunReport, blocked: Option<String>) -> SeriesRecord {
+    SeriesRecord::ItemStopped {
+        item: item.to_owned(),
+        run: report.run.clone(),
+        reason: report.reason,
+        message: report.message.clone(),
+        usage: RunUsage::from_state(&report.state),
+        blocked,
+    }
+}
+
 /// Returns the record of a run whose end nobody recorded and that is not resumed.
 fn abandoned(layout: &Layout, entry: &ItemRun) -> Result<SeriesRecord, DriverError> {
     let state = read_state(layout, &entry.run)?;
@@ -467,5 +518,6 @@ fn abandoned(layout: &Layout, entry: &ItemRun) -> Result<SeriesRecord, DriverErr
         reason: StopReason::Interrupted,
         message: "the run was interrupted and is not resumed".to_owned(),
         usage,
+        blocked: None,
     })
 }

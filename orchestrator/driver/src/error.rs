@@ -16,6 +16,28 @@ pub enum DriverError {
         /// The backlog's file.
         path: String,
     },
+    /// A person decides about an item that is complete.
+    #[error("item `{item}` is complete already")]
+    AlreadyComplete {
+        /// The item's id.
+        item: String,
+    },
+    /// A person wants an item worked on again that nothing keeps from being worked on.
+    #[error("item `{item}` is neither blocked nor skipped; `run` works on it when its turn comes")]
+    NotBlocked {
+        /// The item's id.
+        item: String,
+    },
+    /// An item is to be skipped before there is a place to record it.
+    #[error(
+        "{path}: its format cannot store that item `{item}` is skipped, and no run has begun; remove the item from the file, or `run` first"
+    )]
+    NotBegun {
+        /// The item's id.
+        item: String,
+        /// The backlog's file.
+        path: String,
+    },
     /// The state on disk is held, damaged, or cannot be written.
     #[error(transparent)]
     State(#[from] StateError),

@@ -1,6 +1,6 @@
 //! What observers see of the work on a backlog.
 
-use ralph_orchestrator_backlog::{ItemCounts, ItemPlacement};
+use ralph_orchestrator_backlog::{ItemCounts, ItemPlacement, SetAside};
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 use serde::Serialize;
@@ -34,6 +34,9 @@ pub enum BacklogEvent {
         stop_reason: StopReason,
         /// What the run has used.
         usage: RunUsage,
+        /// Why the item is not worked on from now on, if it is not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        set_aside: Option<SetAside>,
         /// The items of the backlog.
         items: ItemCounts,
     },
@@ -50,7 +53,7 @@ pub enum BacklogEvent {
         message: String,
         /// The items of the backlog.
         items: ItemCounts,
-        /// The items that wait, if nothing can be worked on.
+        /// The items that wait, if nothing can be worked on, else those that are blocked.
         waiting: Vec<ItemPlacement>,
         /// What all runs have used.
         usage: RunUsage,

@@ -1,5 +1,6 @@
 //! The first run of a backlog that is still to be made: that of the initializer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, ItemStatus};
@@ -65,7 +66,14 @@ impl<E: Executor> BacklogDriver<E> {
         RunOrder {
             limits: remaining(&self.setup.limits, used),
             item: None,
-            part: RunPart { run: resume, item: None, text, products: Some(products), guard: None },
+            part: RunPart {
+                run: resume,
+                item: None,
+                text,
+                env: BTreeMap::new(),
+                products: Some(products),
+                guard: None,
+            },
             item_claim: Arc::new(|| None),
             once: self.setup.once,
             restart: std::mem::take(&mut self.setup.restart),

@@ -5,17 +5,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use ralph_orchestrator_backlog::{
-    Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
-};
+use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus};
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, Redactor, RunEvent, RunObserver};
 use ralph_orchestrator_machine::{Note, Record};
 use ralph_orchestrator_store::{Series, SeriesFiles};
 use tokio::sync::Notify;
 
 use crate::additions::take_additions;
+use crate::decisions::take_decisions;
 use crate::error::DriverError;
 use crate::finding_text::describe;
+use crate::item_env::write_item;
+use crate::item_file::leave_note;
 use crate::item_text::item_text;
 use crate::iteration_base::{BASE, Iteration, read_base};
 use crate::ledger::BacklogLedger;
@@ -30,8 +31,8 @@ pub(crate) struct SharedWork {
     pub(crate) rules: GuardRules,
     redactor: Redactor,
     pub(crate) state: Mutex<WorkState>,
-    /// Notified when something failed that ends the work.
-    pub(crate) failed: Notify,
+    /// Notified when the run that is performed is to end: see [`is_ending`](Self::is_ending).
+    pub(crate) ending: Notify,
 }
 
 #[derive(Default)]
@@ -66,7 +67,7 @@ impl WorkState {
 
 impl SharedWork {
     pub(crate) fn new(backlog: Arc<dyn Backlog>, rules: GuardRules, redactor: Redactor) -> Self {
-        Self { backlog, rules, redactor, state: Mutex::default(), failed: Notify::new() }
+        Self { backlog, rules, redactor, state: Mutex::default(), ending: Notify::new() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, WorkState> {
@@ -124,6 +125,9 @@ impl SharedWork {
             Err(error) => return Ok(Some(error.to_string())),
         };
         let item = state.item.as_ref().map(|item| item.id.clone()).unwrap_or_default();
+        if let (Some((_, files)), Some(item)) = (&state.series, snapshot.find(&item)) {
+            write_item(files, item)?;
+        }
         let iteration = Iteration { item, run: run.to_owned(), iteration };
         if let Some((_, files)) = &state.series {
             let mut content = serde_json::to_vec(&iteration).map_err(|source| {
@@ -146,7 +150,15 @@ impl SharedWork {
             messages.extend(self.guard(&mut state, &base)?);
         }
         messages.extend(self.add_waiting(&mut state, false)?);
+        messages.extend(self.take_decisions(&mut state)?);
         Ok(messages)
+    }
+
+    /// Returns whether the run that is performed is to end: something failed, or a person skipped its item.
+    pub(crate) fn is_ending(&self) -> bool {
+        let state = self.state();
+        let is_aside = |item: &BacklogItem| state.ledger.set_aside.contains_key(&item.id);
+        state.failure.is_some() || state.item.as_ref().is_some_and(is_aside)
     }
 
     /// Leaves a note at an item whose iteration was handed off, once. Returns what there is to say to people.
@@ -155,23 +167,8 @@ impl SharedWork {
         (item, run): (&str, &str),
         note: &Note,
     ) -> Result<Option<String>, DriverError> {
-        let snapshot = self.backlog.load()?;
-        let Some(found) = snapshot.find(item) else { return Ok(None) };
         let mark = format!("(run {run}, iteration {})", note.iteration);
-        if found.notes.iter().any(|known| known.contains(&mark)) {
-            return Ok(None);
-        }
-        match self.backlog.append_note(item, &format!("{} {mark}", note.text)) {
-            // A format without notes has nothing to lose.
-            Ok(_) | Err(BacklogError::NotStorable { .. }) => Ok(None),
-            // Somebody else edits the file, or its format fails; the run has the note all the same.
-            Err(
-                error @ (BacklogError::Busy { .. }
-                | BacklogError::EditNotIsolated { .. }
-                | BacklogError::FormatFailed { .. }),
-            ) => Ok(Some(format!("backlog: item `{item}` has no note of the hand-off: {error}"))),
-            Err(error) => Err(error.into()),
-        }
+        leave_note(&*self.backlog, item, &mark, &note.text)
     }
 
     /// Does the same for the iteration of a run that is being performed: a note between two iterations is
@@ -197,6 +194,7 @@ impl SharedWork {
             messages.extend(self.guard(&mut state, &OpenBase { iteration, snapshot })?);
         }
         messages.extend(self.add_waiting(&mut state, true)?);
+        messages.extend(self.take_decisions(&mut state)?);
         Ok(messages)
     }
 
@@ -237,9 +235,25 @@ impl SharedWork {
         Ok(messages)
     }
 
+    fn take_decisions(&self, state: &mut WorkState) -> Result<Vec<String>, DriverError> {
+        let Some(files) = state.series.as_ref().map(|(_, files)| files.clone()) else {
+            return Ok(Vec::new());
+        };
+        let mut messages = Vec::new();
+        for decision in take_decisions(&*self.backlog, &files)? {
+            state.append(&decision.record)?;
+            files.remove(&decision.name)?;
+            messages.push(format!("backlog: {}", decision.message));
+        }
+        if !messages.is_empty() {
+            self.ending.notify_one();
+        }
+        Ok(messages)
+    }
+
     fn fail(&self, error: DriverError) {
         self.state().failure.get_or_insert(error);
-        self.failed.notify_one();
+        self.ending.notify_one();
     }
 }
 

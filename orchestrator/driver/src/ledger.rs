@@ -1,5 +1,8 @@
 //! The fold of what the driver has recorded.
 
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_backlog::{BacklogSnapshot, ItemStatus, SetAside};
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Layout, StateError, read_series};
@@ -20,6 +23,19 @@ pub struct BacklogLedger {
     pub stop: Option<(StopReason, String)>,
     /// Requests of people to add items that are done.
     pub additions: Vec<String>,
+    /// The items that are blocked or skipped, by id.
+    pub set_aside: BTreeMap<String, AsideItem>,
+}
+
+/// An item that is not worked on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AsideItem {
+    /// Why.
+    pub aside: SetAside,
+    /// The run after which it was blocked; empty if a person skipped it.
+    pub run: String,
+    /// Whether the backlog says it, if its format can.
+    pub is_written: bool,
 }
 
 /// A run of an item.
@@ -39,6 +55,9 @@ pub struct ItemRun {
     pub is_written: bool,
     /// It is the initializer's run, which has no item.
     pub is_initializer: bool,
+    /// Its item was set aside after it: the run is over, and a further one begins anew.
+    #[serde(skip)]
+    pub is_over: bool,
     /// The checks had accepted the workspace before any work on the item, so that its completion proves nothing.
     #[serde(skip)]
     pub accepted_before: bool,
@@ -47,51 +66,65 @@ pub struct ItemRun {
 /// The most items that are named where they prove nothing.
 const MOST_NAMED: usize = 5;
 
+impl ItemRun {
+    fn begin(item: &str, title: &str, run: &str) -> Self {
+        Self {
+            item: item.to_owned(),
+            title: title.to_owned(),
+            run: run.to_owned(),
+            reason: None,
+            usage: RunUsage::default(),
+            is_written: false,
+            is_initializer: false,
+            is_over: false,
+            accepted_before: false,
+        }
+    }
+}
+
 impl BacklogLedger {
     /// Applies a record.
     pub fn apply(&mut self, record: &SeriesRecord) {
         match record {
             SeriesRecord::SeriesStarted { .. } => {
-                let Self { additions, mut earlier, runs, .. } = std::mem::take(self);
+                let Self { additions, mut earlier, runs, mut set_aside, .. } = std::mem::take(self);
                 earlier.extend(runs);
-                *self = Self { is_started: true, additions, earlier, ..Self::default() };
+                // What a person decided holds until that person decides otherwise.
+                set_aside.retain(|_, item| item.aside == SetAside::Skipped);
+                *self = Self { is_started: true, additions, earlier, set_aside, ..Self::default() };
             }
             SeriesRecord::ItemStarted { item, title, run } => {
                 self.stop = None;
-                self.runs.push(ItemRun {
-                    item: item.clone(),
-                    title: title.clone(),
-                    run: run.clone(),
-                    reason: None,
-                    usage: RunUsage::default(),
-                    is_written: false,
-                    is_initializer: false,
-                    accepted_before: false,
-                });
+                self.runs.push(ItemRun::begin(item, title, run));
             }
             SeriesRecord::InitializerStarted { run } => {
                 self.stop = None;
-                self.runs.push(ItemRun {
-                    item: String::new(),
-                    title: String::new(),
-                    run: run.clone(),
-                    reason: None,
-                    usage: RunUsage::default(),
-                    is_written: true,
-                    is_initializer: true,
-                    accepted_before: false,
-                });
+                let entry = ItemRun::begin("", "", run);
+                self.runs.push(ItemRun { is_written: true, is_initializer: true, ..entry });
             }
             SeriesRecord::InitializerStopped { run, reason, usage, .. } => {
                 self.end(run, *reason, *usage);
             }
-            SeriesRecord::ItemStopped { run, reason, usage, .. } => {
+            SeriesRecord::ItemStopped { item, run, reason, usage, blocked, .. } => {
                 self.end(run, *reason, *usage);
+                if let Some(why) = blocked {
+                    self.put_aside(item, SetAside::Blocked(why.clone()), run);
+                }
+            }
+            SeriesRecord::ItemSkipped { item } => self.put_aside(item, SetAside::Skipped, ""),
+            SeriesRecord::ItemRetried { item } => {
+                self.stop = None;
+                self.set_aside.remove(item);
             }
             SeriesRecord::ItemFinished { run, usage, accepted_before, .. } => {
                 self.end(run, StopReason::Completed, *usage);
                 if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
                     entry.accepted_before = *accepted_before;
+                }
+            }
+            SeriesRecord::StatusWritten { item, status: ItemStatus::Blocked, .. } => {
+                if let Some(item) = self.set_aside.get_mut(item) {
+                    item.is_written = true;
                 }
             }
             SeriesRecord::StatusWritten { run, .. } => {
@@ -104,6 +137,29 @@ impl BacklogLedger {
                 self.stop = Some((*reason, message.clone()));
             }
             SeriesRecord::IterationGuarded { .. } => {}
+        }
+    }
+
+    fn put_aside(&mut self, item: &str, aside: SetAside, run: &str) {
+        let runs = self.runs.iter_mut().filter(|entry| entry.item == item);
+        runs.for_each(|entry| entry.is_over = true);
+        // A skip is written before it is recorded.
+        let is_written = aside == SetAside::Skipped;
+        let run = run.to_owned();
+        self.set_aside.insert(item.to_owned(), AsideItem { aside, run, is_written });
+    }
+
+    /// Sets the items aside that are blocked or skipped. When the work begins anew, what was blocked is open again.
+    pub fn apply_to(&self, snapshot: &mut BacklogSnapshot, begins_anew: bool) {
+        let is_kept = |item: &AsideItem| !begins_anew || item.aside == SetAside::Skipped;
+        let kept = self.set_aside.iter().filter(|(_, item)| is_kept(item));
+        snapshot.put_aside(kept.map(|(id, item)| (id, &item.aside)));
+        let open = self.set_aside.iter().filter(|(_, item)| !is_kept(item) && item.is_written);
+        for (id, _) in open {
+            let found = snapshot.items.iter_mut().find(|item| item.id == *id);
+            if let Some(item) = found.filter(|item| item.status == ItemStatus::Blocked) {
+                item.status = ItemStatus::Pending;
+            }
         }
     }
 
@@ -135,11 +191,12 @@ impl BacklogLedger {
         matches!(self.stop, Some((StopReason::Completed, _)))
     }
 
-    /// Returns the run that was begun last, if it is not complete.
+    /// Returns the run that was begun last, if it is not complete and its item not set aside.
     #[must_use]
     pub fn unfinished(&self) -> Option<&ItemRun> {
-        let is_open =
-            |entry: &&ItemRun| !entry.is_initializer && entry.reason != Some(StopReason::Completed);
+        let is_open = |entry: &&ItemRun| {
+            !entry.is_initializer && !entry.is_over && entry.reason != Some(StopReason::Completed)
+        };
         self.runs.last().filter(is_open)
     }
 
@@ -165,6 +222,19 @@ impl BacklogLedger {
     pub fn used_beside(&self, run: Option<&str>) -> RunUsage {
         let others = self.runs.iter().filter(|entry| Some(entry.run.as_str()) != run);
         others.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
+    }
+
+    /// Returns what the runs of an item have used, but for this run, since it was set aside last.
+    #[must_use]
+    pub fn used_since_aside(&self, item: &str, beside: Option<&str>) -> RunUsage {
+        let counts = |entry: &&ItemRun| {
+            entry.item == item
+                && !entry.is_initializer
+                && !entry.is_over
+                && Some(entry.run.as_str()) != beside
+        };
+        let runs = self.runs.iter().filter(counts);
+        runs.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
     }
 
     /// Returns what all runs of an item have used, but for this run.

@@ -9,8 +9,10 @@
 //! terminals. The engine knows no items: it is given a text that follows the prompt.
 
 mod additions;
+mod aside;
 mod budget;
 mod choice;
+mod decisions;
 mod detector;
 mod driver;
 mod error;
@@ -18,23 +20,31 @@ mod event;
 mod executor;
 mod finding_text;
 mod initializer;
+mod item_env;
+mod item_file;
+mod item_limits;
 mod item_text;
 mod iteration_base;
 mod iteration_guard;
 mod ledger;
 mod local;
+mod patient;
 mod proved;
 mod record;
 mod saver;
 mod stop;
 
 pub use additions::{AddOutcome, add_item};
+pub use choice::NOTHING_TO_WORK_ON;
+pub use decisions::{Decision, DecisionOutcome, decide_item};
 pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};
 pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
 pub use error::DriverError;
 pub use event::{BacklogEvent, BacklogObserver};
 pub use executor::{Executor, RunOrder, RunReport, Submission};
-pub use ledger::{BacklogLedger, ItemRun, read_ledger};
+pub use finding_text::describe_unread;
+pub use item_limits::ItemLimits;
+pub use ledger::{AsideItem, BacklogLedger, ItemRun, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
 pub use proved::read_proved;
 pub use record::SeriesRecord;

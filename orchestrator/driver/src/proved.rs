@@ -7,9 +7,11 @@ use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
 
 use crate::error::DriverError;
 use crate::iteration_base::read_base;
+use crate::ledger::read_ledger;
 
 /// Reads the backlog without what an agent changed in an iteration that has not ended and may not
-/// change: that will be taken back, so it is not shown either. Changes nothing.
+/// change: that will be taken back, so it is not shown either. Items that are blocked or skipped are set aside. Changes
+/// nothing.
 ///
 /// # Errors
 /// The backlog or the version before the iteration cannot be read.
@@ -22,21 +24,34 @@ pub fn read_proved(
         Some(files) => read_base(&files)?,
         None => None,
     };
-    let Some((_, bytes)) = base else { return Ok(backlog.load()?) };
-    let mut base = backlog.parse(&bytes)?;
+    let mut snapshot = match base {
+        Some((_, bytes)) => take_permitted(backlog, backlog.parse(&bytes)?, rules),
+        None => backlog.load()?,
+    };
+    read_ledger(layout)?.unwrap_or_default().apply_to(&mut snapshot, false);
+    Ok(snapshot)
+}
+
+/// Takes what an agent may have changed since a version of the backlog.
+fn take_permitted(
+    backlog: &dyn Backlog,
+    mut base: BacklogSnapshot,
+    rules: GuardRules,
+) -> BacklogSnapshot {
     // What cannot be read now will be restored.
-    let Ok(now) = backlog.load() else { return Ok(base) };
+    let Ok(now) = backlog.load() else { return base };
     for item in &mut base.items {
         if let Some(now) = now.find(&item.id) {
-            take_permitted(item, now, rules);
+            take_from_item(item, now, rules);
         }
     }
-    Ok(base)
+    base
 }
 
 /// Takes what an agent may change from another version of an item.
-fn take_permitted(item: &mut BacklogItem, now: &BacklogItem, rules: GuardRules) {
+fn take_from_item(item: &mut BacklogItem, now: &BacklogItem, rules: GuardRules) {
     let is_kept = match now.status {
+        _ if item.status == ItemStatus::Blocked => false,
         ItemStatus::Completed => rules.completions == AgentCompletions::Keep,
         ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Blocked => true,
     };

@@ -56,6 +56,19 @@ pub enum SeriesRecord {
         message: String,
         /// What the run has used since it began.
         usage: RunUsage,
+        /// Why the item is blocked from now on, if it is; the others go on, and the run is not resumed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocked: Option<String>,
+    },
+    /// A person wants an item left out.
+    ItemSkipped {
+        /// The item's id.
+        item: String,
+    },
+    /// A person wants an item worked on again that was blocked or skipped.
+    ItemRetried {
+        /// The item's id.
+        item: String,
     },
     /// The run of an item is complete, as its latch says. The item's status follows from this.
     ItemFinished {
@@ -71,7 +84,7 @@ pub enum SeriesRecord {
         /// What the run has used since it began.
         usage: RunUsage,
     },
-    /// The status that followed from a run's completion is in the backlog.
+    /// The status that followed from how a run ended is in the backlog, as far as its format can hold it.
     StatusWritten {
         /// The item's id.
         item: String,

@@ -26,6 +26,11 @@ impl Stop {
 
 /// What to do next.
 pub(crate) enum Choice {
-    Work { item: Box<BacklogItem>, resume: Option<String> },
+    /// `has_others`: others could be worked on instead.
+    Work {
+        item: Box<BacklogItem>,
+        resume: Option<String>,
+        has_others: bool,
+    },
     Stop(Stop),
 }

@@ -143,6 +143,8 @@ impl AgentSlot {
     ) -> Result<Iteration, EngineError> {
         let scratch = self.scratch.fresh(&self.context.run)?.to_owned();
         let mut env = self.agents.current(state).env.clone();
+        let of_part = self.context.part.iter().flat_map(|part| part.env.clone());
+        env.extend(of_part);
         env.insert("RALPH_RUN_ID".into(), self.context.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
         if self.context.config.sandbox.mode != SandboxMode::Off {

@@ -71,6 +71,8 @@ pub struct RunPart {
     pub item: Option<String>,
     /// Returns what the agent is given after the prompt; called before each iteration.
     pub text: PartText,
+    /// What its agents, checks and setup find in their environment beside what the configuration sets.
+    pub env: BTreeMap<String, String>,
     /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside
     /// what `[initializer]` names; called after each iteration.
     pub products: Option<MissingProducts>,

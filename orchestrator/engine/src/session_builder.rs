@@ -154,13 +154,15 @@ impl SessionBuilder {
         // An agent may have edited the prompt in an iteration whose end was not recorded.
         let is_settled = state.running.is_none();
         let content = read_config(&self.config_file);
+        let of_part = self.part.iter().flat_map(|part| part.env.clone());
+        let env = record.env.into_iter().chain(of_part).collect();
         let context = Arc::new(RunContext {
             run: record.run,
             workspace: held.path().to_owned(),
             config,
             policy: Arc::new(policy),
             recorded_policy: record.policy,
-            env: record.env,
+            env,
             redactor: self.redactor,
             baseline: Arc::new(ProtectedState::new(record.baseline)),
             part: self.part,

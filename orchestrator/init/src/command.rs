@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
+use ralph_orchestrator_assembly::found_backlog::{FoundBacklog, find_backlog};
 use ralph_orchestrator_assembly::placeholder::is_placeholder;
 use ralph_orchestrator_assembly::trust::Trust;
 use ralph_orchestrator_assembly::user_folders;
@@ -59,6 +60,17 @@ const CONFIG: &str = include_str!("../templates/ralph.toml");
 const GIT: &str = "\n# [git]\n# worktree = true        # the run works in a worktree and on a branch of its own; your checkout stays yours\n\
     # commit = \"iteration\"   # commit after each iteration what it changed\n";
 
+/// What is to be done where a list of work says the rest.
+const ITEMS_GOAL: &str = "Work on the current item of the list of work, which follows.";
+
+/// The table of a list of work.
+fn backlog_table(found: &FoundBacklog) -> String {
+    format!(
+        "# The list of work: each item is worked on in a run of its own.\n[backlog]\nkind = \"{}\"\npath = \"{}\"\n\n",
+        found.kind, found.name
+    )
+}
+
 /// Performs `init`.
 ///
 /// # Errors
@@ -80,12 +92,19 @@ pub fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
         return add_to_gitignore(folder);
     }
     refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
-    let mut checks = None;
+    let (mut checks, mut backlog) = (None, None);
     if keeps_config {
         say(&format!("kept {} unchanged", file.display()));
     } else {
         let found = ProposedChecks::find(folder, args.test.as_deref())?;
-        write_config(file, &found, args, folder, preset.as_ref())?;
+        // A preset has a list of its own, or none.
+        let (list, notes) = match &preset {
+            Some(_) => (None, Vec::new()),
+            None => find_backlog(folder),
+        };
+        backlog = list;
+        write_config(file, &found, args, folder, (preset.as_ref(), backlog.as_ref()))?;
+        notes.iter().for_each(|note| say(&format!("  {note}")));
         checks = Some(found);
     }
     if let Some(preset) = &preset {
@@ -93,7 +112,10 @@ pub fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     }
     let has_prompt = preset.as_ref().is_none_or(PresetFolder::has_prompt);
     if has_prompt {
-        write_prompt(&prompt, keeps_prompt, args, preset.as_ref())?;
+        // The items say what to do.
+        let of_items = backlog.as_ref().map(|_| ITEMS_GOAL);
+        let goal = args.goal.as_deref().or(of_items);
+        write_prompt(&prompt, keeps_prompt, goal, preset.as_ref())?;
     }
     if let Some(checks) = &checks {
         artefacts(folder, args, checks)?;
@@ -115,10 +137,10 @@ pub fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
 fn write_prompt(
     path: &Path,
     is_kept: bool,
-    args: &InitArgs,
+    goal: Option<&str>,
     preset: Option<&PresetFolder>,
 ) -> Result<(), CommandError> {
-    let text = prompt::text(args.goal.as_deref());
+    let text = prompt::text(goal);
     let text = match preset {
         Some(preset) => preset.prompt(text),
         None => text,
@@ -176,7 +198,7 @@ fn write_config(
     checks: &ProposedChecks,
     args: &InitArgs,
     folder: &Path,
-    preset: Option<&PresetFolder>,
+    (preset, backlog): (Option<&PresetFolder>, Option<&FoundBacklog>),
 ) -> Result<(), CommandError> {
     let agent = if args.words.is_empty() {
         agent::find(args.agent.as_deref(), folder)?
@@ -188,6 +210,7 @@ fn write_config(
         None => CONFIG
             .replace("@AGENT@", &agent.toml)
             .replace("@VALIDATORS@", &checks.toml()?)
+            .replace("@BACKLOG@", &backlog.map(backlog_table).unwrap_or_default())
             .replace("@COST@", agent.cost)
             .replace("@GIT@", if ignore::is_in_repository(folder) { GIT } else { "" }),
     };
@@ -200,6 +223,11 @@ fn write_config(
     Trust::new(&user_folders::variables(), &[]).accept_own(file, text)?;
     say(&format!("wrote {}", file.display()));
     say(&agent.line);
+    if let Some(FoundBacklog { name, counts, .. }) = backlog {
+        say(&format!(
+            "  works through {name}, {counts} complete; without `[backlog]` it works on the prompt alone"
+        ));
+    }
     match preset.filter(|_| checks.found.is_empty()) {
         Some(preset) => say(preset.missing_check()),
         None => checks.lines().iter().for_each(|line| say(line)),

@@ -84,6 +84,15 @@ impl SeriesFiles {
         self.disk.write_private(&self.path(name), &content)
     }
 
+    /// Stores bytes as they are, for processes that read them. They are no part of the state.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write_plain(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
+        self.disk.restore_dir(self.layout.root(), &self.layout.series())?;
+        self.disk.write_private(&self.path(name), bytes)
+    }
+
     /// Stores bytes that may have secrets in them and are needed again as they are.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 
+use ralph_orchestrator_assembly::backlog_view;
+use ralph_orchestrator_assembly::backlogs::add_item_check;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::plugins::Plugins;
@@ -96,14 +98,20 @@ impl ValidationSetup {
     ) -> Result<Self, CommandError> {
         let registry = processes.registry(plugins, sandbox);
         let build = build_context(&context.loaded, &context.vars);
-        let policy = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+        let item = backlog_view::find_next(context).await;
+        let mut loaded = context.loaded.clone();
+        if let Some(item) = &item {
+            add_item_check(&mut loaded.config, item);
+        }
+        let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
         registry.set_launch_context(LaunchContext {
             guard: processes.workspace.clone(),
             protects: policy.protects(),
             ..LaunchContext::default()
         });
         let agent = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
-        let env = agent.environment(&context.loaded, &context.vars);
+        let mut env = agent.environment(&context.loaded, &context.vars);
+        env.extend(item.map(|item| ("RALPH_ITEM".to_owned(), item)));
         Ok(Self { registry, build, policy, agent, env })
     }
 }

@@ -59,6 +59,22 @@ fn verify(env: &TestEnvironment, expected: &[String], moment: &str) {
     }
 }
 
+/// Runs until the series has so many records, and kills the orchestrator then.
+pub(super) fn kill_after_record(env: &TestEnvironment, at: usize) {
+    let mut running = env.start(&["run"]);
+    let path = env.root().join("home/.local/state/ralph-orchestrator");
+    let has_come = || {
+        let states = std::fs::read_dir(&path).into_iter().flatten().flatten();
+        let mut states = states.map(|entry| entry.path()).filter(|path| !path.ends_with(".trust"));
+        let journal = states.next().map(|state| state.join("series/journal.jsonl"));
+        let text = journal.and_then(|path| std::fs::read_to_string(path).ok());
+        text.is_some_and(|text| text.lines().count() >= at)
+    };
+    eventually("the record", has_come);
+    running.signal(Signal::KILL);
+    running.wait();
+}
+
 #[test]
 fn killed_after_any_record_of_the_series_it_ends_the_same() {
     let whole = items(3);
@@ -68,19 +84,7 @@ fn killed_after_any_record_of_the_series_it_ends_the_same() {
     assert!(records >= 9, "{records}");
     for at in 1..records {
         let env = items(3);
-        let mut running = env.start(&["run"]);
-        let path = env.root().join("home/.local/state/ralph-orchestrator");
-        let has_come = || {
-            let states = std::fs::read_dir(&path).into_iter().flatten().flatten();
-            let mut states =
-                states.map(|entry| entry.path()).filter(|path| !path.ends_with(".trust"));
-            let journal = states.next().map(|state| state.join("series/journal.jsonl"));
-            let text = journal.and_then(|path| std::fs::read_to_string(path).ok());
-            text.is_some_and(|text| text.lines().count() >= at)
-        };
-        eventually("the record", has_come);
-        running.signal(Signal::KILL);
-        running.wait();
+        kill_after_record(&env, at);
         env.run().expect(0);
         verify(&env, &order(3), &format!("killed after record {at}"));
     }

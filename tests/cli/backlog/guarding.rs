@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{CLAIM, WORK, environment, feature, feature_list, features, series_of, statuses};
+use super::{
+    CLAIM, WORK, environment, feature, feature_list, features, series_of, statuses, worked,
+};
 use crate::environment::TestEnvironment;
 
 fn list(env: &TestEnvironment) -> Value {
@@ -157,7 +159,7 @@ fn an_edit_of_the_backlog_or_of_bookkeeping_is_no_progress() {
     );
     env.agent.default_call().out("I keep notes.\n");
     env.raw_config(&format!("{}[limits]\nmax_stagnant = 4\n", env.read("ralph.toml")));
-    env.run().expect(1).says("stagnation");
+    env.run().expect(2).says("stagnation");
     assert!(env.agent.calls() <= 4, "{} calls", env.agent.calls());
     assert!(env.read("feature-list.json").contains("\"call "), "the notes are there");
 }
@@ -250,4 +252,113 @@ fn a_secret_that_the_agent_writes_into_the_backlog_is_not_kept_in_the_state() {
         let kept = std::fs::read_to_string(env.state().join("series").join(name)).unwrap();
         assert!(!kept.contains("tok-123456789") && kept.contains("***"), "{name}: {kept}");
     }
+}
+
+#[test]
+fn a_line_that_looks_like_an_item_and_is_none_is_named_everywhere() {
+    let env = environment("plan-md", "fix_plan.md", "");
+    env.write("fix_plan.md", "# Plan\n\n- [ ] a\n- [] forgotten\n- [~] half\n* [ ] c\n");
+    let named = "fix_plan.md:4 \"- [] forgotten\", fix_plan.md:5 \"- [~] half\"";
+    env.ralph(&["config", "check"]).expect(0).says(named);
+    env.ralph(&["doctor"]).expect(0).says(named);
+    env.run().expect(0).says(named);
+    assert_eq!(worked(&env), ["a", "c"]);
+    env.ralph(&["status"]).expect(0).says(named);
+    assert_eq!(env.status()["backlog"]["unread"][1]["line"], 5);
+}
+
+#[test]
+fn a_tick_of_a_sub_box_stays_where_the_agent_also_adds_an_item() {
+    let env = environment("plan-md", "fix_plan.md", "");
+    env.write("fix_plan.md", "# Plan\n- [ ] a\n  - [ ] form\n  - [ ] endpoint\n");
+    env.agent.call(1).script(&format!(
+        "{WORK}sed -i 's/- \\[ \\] form/- [x] form/' fix_plan.md; echo '- [ ] Bug' >> fix_plan.md\n"
+    ));
+    env.agent.call(1).out("not yet\n");
+    env.run().expect(0).says("item `bug` was added; it was taken out");
+    assert_eq!(env.read("fix_plan.md"), "# Plan\n- [x] a\n  - [x] form\n  - [ ] endpoint\n");
+}
+
+#[test]
+fn agents_checks_and_the_setup_know_the_item_and_an_agent_cannot_change_what_checks_are_told() {
+    let env = environment("json", "feature-list.json", "");
+    let (told, check) = (env.root().join("told"), env.root().join("check.sh"));
+    let text = format!(
+        "echo \"$RALPH_ITEM\" >> '{}'\ngrep -q '\"id\":\"'$RALPH_ITEM'\"' $RALPH_ITEM_FILE &&
+grep -q \"made-$RALPH_ITEM exists\" $RALPH_ITEM_FILE && ls made-$RALPH_ITEM\n",
+        told.display()
+    );
+    std::fs::write(&check, text).unwrap();
+    let program = format!("\"sh\", \"{}\"]", check.display());
+    let config = env.read("ralph.toml").replace("\"sh\", \"-c\", \"ls made-*\"]", &program);
+    let setup =
+        "[run]\nsetup = [\"sh\", \"-c\", \"test -n $RALPH_ITEM && test -f $RALPH_ITEM_FILE\"]\n";
+    env.raw_config(&config.replace("[run]\n", setup));
+    env.write("feature-list.json", feature_list(&[feature("a", 9, &[]), feature("b", 1, &[])]));
+    env.agent.default_call().script(&format!(
+        "{WORK}[ \"$RALPH_ITEM\" = \"$id\" ] || exit 1\ngrep -q \"made-$id exists\" $RALPH_ITEM_FILE || exit 1\necho '{{}}' > $RALPH_ITEM_FILE\n"
+    ));
+    env.run().expect(0);
+    let told = std::fs::read_to_string(told).unwrap();
+    assert!(told.starts_with("a\n") && told.ends_with("b\n"), "{told}");
+}
+
+#[test]
+fn a_backlog_that_another_program_holds_is_waited_for() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    let (from, to) = (env.fifo("from"), env.fifo("to"));
+    env.agent.call(1).script(&format!(
+        "{WORK}echo > '{}'; cat '{}'\n",
+        from.display(),
+        to.display()
+    ));
+    let mut running = env.start(&["run"]);
+    std::fs::read(&from).unwrap();
+    let file = std::fs::File::open(env.path("feature-list.json")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    std::fs::write(&to, "go on\n").unwrap();
+    running.says("feature-list.json is held by another program; waiting for it");
+    drop(file);
+    running.wait().expect(0).says("backlog 2/2");
+}
+
+#[test]
+fn each_item_has_a_check_of_its_own_that_the_agent_cannot_change() {
+    let env = environment(
+        "json",
+        "feature-list.json",
+        "check = [\"./accept.sh\", \"{item}\"]\n[completion]\nbaseline = \"must_fail\"\n",
+    );
+    // No other check.
+    let config = env.read("ralph.toml");
+    let (before, _) = config.split_once("[[validator]]").unwrap();
+    env.raw_config(before);
+    env.write("accept.sh", "#!/bin/sh\ntest -f \"made-$1\"\n").write_mode("accept.sh", 0o755);
+    env.write("made-done", "");
+    let items = [feature("done", 9, &[]), feature("a", 5, &[]), feature("b", 1, &[])];
+    env.write("feature-list.json", feature_list(&items));
+    env.ralph(&["config", "check"]).expect(0);
+    env.agent.call(1).script(&format!("{WORK}rm made-a\n")).out(CLAIM);
+    env.run().expect(2).says("item done is blocked").says("item b is complete");
+    assert_eq!(worked(&env), ["a", "a", "b"]);
+    env.ralph(&["skip", "done"]).expect(0);
+    env.run().expect(0);
+
+    let env = environment("json", "feature-list.json", "check = [\"./accept.sh\", \"{item}\"]\n");
+    env.write("accept.sh", "#!/bin/sh\ntest -f \"made-$1\"\n").write_mode("accept.sh", 0o755);
+    env.write("feature-list.json", feature_list(&[feature("a", 5, &[])]));
+    let cheat = "echo 'exit 0' > accept.sh; : > made-other\n";
+    env.agent.call(1).script(cheat).out(CLAIM);
+    env.agent
+        .call(2)
+        .script(&format!("printf '#!/bin/sh\\ntest -f \"made-$1\"\\n' > accept.sh\n{WORK}"));
+    env.agent.call(2).out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2, "a changed check accepts nothing");
+}
+
+#[test]
+fn a_check_of_items_needs_a_program() {
+    let env = environment("json", "feature-list.json", "check = [\"{item}\"]\n");
+    env.ralph(&["config", "check"]).expect(78).says("expected a program, such as [\"./accept.sh\"");
 }

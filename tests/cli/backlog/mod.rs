@@ -1,5 +1,6 @@
 //! A backlog is worked item by item, each in a run of its own.
 
+mod aside;
 mod blocked;
 mod commands;
 mod configuration;

@@ -100,7 +100,12 @@ fn compare_item(
             }
             GuardFinding::CompletedByAgent { id: id.clone(), before, is_reverted }
         } else {
-            GuardFinding::StatusChanged { id: id.clone(), before, after: now }
+            // Else it would be worked on again and again.
+            let is_reverted = before == ItemStatus::Blocked;
+            if is_reverted {
+                comparison.reverted.insert(position);
+            }
+            GuardFinding::StatusChanged { id: id.clone(), before, after: now, is_reverted }
         });
     }
     if base.item.notes != after.item.notes {

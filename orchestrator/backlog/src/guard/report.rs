@@ -92,7 +92,7 @@ pub enum GuardFinding {
         /// Whether that status was restored.
         is_reverted: bool,
     },
-    /// The agent set another status; kept.
+    /// The agent set another status; kept, unless the item was blocked.
     StatusChanged {
         /// The item.
         id: String,
@@ -100,6 +100,9 @@ pub enum GuardFinding {
         before: ItemStatus,
         /// The status after.
         after: ItemStatus,
+        /// Whether the status before was restored.
+        #[serde(default)]
+        is_reverted: bool,
     },
     /// The agent changed an item's notes; kept.
     NotesChanged {
@@ -119,8 +122,9 @@ impl GuardFinding {
             | Self::FrameEdited { .. }
             | Self::Reordered { .. }
             | Self::Proposed { .. } => true,
-            Self::CompletedByAgent { is_reverted, .. } => *is_reverted,
-            Self::StatusChanged { .. } | Self::NotesChanged { .. } => false,
+            Self::CompletedByAgent { is_reverted, .. }
+            | Self::StatusChanged { is_reverted, .. } => *is_reverted,
+            Self::NotesChanged { .. } => false,
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::text_format::{Document, TextFormat};
 
 type Defects = Vec<BacklogDefect>;
 
+/// What a finding calls what is written beside the items.
+const TEXT: &str = "text";
+
 fn parse<'a, F: TextFormat>(
     format: &F,
     bytes: &'a [u8],
@@ -64,8 +67,19 @@ pub(crate) fn guard_text<F: TextFormat>(
         (format.frame_fields(&base, &base_document), format.frame_fields(after, &document));
     compare_frames(&mut comparison, &frames.0, &frames.1);
     let versions = Versions { format, base: (&base, &base_document), after: (after, &document) };
-    let content = versions.merge(&comparison).map(String::into_bytes);
-    Ok(GuardOutcome { findings: comparison.findings, content })
+    let content = match versions.take_out_added(&comparison) {
+        Some(text) => Some(text),
+        None if comparison.is_structural => {
+            if format.prose(&base, &base_document) != format.prose(after, &document) {
+                let field = TEXT.to_owned();
+                let finding = GuardFinding::FrameEdited { field, before: None, after: None };
+                comparison.findings.push(finding);
+            }
+            Some(versions.rebuild(&comparison))
+        }
+        None => versions.restore_statuses(&comparison, after, &document),
+    };
+    Ok(GuardOutcome { findings: comparison.findings, content: content.map(String::into_bytes) })
 }
 
 fn describe(defects: &[BacklogDefect]) -> String {
@@ -98,15 +112,48 @@ struct Versions<'a, F: TextFormat> {
 }
 
 impl<F: TextFormat> Versions<'_, F> {
-    /// Returns the text that the file has to have, or `None` if the agent's is acceptable.
-    fn merge(&self, comparison: &Comparison) -> Option<String> {
-        if comparison.is_structural {
-            return Some(self.rebuild(comparison));
-        }
-        if comparison.reverted.is_empty() {
+    /// Returns the agent's text without the items that it added, if it did nothing else that has to be restored: what
+    /// it wrote beside them stays.
+    fn take_out_added(&self, comparison: &Comparison) -> Option<String> {
+        let is_kept = |finding: &GuardFinding| match finding {
+            GuardFinding::Proposed { .. } | GuardFinding::CompletedByAgent { .. } => true,
+            other => !other.is_reverted() || matches!(other, GuardFinding::StatusChanged { .. }),
+        };
+        if comparison.added.is_empty() || !comparison.findings.iter().all(is_kept) {
             return None;
         }
         let (text, document) = self.after;
+        let text = apply_edits(text, self.format.remove_items(text, document, &comparison.added));
+        let document = self.format.parse(&text).ok()?;
+        let (base, base_document) = self.base;
+        let fields = |text: &str, document: &Document<F::Layout>| {
+            let items = guarded_items(self.format, text, document).into_iter();
+            let items = items.map(|guarded| (guarded.item.id, guarded.fields));
+            (items.collect::<Vec<_>>(), self.format.frame_fields(text, document))
+        };
+        // An item that is taken out may be what others are read by.
+        if fields(&text, &document) != fields(base, base_document) {
+            return None;
+        }
+        let order = (0..document.items.len()).map(Some).collect();
+        let comparison = Comparison {
+            positions: order,
+            reverted: comparison.reverted.clone(),
+            ..Comparison::default()
+        };
+        Some(self.restore_statuses(&comparison, &text, &document).unwrap_or(text))
+    }
+
+    /// Returns a text of the agent with the statuses that it may not change as they were; `None` if there are none.
+    fn restore_statuses(
+        &self,
+        comparison: &Comparison,
+        text: &str,
+        document: &Document<F::Layout>,
+    ) -> Option<String> {
+        if comparison.reverted.is_empty() {
+            return None;
+        }
         let edits = comparison.reverted.iter().filter_map(|position| {
             let status = self.base.1.items.get(*position)?.status;
             let found = comparison.positions.get(*position).copied().flatten()?;
@@ -128,10 +175,11 @@ impl<F: TextFormat> Versions<'_, F> {
                 let edit = self.format.edit_status(text, document, position, status);
                 edits.extend(edit.into_iter().flatten());
             }
+            let from = (self.after.0, self.after.1, found);
             if before.notes != after.notes {
-                let from = (self.after.0, self.after.1, found);
                 edits.extend(self.format.copy_notes((text, document, position), from));
             }
+            edits.extend(self.format.copy_checks((text, document, position), from));
         }
         let rebuilt = apply_edits(text, edits);
         // The base is valid, and so is what is written into it; if not, the base alone is.

@@ -5,13 +5,15 @@
 //! not, so `in_progress` and `blocked` cannot be stored, and there are no dependencies.
 
 mod read;
+mod unread;
 
 use serde_json::{Map, Value};
 
 pub(crate) use self::read::PlanLayout;
 use self::read::{NOTE_PREFIX, PlanEntry, collapse_whitespace};
+use self::unread::find_unread;
 use crate::error::BacklogDefect;
-use crate::item::{ItemStatus, NewItem};
+use crate::item::{ItemStatus, NewItem, UnreadLine};
 use crate::kind::BacklogKind;
 use crate::text::{TextEdit, apply_edits, line_ending};
 use crate::text_format::{AddProblem, Document, TextFormat};
@@ -95,6 +97,36 @@ impl TextFormat for PlanFormat {
         };
         let new = from_item.notes.iter().filter(|note| !to_item.notes.contains(note));
         new.map(|note| insert_note(text, entry, note)).collect()
+    }
+
+    fn copy_checks(
+        &self,
+        (text, document, index): (&str, &PlanDocument, usize),
+        (from_text, from, from_index): (&str, &PlanDocument, usize),
+    ) -> Vec<TextEdit> {
+        let (Some(entry), Some(from)) = (entry_at(document, index), entry_at(from, from_index))
+        else {
+            return Vec::new();
+        };
+        if protected_text(text, entry) != protected_text(from_text, from) {
+            return Vec::new();
+        }
+        let boxes = checked_boxes(entry).zip(checked_boxes(from));
+        let marks = boxes.filter_map(|(to, from)| Some((to, from_text.get(from.clone())?)));
+        let changed = marks.filter(|(to, mark)| text.get((*to).clone()) != Some(*mark));
+        changed.map(|(to, mark)| TextEdit::replace(to.clone(), mark)).collect()
+    }
+
+    fn prose(&self, text: &str, document: &PlanDocument) -> Vec<String> {
+        let items = document.layout.entries.iter();
+        let without = items.map(|entry| TextEdit::replace(entry.span.clone(), "")).collect();
+        let prose = apply_edits(text, without);
+        let lines = prose.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.map(str::to_owned).collect()
+    }
+
+    fn find_unread(&self, text: &str, document: &PlanDocument) -> Vec<UnreadLine> {
+        find_unread(text, &document.layout.entries)
     }
 
     fn edit_add(
@@ -194,16 +226,20 @@ fn insert_note(text: &str, entry: &PlanEntry, note: &str) -> TextEdit {
     TextEdit::insert(entry.span.end, format!("{newline}{indent}- {NOTE_PREFIX}{note}"))
 }
 
+/// Returns the checkboxes nested in an item, but for those in notes.
+fn checked_boxes(entry: &PlanEntry) -> impl Iterator<Item = &std::ops::Range<usize>> {
+    let is_in_note = |range: &std::ops::Range<usize>| {
+        entry.notes.iter().any(|note| note.start <= range.start && range.end <= note.end)
+    };
+    entry.nested_boxes.iter().filter(move |range| !is_in_note(range))
+}
+
 /// Returns an item's source without checks, notes and blank space at line ends.
 fn protected_text(text: &str, entry: &PlanEntry) -> String {
     let shift = |range: &std::ops::Range<usize>| {
         range.start.saturating_sub(entry.span.start)..range.end.saturating_sub(entry.span.start)
     };
-    let is_in_note = |range: &std::ops::Range<usize>| {
-        entry.notes.iter().any(|note| note.start <= range.start && range.end <= note.end)
-    };
-    let boxes = std::iter::once(&entry.checkbox).chain(&entry.nested_boxes);
-    let boxes = boxes.filter(|range| !is_in_note(range));
+    let boxes = std::iter::once(&entry.checkbox).chain(checked_boxes(entry));
     let mut edits: Vec<_> = boxes.map(|range| TextEdit::replace(shift(range), "[ ]")).collect();
     edits.extend(entry.notes.iter().map(|range| TextEdit::replace(shift(range), "")));
     let source = text.get(entry.span.clone()).unwrap_or_default();

@@ -7,6 +7,7 @@
 mod guard;
 mod rows;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -144,7 +145,14 @@ impl SqliteBacklog {
     fn snapshot(&self, bytes: Vec<u8>, table: &FeatureTable) -> BacklogSnapshot {
         let statuses = ItemStatus::ALL.into_iter();
         let storable = statuses.filter(|status| table.has_status(*status)).collect();
-        BacklogSnapshot { bytes, items: items_of(table), order: self.order, storable }
+        BacklogSnapshot {
+            bytes,
+            items: items_of(table),
+            order: self.order,
+            storable,
+            set_aside: BTreeMap::new(),
+            unread: Vec::new(),
+        }
     }
 
     /// Runs `edit` in a transaction and returns the version after it.

@@ -31,6 +31,7 @@ fn leaves_what_an_agent_may_change() {
                 id: "user-auth".to_owned(),
                 before: ItemStatus::InProgress,
                 after: ItemStatus::Blocked,
+                is_reverted: false,
             },
             GuardFinding::NotesChanged { id: "user-auth".to_owned() },
         ]
@@ -231,7 +232,8 @@ fn guards_a_plan_and_keeps_its_prose() {
         guard(&workspace, |_| "# Plan\n\n- [x] a\n- [ ] b\n  - Note: hard\n- [ ] new\n".to_owned());
     let expected = plan.replace("  - criterion\n", "  - criterion\n  - Note: hard\n");
     assert_eq!(workspace.text(), expected);
-    assert_eq!(report.findings.len(), 4, "{:#?}", report.findings);
+    // The prose, too, is as before, and is reported.
+    assert_eq!(report.findings.len(), 5, "{:#?}", report.findings);
 }
 
 #[test]
@@ -277,4 +279,63 @@ fn merges_an_edit_of_a_plan() {
     let report = workspace.backlog.guard(&base, &[edit], GuardRules::default()).unwrap();
     assert_eq!(workspace.text(), "- [ ] a\n  - now with a criterion\n- [ ] new\n- [ ] c\n");
     assert_eq!(report.completed_by_agent().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn an_agent_cannot_unblock_an_item() {
+    let workspace = Workspace::json(&ADA.replace("\"in_progress\"", "\"blocked\""));
+    let before = workspace.text();
+    let report = guard(&workspace, |text| text.replace("\"blocked\"", "\"pending\""));
+    assert_eq!(workspace.text(), before);
+    assert!(report.is_restored, "{:?}", report.findings);
+}
+
+/// What an agent does to a plan, and what of it stays.
+#[test]
+fn ticks_of_sub_boxes_and_prose_of_a_plan_stay_or_are_reported() {
+    let plan = "# Plan\n\n- [ ] Add login\n  - [ ] form\n  - [ ] endpoint\n- [ ] Log out\n";
+    let ticked = plan.replace("  - [ ] form", "  - [x] form");
+    let learned = |text: &str| text.replace("# Plan\n", "# Plan\n\nLearned: use argon2.\n");
+    let added = |text: &str| format!("{text}- [ ] Bug: logout leaks\n");
+    let without_last = |text: &str| text.replace("- [ ] Log out\n", "");
+    let done = |text: &str| text.replace("- [ ] Log out", "- [x] Log out");
+    let renamed = |text: &str| text.replace("Log out", "Sign out");
+    for (what, agent, expected, lost) in [
+        ("a tick", ticked.clone(), ticked.clone(), None),
+        ("a tick and an item", added(&ticked), ticked.clone(), None),
+        (
+            "an item first",
+            ticked.replace("- [ ] Add", "- [ ] Bug\n- [ ] Add"),
+            ticked.clone(),
+            None,
+        ),
+        ("prose and an item", added(&learned(&ticked)), learned(&ticked), None),
+        (
+            "a completion and an item",
+            added(&done(&ticked)),
+            ticked.clone(),
+            Some("CompletedByAgent"),
+        ),
+        ("a tick and a removed item", without_last(&ticked), ticked.clone(), Some("Removed")),
+        ("a tick and a renamed item", renamed(&ticked), ticked.clone(), Some("Removed")),
+        (
+            "prose and a removed item",
+            without_last(&learned(plan)),
+            plan.to_owned(),
+            Some("FrameEdited { field: \"text\""),
+        ),
+        (
+            "an edited sub-box",
+            plan.replace("form", "any form"),
+            plan.to_owned(),
+            Some("Edited { id: \"add-login\""),
+        ),
+    ] {
+        let workspace = Workspace::plan(plan);
+        let report = guard(&workspace, |_| agent.clone());
+        assert_eq!(workspace.text(), expected, "{what}");
+        let found = format!("{:?}", report.findings);
+        assert!(lost.is_none_or(|lost| found.contains(lost)), "{what}: {found}");
+        assert!(lost.is_some() || !found.contains("Edited"), "{what}: {found}");
+    }
 }

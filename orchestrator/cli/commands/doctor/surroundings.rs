@@ -12,7 +12,14 @@ const LOW: u64 = 1024 * 1024 * 1024;
 /// What the names of the orchestrator's own variables begin with.
 const PREFIX: &str = "RALPH_";
 /// Those that are no configuration.
-const OWN: [&str; 4] = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_LOG", "RALPH_TRUST"];
+const OWN: [&str; 6] = [
+    "RALPH_RUN_ID",
+    "RALPH_ITERATION",
+    "RALPH_ITEM",
+    "RALPH_ITEM_FILE",
+    "RALPH_LOG",
+    "RALPH_TRUST",
+];
 
 /// Warns if changes of the agent could not be undone.
 pub(super) fn repository(workspace: &Path) -> Option<String> {

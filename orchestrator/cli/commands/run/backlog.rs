@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use ralph_orchestrator_assembly::backlog_view::{advice, pass_over, require};
-use ralph_orchestrator_assembly::backlogs::guard_rules;
+use ralph_orchestrator_assembly::backlog_view::{advice, read_counted, require};
+use ralph_orchestrator_assembly::backlogs::{add_item_check, guard_rules, item_limits};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{BacklogCommits, RunPlace};
@@ -19,11 +19,11 @@ use ralph_orchestrator_assembly::{missing_agent_program, registry};
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, BacklogSaver, DriverError,
-    DriverSetup, LocalExecutor, RunOpener, RunOrder,
+    DriverSetup, LocalExecutor, RunOpener, RunOrder, read_ledger,
 };
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
-use ralph_orchestrator_store::{Disk, Layout};
+use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
@@ -130,6 +130,9 @@ impl BacklogRuns<'_> {
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
+        if let Some(item) = &order.part.item {
+            add_item_check(&mut limited.config, item);
+        }
         if order.part.products.is_none() {
             // Where the backlog has items, the initializer has done its work, or is not needed.
             limited.config.initializer = None;
@@ -190,7 +193,9 @@ fn driver_setup(
         disk: Disk::default(),
         limits: config.limits.clone(),
         redactor: Redactor::new(&config.env, &context.vars),
+        requests: signals.watch_requests(),
         rules: config.backlog.as_ref().map(guard_rules).unwrap_or_default(),
+        item_limits: config.backlog.as_ref().map(item_limits).unwrap_or_default(),
         has_initializer: config.initializer.is_some(),
         once: args.once,
         restart: args.restart,
@@ -259,14 +264,13 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         is_first: Cell::new(true),
         found: None,
     };
-    let layout = setup.layout.clone();
     let executor = LocalExecutor::new(runs, signals.stop_requests());
     let driver = BacklogDriver::new(setup, executor, run_observer, observer);
     let ended = notices.serve(Box::pin(driver.run())).await;
     match ended.map_err(|error| error.locate(&context.loaded))? {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
-            let next = advise(state.as_deref(), &*list, &layout, reason, program);
+            let next = advise(state.as_deref(), &*list, context, program);
             if !quiet && !args.json {
                 super::report_worktree(context).await?;
             }
@@ -279,17 +283,16 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     }
 }
 
-/// Returns what to do after the backlog has stopped for this reason; the run of the last item was in this state.
+/// Returns what to do after the backlog has stopped; the run that stopped it, if one did, was in this state.
 fn advise(
     state: Option<&State>,
     list: &dyn Backlog,
-    layout: &Layout,
-    reason: StopReason,
+    context: &Context,
     program: &str,
 ) -> Option<String> {
-    let Some(of_run) = state.and_then(|state| next_step::after(state, program)) else {
-        return advice(Some(reason), &list.path().display().to_string(), program);
-    };
-    let others = pass_over(list, layout, reason);
-    Some([Some(of_run), others].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    if let Some(of_run) = state.and_then(|state| next_step::after(state, program)) {
+        return Some(of_run);
+    }
+    let ledger = read_ledger(&context.layout().ok()?).ok().flatten().unwrap_or_default();
+    advice(&ledger, read_counted(list, context).ok().as_ref(), program)
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::is_name;
 use crate::backlog_table::BacklogTable;
 use crate::diagnostics::Diagnostics;
-use crate::model::{BacklogConfig, DetectorConfig};
+use crate::model::{BacklogConfig, DetectorConfig, ITEM};
 
 /// The detector of what an agent sets to completed.
 const DETECTOR: &str = "backlog";
@@ -40,11 +40,18 @@ pub(super) fn check(
         );
         diagnostics.add(&["backlog", "path"], message);
     }
+    if table.check.first().is_some_and(|program| program.is_empty() || program.contains(ITEM)) {
+        let message = format!("expected a program, such as [\"./accept.sh\", \"{ITEM}\"]");
+        diagnostics.add(&["backlog", "check"], message);
+    }
     Some(BacklogConfig {
         kind,
         path,
         order: table.order,
         agent_completions: table.agent_completions,
+        max_item_iterations: table.max_item_iterations,
+        max_item_cost_usd: table.max_item_cost_usd,
+        check: table.check,
     })
 }
 

@@ -56,7 +56,9 @@ pub(crate) fn resolve(
     let completion = completion(file.completion, &sources.defaults.detectors, diagnostics);
     let validators = validators(file.validator, diagnostics);
     // With a mistake in them, nobody knows what the validators were to be.
-    if has_values && !diagnostics.is_damaged(&["validator"]) {
+    // Each item has a check of its own, if there is one in [backlog].
+    let has_check = !file.backlog.check.is_empty();
+    if has_values && !has_check && !diagnostics.is_damaged(&["validator"]) {
         validation(&validators, &completion, sources, diagnostics);
     }
     let adapter = &sources.defaults.adapter;

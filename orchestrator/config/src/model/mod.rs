@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, strict_enum};
 
+pub(crate) use backlog::ITEM;
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup};
 pub use git::{CommitMode, Git};
@@ -36,7 +37,7 @@ pub use notify::{NoticeTopic, Notify, NotifyKind};
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use telemetry::Telemetry;
-pub use units::{duration_text, parse_duration};
+pub use units::{CountOrAuto, duration_text, parse_duration};
 pub use validation::{CheckPlace, Validation};
 
 /// A complete configuration: every default filled in, every path absolute.

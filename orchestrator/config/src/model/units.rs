@@ -7,6 +7,7 @@ use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use ralph_orchestrator_contract::Usd;
 
@@ -35,6 +36,34 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     let duration = Duration::try_from(duration).ok()?;
     (duration <= LONGEST).then_some(duration)
+}
+
+/// A largest number of something: what the orchestrator decides, none, or one that is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountOrAuto {
+    /// The orchestrator decides.
+    #[default]
+    Auto,
+    /// There is none.
+    Unlimited,
+    /// This one.
+    Count(u64),
+}
+
+impl Serialize for CountOrAuto {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str(AUTO),
+            Self::Unlimited => serializer.serialize_str(NONE),
+            Self::Count(count) => serializer.serialize_u64(*count),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CountOrAuto {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountOrAutoVisitor)
+    }
 }
 
 struct DurationVisitor;
@@ -76,6 +105,29 @@ impl Visitor<'_> for PositiveDurationVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
         let duration = DurationVisitor.visit_str(text)?;
         if duration.is_zero() { Err(E::custom("must be greater than 0s")) } else { Ok(duration) }
+    }
+}
+
+/// A count that may be "auto" or "none".
+struct CountOrAutoVisitor;
+
+impl Visitor<'_> for CountOrAutoVisitor {
+    type Value = CountOrAuto;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number, 1 or more, \"{AUTO}\", or \"{NONE}\"")
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<CountOrAuto, E> {
+        match text {
+            AUTO => Ok(CountOrAuto::Auto),
+            NONE => Ok(CountOrAuto::Unlimited),
+            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+        }
+    }
+    fn visit_i64<E: Error>(self, count: i64) -> Result<CountOrAuto, E> {
+        CountVisitor.visit_i64(count).map(CountOrAuto::Count)
+    }
+    fn visit_u64<E: Error>(self, count: u64) -> Result<CountOrAuto, E> {
+        CountVisitor.visit_u64(count).map(CountOrAuto::Count)
     }
 }
 
@@ -304,31 +356,31 @@ pub(crate) mod duration_or_longest {
 }
 
 /// Returns the counterpart of [`duration_or_longest::serialize`] for a duration that may be 0s.
-pub(crate) fn zero_or_longer<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn zero_or_longer<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Duration, D::Error> {
     Ok(deserializer.deserialize_any(OrNone(DurationVisitor))?.unwrap_or(LONGEST))
 }
 
-pub(crate) fn small_count_or_none<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn small_count_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u32>, D::Error> {
     deserializer.deserialize_any(OrNone(SmallCountVisitor))
 }
 
-pub(crate) fn usd_or_none<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn usd_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Usd>, D::Error> {
     deserializer.deserialize_any(OrNone(UsdVisitor))
 }
 
-pub(crate) fn share_or_none<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn share_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<f64>, D::Error> {
     deserializer.deserialize_any(OrNone(ShareVisitor))
 }
 
-pub(crate) fn count_or_none<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn count_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
     deserializer.deserialize_any(OrNone(CountVisitor))
@@ -357,6 +409,13 @@ pub(crate) fn share_or_none_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
         {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         {"type": "string", "const": "none"},
+    ]})
+}
+
+pub(crate) fn count_or_auto_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "enum": ["auto", "none"]},
     ]})
 }
 
