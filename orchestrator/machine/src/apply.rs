@@ -79,9 +79,7 @@ impl State {
             Record::Completed { .. } => self.completed(record),
             Record::Explained { .. } => self.set_explained(record),
             Record::Waiting { until_ms, reason, wait_ms } => {
-                let (until_ms, wait_ms) = (*until_ms, *wait_ms);
-                self.waiting = Some(ProviderWait { until_ms, reason: reason.clone(), wait_ms });
-                self.agent.waited_ms = self.agent.waited_ms.saturating_add(wait_ms);
+                self.waits(*until_ms, reason, *wait_ms);
             }
             Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
             Record::ControlReceived { .. } => self.control_received(record),
@@ -269,6 +267,11 @@ impl State {
             }
             ClaimKind::Complete => {}
         }
+    }
+
+    fn waits(&mut self, until_ms: u64, reason: &str, wait_ms: u64) {
+        self.waiting = Some(ProviderWait { until_ms, reason: reason.to_owned(), wait_ms });
+        self.agent.waited_ms = self.agent.waited_ms.saturating_add(wait_ms);
     }
 
     fn cancelling(&mut self, reason: CancelReason, is_hangup: bool) {

@@ -143,10 +143,7 @@ impl RecordFormatter {
             Record::Paused { .. } => "paused".into(),
             Record::Stopped { reason, message, .. } => describe_stop(*reason, message),
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
-            Record::Cancelling { is_hangup: true, .. } => {
-                "the terminal was closed (SIGHUP)".to_owned()
-            }
-            Record::Cancelling { reason, .. } => describe_cancelling(*reason),
+            Record::Cancelling { reason, is_hangup } => describe_cancelling(*reason, *is_hangup),
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
@@ -269,8 +266,9 @@ fn describe_setup(iteration: u64, problem: &str) -> String {
     format!("setup before iteration {iteration} failed: {}", one_line(line, 160))
 }
 
-fn describe_cancelling(reason: CancelReason) -> String {
+fn describe_cancelling(reason: CancelReason, is_hangup: bool) -> String {
     match reason {
+        _ if is_hangup => "the terminal was closed (SIGHUP)".to_owned(),
         CancelReason::Signal => "stop requested".to_owned(),
         CancelReason::Pause => "stopping the agent for a pause".to_owned(),
         CancelReason::Handoff => {

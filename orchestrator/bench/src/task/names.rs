@@ -15,7 +15,7 @@ pub(super) fn qualify_names(tasks: &mut [Task]) -> Result<(), Vec<Problem>> {
     for indices in group_by_name(tasks).into_values().filter(|indices| indices.len() > 1) {
         let folders: Vec<Vec<String>> =
             indices.iter().filter_map(|index| tasks.get(*index)).map(list_folders).collect();
-        let shared_first = count_shared(&folders, |folder, at| folder.get(at));
+        let shared_first = count_shared(&folders, <[String]>::get);
         let shared_last = count_shared(&folders, |folder, at| folder.iter().rev().nth(at));
         for (index, folder) in indices.into_iter().zip(&folders) {
             let end = folder.len().saturating_sub(shared_last);
