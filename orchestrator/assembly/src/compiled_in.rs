@@ -17,7 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::backlog_keys::backlog_file;
+use crate::compiled_agent::CompiledAgent;
 use crate::key_schema;
+use crate::served_agent::ServedAgent;
 
 /// Builds something that starts processes.
 type SupervisedFactory<T> =
@@ -189,8 +191,12 @@ impl CompiledIn {
         supervisor: &Supervisor,
     ) {
         for (name, (_, factory)) in &self.agents {
-            let (factory, by) = (Arc::clone(factory), confined.clone());
-            registry.agents.add(name, move |table, context| factory(table, context, &by));
+            let (factory, by, of) = (Arc::clone(factory), confined.clone(), name.clone());
+            registry.agents.add(name, move |table, context| {
+                let agent = CompiledAgent::new(&of, factory(table, context, &by)?);
+                // Its panics and its end are its own, and the tools are served beside it, as beside a plugin's.
+                Ok(Box::new(ServedAgent(Box::new(agent))) as Box<dyn Agent>)
+            });
         }
         for (name, (_, factory)) in &self.detectors {
             let factory = Arc::clone(factory);

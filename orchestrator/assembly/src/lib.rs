@@ -10,6 +10,7 @@ pub mod backlog_view;
 pub mod backlogs;
 pub mod block_on;
 pub mod check_place;
+mod compiled_agent;
 pub mod compiled_in;
 mod config_errors;
 pub mod config_sources;

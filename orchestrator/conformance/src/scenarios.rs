@@ -283,9 +283,21 @@ async fn order(fixture: &Fixture, subject: &Subject) -> CheckResult {
         let missing: Vec<&str> = called.difference(&answered).map(|id| id.as_str()).collect();
         return Err(format!("without a `tool_result`: {}", missing.join(", ")));
     }
-    let text =
-        |event: &Event| matches!(event, Event::Text { text } if text.trim_end().ends_with(SAID));
-    if events.iter().any(text) { Ok(()) } else { Err("its text was not told".to_owned()) }
+    if has_told(&events, SAID) { Ok(()) } else { Err("its text was not told".to_owned()) }
+}
+
+/// Whether a message of the agent ends with this text: pieces of one message follow each other, with nothing but what the agent
+/// did not say between them.
+fn has_told(events: &[Event], said: &str) -> bool {
+    let mut message = String::new();
+    events.iter().any(|event| {
+        match event {
+            Event::Text { text } => message.push_str(text),
+            Event::ToolCall { .. } | Event::ToolResult { .. } => message.clear(),
+            _ => {}
+        }
+        message.trim_end().ends_with(said)
+    })
 }
 
 /// Returns tokens and cost in words.
@@ -585,4 +597,27 @@ async fn refused(scenario: Scenario, fixture: &Fixture, subject: &Subject) -> Ch
         return Err(format!("its error is {}: {error}", error.class.word()));
     }
     claims_nothing(&sink, &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_one_message_are_one_text() {
+        let text = |text: &str| Event::Text { text: text.to_owned() };
+        let call =
+            Event::ToolCall { id: "1".into(), name: "t".into(), input: serde_json::Value::Null };
+        let stderr = Event::Stderr { text: "x".to_owned() };
+        for (events, expected) in [
+            (vec![text("a word")], true),
+            (vec![text("a "), stderr, text("wo"), text("rd\n")], true),
+            (vec![text("before"), call.clone(), text("wor"), text("d")], true),
+            (vec![text("wo"), call, text("rd")], false),
+            (vec![text("wo")], false),
+            (vec![], false),
+        ] {
+            assert_eq!(has_told(&events, "word"), expected, "{events:?}");
+        }
+    }
 }

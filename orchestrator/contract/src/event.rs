@@ -215,7 +215,7 @@ pub trait EventSink: CancelSignal {
 }
 
 /// Guidance of a person for a running agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guidance {
     /// Its id, unique in the run.
     pub id: String,

@@ -228,13 +228,15 @@ pub struct Setup<'a> {
 }
 
 /// Something in a validator's set-up that the user should know of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupProblem {
     /// The keys that lead to its cause, within the validator's table; empty for the table itself.
+    #[serde(default)]
     pub key: Vec<String>,
     /// What is wrong and what to do.
     pub message: String,
     /// The validator cannot work: nothing should be started.
+    #[serde(default)]
     pub is_fatal: bool,
 }
 
@@ -285,7 +287,9 @@ pub trait EvidenceValidator: Send + Sync {
 
     /// Whether it runs something, so that its verdict rests on more than what the agent wrote. One that
     /// does not cannot be asked before there is any work.
-    fn runs_check(&self) -> bool;
+    fn runs_check(&self) -> bool {
+        true
+    }
 
     /// Whether it looks at the work by way of [`ValidationContext::checkout`]. What one that does not says is always about the
     /// workspace itself: to ask it about other work, such as a part of it, means nothing.

@@ -59,7 +59,6 @@ impl Session {
         let (cancel, cancelled) = watch::channel(None);
         let (sender, messages) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
-        let transcript = Mutex::new(Transcript::new(files.clone()));
         let (detectors, run) =
             (Arc::clone(&self.context.policy.detectors), self.context.run.clone());
         self.agent.current_mut(&self.journal.state).pricing().begin();
@@ -69,7 +68,7 @@ impl Session {
             cancel: CancelToken::new(cancelled),
             messages: sender,
             redactor: Mutex::new(StreamRedactor::new(self.context.redactor.clone())),
-            transcript,
+            transcript: Mutex::new(Transcript::new(files.clone())),
             observer: Arc::clone(&self.journal.observer),
             detectors: &detectors,
             write_guard: self.agent.agents.write_guard.clone(),
@@ -79,6 +78,7 @@ impl Session {
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
             guidance: GuidanceQueue::default(),
+            unanswering: Mutex::default(),
         };
         self.observer.mark_tree();
         let working = self.agent.current(&self.journal.state);

@@ -11,6 +11,7 @@ use ralph_orchestrator_store::{
 use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 
 use super::agents::AgentPool;
+use super::blocking::blocking;
 use super::construction::{build_agent_context, build_context};
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
@@ -78,8 +79,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let workspace_setup = build_workspace_setup(loaded, registry, context)?;
     let mut notes = agents.check_limits(loaded)?;
 
-    let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
-        .map_err(|error| request.name_outer_run(error))?;
+    let mut store = request.open_store(&layout).await?;
     let found = take_run(&mut store, &request, &workspace, &mut notes)?;
     let mut artefacts = Vec::new();
     let resumed = match found {
@@ -140,8 +140,7 @@ impl BuiltRun {
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
-        let run = resumed.as_ref();
-        let is_part = request.part.is_some();
+        let (run, is_part) = (resumed.as_ref(), request.part.is_some());
         notes.extend(run.iter().flat_map(|run| run.keep_beginning(&mut request.loaded, is_part)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
@@ -351,6 +350,14 @@ impl Request<'_> {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
         }
+    }
+
+    /// Opens the state. That may wait for processes of an earlier run, also for those of a detector whose run has just ended in
+    /// this very program: they end only while its event loop goes on.
+    async fn open_store(&self, layout: &Layout) -> Result<Store, EngineError> {
+        let (disk, layout) = (self.disk.clone(), layout.clone());
+        let opened = blocking(move || Store::open_with_disk(disk, layout)).await?;
+        opened.map_err(|error| self.name_outer_run(error))
     }
 
     /// Opens what iterations leave in words, and completes what a crash interrupted.

@@ -1,5 +1,6 @@
 //! The sink of an agent's events.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +33,9 @@ use super::transcript::{self, Transcript};
 const STRIDE: usize = 16 * 1024;
 /// An observer that took so long holds up everything else too, which gets its turn at once.
 const SLOW_OBSERVER: Duration = Duration::from_millis(1);
+/// How long a detector may take to answer to an event, and once the agent is cancelled.
+const OBSERVE_LIMIT: Duration = Duration::from_secs(10);
+const OBSERVE_GRACE: Duration = Duration::from_secs(1);
 /// The longest time until an event is in the transcript's file.
 const TRANSCRIPT_DELAY: Duration = Duration::from_millis(100);
 /// How much text is accepted from a cancelled agent, in bytes: enough to report how it ends. More would
@@ -61,6 +65,8 @@ pub(super) struct Sink<'a> {
     /// There are events in the transcript that are not in its file yet.
     pub(super) unwritten: Notify,
     pub(super) guidance: GuidanceQueue,
+    /// Detectors that have not answered to an event.
+    pub(super) unanswering: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait]
@@ -155,7 +161,7 @@ impl Sink<'_> {
             self.send(AgentMessage::Warning(warning)).await;
         }
         for detector in self.detectors.iter().filter(|detector| detector.observes()) {
-            for claim in detector.observe(&event).await {
+            for claim in self.observe(detector.as_ref(), &event).await {
                 let claim = inspect::named(claim, detector.name());
                 self.send(AgentMessage::Claim(inspect::bounded(claim))).await;
             }
@@ -185,6 +191,32 @@ impl Sink<'_> {
         if began.elapsed() >= SLOW_OBSERVER {
             yield_now().await;
         }
+    }
+
+    /// Returns what a detector finds in an event. One that does not answer is named, and asked no more in this iteration: it must
+    /// not hold up the agent, nor its end.
+    async fn observe(&self, detector: &dyn CompletionDetector, event: &Event) -> Vec<Claim> {
+        let name = detector.name();
+        if self.unanswering.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
+            return Vec::new();
+        }
+        let too_late = async {
+            tokio::select! {
+                () = sleep(OBSERVE_LIMIT) => {}
+                _ = self.cancel.cancelled() => sleep(OBSERVE_GRACE).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            claims = detector.observe(event) => return claims,
+            () = too_late => {}
+        }
+        self.unanswering.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        let message = format!(
+            "the detector `{name}` has not answered to an event of the agent, and is asked no more until the iteration ends"
+        );
+        self.send(AgentMessage::Warning(message)).await;
+        Vec::new()
     }
 
     async fn send(&self, message: AgentMessage) {

@@ -7,6 +7,7 @@ mod compatibility;
 mod evidence;
 mod example;
 mod kit;
+mod methods;
 mod mistakes;
 mod old;
 mod rogue;

@@ -7,7 +7,7 @@ use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Request, RunEvent, Session, StopRequest, StopRequests, open,
 };
-use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_machine::{IterationOutcome, State, StopReason};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::{Builder, Handle};
@@ -54,6 +54,8 @@ pub struct RunResult {
     pub reason: StopReason,
     /// The same for people.
     pub message: String,
+    /// Why the last iteration failed, if it did, such as the panic of an agent that is compiled in.
+    pub failure: Option<String>,
     /// Whether validators have accepted its completion.
     pub validated: bool,
     /// Its iterations, those of earlier starts included.
@@ -270,10 +272,19 @@ fn result(run: String, reason: StopReason, message: String, state: &State) -> Ru
         run,
         reason,
         message,
+        failure: failure(state),
         validated: state.completion().is_some_and(|completion| completion.validated),
         iterations: state.iterations,
         cost_usd: state.cost(),
         was_complete: false,
+    }
+}
+
+/// Returns why the last iteration failed, if it did.
+fn failure(state: &State) -> Option<String> {
+    match state.last_outcome.as_ref()? {
+        IterationOutcome::Failed { message, .. } => Some(message.clone()),
+        _ => None,
     }
 }
 

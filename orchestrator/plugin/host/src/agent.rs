@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    Agent, AgentError, BuildContext, BuildError, CancelReason, Description, ErrorClass, Event,
-    EventSink, FactoryError, Iteration, Leftovers, Report,
+    Agent, AgentError, Budget, BuildContext, BuildError, CancelReason, Description, ErrorClass,
+    Event, EventSink, FactoryError, Iteration, Launch, Leftovers, Report,
 };
-use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, LogLevel, LogLine, Method, Provided};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, ItemKind, LogLevel, LogLine, Method, Provided, feature,
+};
 use ralph_orchestrator_supervisor::{Exit, Supervisor, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -34,6 +36,8 @@ struct PluginAgent {
     supervisor: Supervisor,
     request: InstanceRequest,
     description: Description,
+    /// What it said, when it was checked, that it would start.
+    launch: Mutex<Option<Launch>>,
 }
 
 impl Plugin {
@@ -58,6 +62,7 @@ impl Plugin {
             supervisor: supervisor.clone(),
             request,
             description,
+            launch: Mutex::default(),
         }))
     }
 }
@@ -79,7 +84,11 @@ impl Agent for PluginAgent {
             let call = instance.session.call(instance.id, method).await;
             let mut call = call.map_err(|closed| self.unavailable(&closed.0))?;
             match tokio::time::timeout(CHECK_TIMEOUT, call.outcome()).await {
-                Ok(CallOutcome::Done(Answer::Found(found))) => Ok((found, instance)),
+                Ok(CallOutcome::Done(Answer::Found(found))) => {
+                    drop(call);
+                    self.ask_launch(&instance, env).await;
+                    Ok((found, instance))
+                }
                 Ok(CallOutcome::Failed(error)) => Err(error),
                 Ok(outcome) => Err(self.unavailable(&failure_message(outcome))),
                 Err(_) => {
@@ -92,6 +101,10 @@ impl Agent for PluginAgent {
         let session = result.as_ref().ok().map(|(_, instance)| &*instance.session);
         disconnect(process, session, Shutdown::Graceful).await;
         result.map(|(found, _)| found)
+    }
+
+    fn launch(&self, _task: &Iteration) -> Option<Launch> {
+        self.launch.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
@@ -147,6 +160,28 @@ impl Agent for PluginAgent {
 }
 
 impl PluginAgent {
+    /// Asks the agent what it would start, while its process is there to be asked: that is the same for each task, but for
+    /// what placeholders stand for.
+    async fn ask_launch(&self, instance: &Instance, env: &BTreeMap<String, String>) {
+        if !instance.session.has_feature(feature::LAUNCH) {
+            return;
+        }
+        let task = Iteration {
+            run: String::new(),
+            number: 1,
+            prompt: Launch::PROMPT.into(),
+            workspace: self.request.context.workspace.clone(),
+            env: env.clone(),
+            budget: Budget::default(),
+            scratch: Launch::SCRATCH.into(),
+        };
+        let method = Method::Launch { task: task.into() };
+        let answered = instance.call_within(method, CHECK_TIMEOUT).await;
+        if let Ok(Answer::Launch(launch)) = answered {
+            *self.launch.lock().unwrap_or_else(PoisonError::into_inner) = launch;
+        }
+    }
+
     fn unavailable(&self, why: &str) -> AgentError {
         AgentError::new(ErrorClass::Unavailable, self.plugin.describe_error(why))
     }
@@ -236,6 +271,9 @@ impl IterationRun<'_> {
                     // A relative path says nothing of where it leads.
                     let refused = !path.is_absolute() || self.events.is_write_refused(&path).await;
                     call.send_write_check(request, refused);
+                }
+                CallEvent::GuidanceRequested { request } => {
+                    call.send_guidance(request, self.events.take_guidance());
                 }
                 CallEvent::Agent(event) => self.emit(&call, event).await,
                 CallEvent::Stderr(text) => self.emit(&call, Event::Stderr { text }).await,

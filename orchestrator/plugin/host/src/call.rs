@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
+use ralph_orchestrator_contract::{CancelReason, Guidance, ValidationPreview};
 use ralph_orchestrator_plugin_protocol::{HostFrame, WINDOW};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -85,6 +85,12 @@ impl CallHandle {
     pub fn send_write_check(&self, request: u64, refused: bool) {
         let result = self.shared.state().protocol.answer_write_check(self.call, request, refused);
         self.send(result.map(HostFrame::WriteCheckResult));
+    }
+
+    /// Answers [`CallEvent::GuidanceRequested`].
+    pub fn send_guidance(&self, request: u64, guidance: Vec<Guidance>) {
+        let result = self.shared.state().protocol.answer_guidance(self.call, request, guidance);
+        self.send(result.map(HostFrame::GuidanceResult));
     }
 
     fn grant_credit(&mut self) {

@@ -45,6 +45,11 @@ pub enum CallEvent {
         /// The path.
         path: PathBuf,
     },
+    /// The plugin requests the guidance of people; answered by `CallHandle::send_guidance`.
+    GuidanceRequested {
+        /// The number of the request.
+        request: u64,
+    },
     /// The call ended. The last event.
     Ended(CallOutcome),
 }

@@ -65,6 +65,17 @@ impl Plugin {
     }
 }
 
+/// Closes the session of a call that is given up.
+struct AbandonedSession<'a>(Option<&'a Instance>);
+
+impl Drop for AbandonedSession<'_> {
+    fn drop(&mut self) {
+        if let Some(instance) = self.0 {
+            instance.session.abort("it did not answer `observe`");
+        }
+    }
+}
+
 #[async_trait]
 impl CompletionDetector for PluginDetector {
     fn name(&self) -> &str {
@@ -76,7 +87,7 @@ impl CompletionDetector for PluginDetector {
     }
 
     async fn observe(&self, event: &Event) -> Vec<Claim> {
-        match self.call(Method::Observe { event: event.clone() }).await {
+        match self.ask_observer(Method::Observe { event: event.clone() }).await {
             Ok(Answer::Claims(claims)) => self.with_own_name(claims),
             Ok(_) => Vec::new(),
             Err(why) => {
@@ -142,6 +153,16 @@ impl PluginDetector {
         if !warnings.contains(&message) {
             warnings.push(message);
         }
+    }
+
+    /// Calls a method whose answer may be given up. The plugin may then never answer anything again, so the next call is to
+    /// another process.
+    async fn ask_observer(&self, method: Method) -> Result<Answer, String> {
+        let instance = self.instance().await?;
+        let mut abandoned = AbandonedSession(Some(&instance));
+        let answer = instance.call_within(method, CALL_TIMEOUT).await;
+        abandoned.0 = None;
+        answer
     }
 
     async fn call(&self, method: Method) -> Result<Answer, String> {

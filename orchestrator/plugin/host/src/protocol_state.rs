@@ -4,11 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_contract::{BuildContext, BuildError, CancelReason, ValidationPreview};
+use ralph_orchestrator_contract::{
+    BuildContext, BuildError, CancelReason, Guidance, ValidationPreview,
+};
 use ralph_orchestrator_plugin_protocol::{
-    Call, Cancel, Credit, Done, HostHello, Item, ItemKind, LogLine, Method, MethodName, Open,
-    Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult,
-    Provided, WINDOW, WriteCheck, WriteCheckResult, feature,
+    Call, Cancel, Credit, Done, GuidanceResult, HostHello, Item, ItemKind, LogLine, Method,
+    MethodName, Open, Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewRequest,
+    PreviewResult, Provided, TakeGuidance, WINDOW, WriteCheck, WriteCheckResult, feature,
 };
 use serde_json::Value;
 
@@ -36,6 +38,8 @@ struct OpenCall {
     preview: Option<u64>,
     /// The question about a path that is not answered yet.
     write_check: Option<u64>,
+    /// The request for guidance that is not answered yet.
+    guidance: Option<u64>,
 }
 
 /// The state of the protocol: features, instances being opened and open calls.
@@ -43,6 +47,8 @@ struct OpenCall {
 pub(crate) struct ProtocolState {
     /// The plugin's features; `None` before its `hello`.
     features: Option<Vec<String>>,
+    /// It was built with an SDK, which reads only the words that it knows.
+    has_sdk: bool,
     opening: BTreeMap<u64, ItemKind>,
     calls: BTreeMap<u64, OpenCall>,
     last_instance: u64,
@@ -55,9 +61,7 @@ impl ProtocolState {
         HostHello {
             protocol: PROTOCOL,
             host: concat!("ralph-orchestrator ", env!("CARGO_PKG_VERSION")).to_owned(),
-            features: [feature::CREDIT, feature::PING, feature::WRITE_CHECK]
-                .map(str::to_owned)
-                .into(),
+            features: feature::ALL.map(str::to_owned).into(),
             window: WINDOW,
             log: crate::log::wanted_level(),
         }
@@ -110,15 +114,23 @@ impl ProtocolState {
     /// Creates the frame that starts a new call.
     pub(crate) fn call(&mut self, instance: u64, method: Method) -> Call {
         self.last_call += 1;
-        let call =
-            OpenCall { method: method.name(), credit: WINDOW, preview: None, write_check: None };
+        let call = OpenCall {
+            method: method.name(),
+            credit: WINDOW,
+            preview: None,
+            write_check: None,
+            guidance: None,
+        };
         self.calls.insert(self.last_call, call);
         Call { call: self.last_call, instance, method }
     }
 
     /// Creates the frame that cancels a call, if the call is open.
     pub(crate) fn cancel(&self, call: u64, reason: CancelReason, grace_ms: u64) -> Option<Cancel> {
-        self.calls.contains_key(&call).then_some(Cancel::new(call, reason, grace_ms))
+        let cancel = Cancel { call, reason, grace_ms };
+        let knows_all = self.has_feature(feature::CANCEL_REASONS) || !self.has_sdk;
+        let cancel = if knows_all { cancel } else { cancel.with_old_reason() };
+        self.calls.contains_key(&call).then_some(cancel)
     }
 
     /// Creates the frame that answers a preview request, if the request is open.
@@ -143,6 +155,18 @@ impl ProtocolState {
         let open = self.calls.get_mut(&call)?;
         open.write_check.take_if(|pending| *pending == request)?;
         Some(WriteCheckResult { call, request, refused })
+    }
+
+    /// Creates the frame that answers a request for guidance, if the request is open.
+    pub(crate) fn answer_guidance(
+        &mut self,
+        call: u64,
+        request: u64,
+        guidance: Vec<Guidance>,
+    ) -> Option<GuidanceResult> {
+        let open = self.calls.get_mut(&call)?;
+        open.guidance.take_if(|pending| *pending == request)?;
+        Some(GuidanceResult { call, request, guidance })
     }
 
     /// Creates the frame that grants credit for more events, if the call is open and credit negotiated.
@@ -181,6 +205,7 @@ impl ProtocolState {
             }
             PluginFrame::Preview(request) => return self.preview_requested(request),
             PluginFrame::WriteCheck(request) => return self.write_check_requested(request),
+            PluginFrame::TakeGuidance(request) => return self.guidance_requested(request),
             PluginFrame::Done(done) => return self.done(done),
             PluginFrame::Failed(failed) => {
                 self.remove_open_call(name, failed.call)?;
@@ -217,6 +242,7 @@ impl ProtocolState {
             }
         }
         self.features = Some(hello.features.clone());
+        self.has_sdk = hello.sdk.is_some();
         Ok(ProtocolEvent::Hello(hello))
     }
 
@@ -267,11 +293,23 @@ impl ProtocolState {
     fn write_check_requested(&mut self, frame: WriteCheck) -> Result<ProtocolEvent, Violation> {
         let WriteCheck { call, request, path } = frame;
         let open = self.open_call("write_check", call)?;
-        require_run("write_check", open.method)?;
+        if open.method != MethodName::FindSetupProblems {
+            require_run("write_check", open.method)?;
+        }
         if open.write_check.replace(request).is_some() {
             return Err(Violation::WriteCheckPending { call });
         }
         Ok(call_event(call, CallEvent::WriteCheckRequested { request, path }))
+    }
+
+    fn guidance_requested(&mut self, frame: TakeGuidance) -> Result<ProtocolEvent, Violation> {
+        let TakeGuidance { call, request } = frame;
+        let open = self.open_call("take_guidance", call)?;
+        require_run("take_guidance", open.method)?;
+        if open.guidance.replace(request).is_some() {
+            return Err(Violation::GuidancePending { call });
+        }
+        Ok(call_event(call, CallEvent::GuidanceRequested { request }))
     }
 
     /// Returns the violation of a `done` that has no result of its call's method, of a frame that is invalid.
@@ -324,6 +362,7 @@ const fn frame_name(frame: &PluginFrame) -> &'static str {
         PluginFrame::Event(_) => "event",
         PluginFrame::Preview(_) => "preview",
         PluginFrame::WriteCheck(_) => "write_check",
+        PluginFrame::TakeGuidance(_) => "take_guidance",
         PluginFrame::Done(_) => "done",
         PluginFrame::Failed(_) => "failed",
         PluginFrame::Panicked(_) => "panicked",

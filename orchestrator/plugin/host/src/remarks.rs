@@ -13,13 +13,14 @@ const MAX_NAMES: usize = 32;
 const MAX_NAME: usize = 64;
 const UNKNOWN_FRAME: &str = "the unknown frame";
 /// The frames of a plugin.
-const FRAMES: [&str; 11] = [
+const FRAMES: [&str; 12] = [
     "hello",
     "opened",
     "refused",
     "event",
     "preview",
     "write_check",
+    "take_guidance",
     "done",
     "failed",
     "panicked",

@@ -121,6 +121,11 @@ impl Session {
         &self.hello
     }
 
+    /// Whether the plugin announced a feature.
+    pub(crate) fn has_feature(&self, feature: &str) -> bool {
+        self.shared.state().protocol.has_feature(feature)
+    }
+
     /// Returns why the session is closed, if it is.
     #[must_use]
     pub fn closed(&self) -> Option<SessionClosed> {

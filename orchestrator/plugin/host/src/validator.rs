@@ -1,24 +1,28 @@
 //! Validators of plugins.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     BuildContext, CancelReason, CancelSignal, EvidenceValidator, FactoryError, Leftovers,
-    NeverCancelled, ValidationContext, ValidatorDescription, Verdict,
+    NeverCancelled, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, Method, Provided, ValidatorDetails};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, ItemKind, Method, Provided, ValidatorDetails, feature,
+};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::agent::cancel_ignored;
-use crate::call_event::{CallOutcome, failure_message};
+use crate::call::CallHandle;
+use crate::call_event::{CallEvent, CallOutcome, failure_message};
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
+use crate::session::Session;
 
 /// The time that a validator has to end after it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -49,9 +53,13 @@ impl Plugin {
         let Provided::Validator(mut details) = self.describe(supervisor, &request).await? else {
             return Err(self.unavailable("it does not provide a validator"));
         };
-        if let Some(relative) = details.evidence_dirs.iter().find(|dir| !dir.is_absolute()) {
-            let why = format!("its evidence folder {} is not absolute", relative.display());
-            return Err(self.unavailable(&why));
+        for (what, paths) in
+            [("evidence folder", &details.evidence_dirs), ("outside file", &details.outside_files)]
+        {
+            if let Some(relative) = paths.iter().find(|path| !path.is_absolute()) {
+                let why = format!("its {what} {} is not absolute", relative.display());
+                return Err(self.unavailable(&why));
+            }
         }
         details.description.kind = self.qualified_name(member);
         Ok(Box::new(PluginValidator {
@@ -75,6 +83,18 @@ impl EvidenceValidator for PluginValidator {
 
     fn protects(&self) -> Vec<String> {
         self.details.protects.clone()
+    }
+
+    fn reserved_paths(&self) -> Vec<String> {
+        self.details.reserved_paths.clone()
+    }
+
+    fn outside_files(&self) -> Vec<PathBuf> {
+        self.details.outside_files.clone()
+    }
+
+    fn passed_paths(&self) -> Vec<PathBuf> {
+        self.details.passed_paths.clone()
     }
 
     fn is_read_only(&self) -> bool {
@@ -101,6 +121,30 @@ impl EvidenceValidator for PluginValidator {
         }
     }
 
+    async fn find_setup_problems(&self, setup: Setup<'_>) -> Vec<SetupProblem> {
+        let fatal = |message| vec![SetupProblem { key: Vec::new(), message, is_fatal: true }];
+        let (workspace, env) = (setup.workspace.to_owned(), setup.env.clone());
+        let method = Method::FindSetupProblems { workspace, env };
+        let call = self.call_if(
+            |session| session.has_feature(feature::SETUP_PROBLEMS),
+            method,
+            setup.env.clone(),
+            CallContext { cancel: &NeverCancelled, is_protected: setup.is_protected },
+        );
+        match timeout(CHECK_TIMEOUT, call).await {
+            Ok(Ok(Some(Answer::SetupProblems(problems)))) => problems,
+            Ok(Ok(Some(_))) => fatal(self.plugin.describe_error("it returned no problems")),
+            // It knows only whether it could work at all.
+            Ok(Ok(None)) => self.check(setup.env).await.err().map(fatal).unwrap_or_default(),
+            Ok(Err(message)) => fatal(message),
+            Err(_) => {
+                let seconds = CHECK_TIMEOUT.as_secs();
+                let why = format!("no reply to `find_setup_problems` within {seconds} s");
+                fatal(self.plugin.describe_error(&why))
+            }
+        }
+    }
+
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
         let mut env = context.env.clone();
         env.entry("RALPH_RUN_ID".to_owned()).or_insert_with(|| context.run.to_owned());
@@ -121,6 +165,14 @@ impl EvidenceValidator for PluginValidator {
     }
 }
 
+/// What a call of a validator may need while it goes on.
+#[derive(Clone, Copy)]
+struct CallContext<'a> {
+    cancel: &'a dyn CancelSignal,
+    /// Answers a question about a path of the workspace.
+    is_protected: &'a (dyn Fn(&Path) -> bool + Sync),
+}
+
 impl PluginValidator {
     /// Makes one call, in a session of its own.
     async fn call(
@@ -129,6 +181,19 @@ impl PluginValidator {
         env: BTreeMap<String, String>,
         cancel: &dyn CancelSignal,
     ) -> Result<Answer, String> {
+        let context = CallContext { cancel, is_protected: &|_| false };
+        let answer = self.call_if(|_| true, method, env, context).await?;
+        answer.ok_or_else(|| self.plugin.describe_error("it has not been asked"))
+    }
+
+    /// Makes one call, in a session of its own, unless the plugin cannot answer it.
+    async fn call_if(
+        &self,
+        is_known: impl Fn(&Session) -> bool + Send,
+        method: Method,
+        env: BTreeMap<String, String>,
+        context: CallContext<'_>,
+    ) -> Result<Option<Answer>, String> {
         let describe = |why: String| self.plugin.describe_error(&why);
         self.plugin.verify().await.map_err(describe)?;
         let connection = self.plugin.connect(&self.supervisor, &env).await;
@@ -136,11 +201,15 @@ impl PluginValidator {
         let opening = self.plugin.open_instance((transport, inbound), &self.request);
         let instance = tokio::select! {
             biased;
-            reason = cancel.cancelled() => Err(cancelled(reason)),
+            reason = context.cancel.cancelled() => Err(cancelled(reason)),
             instance = opening => instance.map_err(|error| error.to_string()),
         };
         let (result, shutdown) = match &instance {
-            Ok(instance) => call_instance(instance, method, cancel).await,
+            Ok(instance) if is_known(&instance.session) => {
+                let (result, shutdown) = call_instance(instance, method, context).await;
+                (result.map(Some), shutdown)
+            }
+            Ok(_) => (Ok(None), Shutdown::Graceful),
             Err(why) => (Err(why.clone()), Shutdown::Kill),
         };
         let session = instance.as_ref().ok().map(|instance| &*instance.session);
@@ -157,7 +226,7 @@ impl PluginValidator {
 async fn call_instance(
     instance: &Instance,
     method: Method,
-    cancel: &dyn CancelSignal,
+    context: CallContext<'_>,
 ) -> (Result<Answer, String>, Shutdown) {
     let mut call = match instance.session.call(instance.id, method).await {
         Ok(call) => call,
@@ -165,7 +234,7 @@ async fn call_instance(
     };
     let outcome = tokio::select! {
         biased;
-        reason = cancel.cancelled() => {
+        reason = context.cancel.cancelled() => {
             call.cancel(reason, CANCEL_GRACE);
             let why = cancelled(reason);
             return match timeout(CANCEL_GRACE, call.outcome()).await {
@@ -177,12 +246,28 @@ async fn call_instance(
                 }
             };
         }
-        outcome = call.outcome() => outcome,
+        outcome = answer_questions(&mut call, context.is_protected) => outcome,
     };
     match outcome {
         CallOutcome::Done(answer) => (Ok(answer), Shutdown::Graceful),
         CallOutcome::SessionClosed(why) => (Err(why), Shutdown::Kill),
         outcome => (Err(failure_message(outcome)), Shutdown::Graceful),
+    }
+}
+
+/// Waits for the outcome of a call, and answers what the plugin asks meanwhile.
+async fn answer_questions(
+    call: &mut CallHandle,
+    is_protected: &(dyn Fn(&Path) -> bool + Sync),
+) -> CallOutcome {
+    loop {
+        match call.next_event().await {
+            CallEvent::Ended(outcome) => return outcome,
+            CallEvent::WriteCheckRequested { request, path } => {
+                call.send_write_check(request, is_protected(&path));
+            }
+            _ => {}
+        }
     }
 }
 

@@ -109,6 +109,12 @@ pub enum Violation {
         /// The call.
         call: u64,
     },
+    /// A request for guidance while another one is open.
+    #[error("sent `take_guidance` in the call {call} before the last one was answered")]
+    GuidancePending {
+        /// The call.
+        call: u64,
+    },
     /// A question about a path while another one is open.
     #[error("sent `write_check` in the call {call} before the last one was answered")]
     WriteCheckPending {

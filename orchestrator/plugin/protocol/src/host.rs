@@ -1,7 +1,9 @@
 //! Frames that the host sends.
 
-use ralph_orchestrator_contract::{BuildContext, CancelReason, ValidationPreview};
-use serde::{Deserialize, Serialize};
+use ralph_orchestrator_contract::{BuildContext, CancelReason, Guidance, ValidationPreview};
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::codec::{Frame, body};
@@ -24,6 +26,8 @@ pub enum HostFrame {
     PreviewResult(PreviewResult),
     /// Answers `write_check`.
     WriteCheckResult(WriteCheckResult),
+    /// Answers `take_guidance`.
+    GuidanceResult(GuidanceResult),
     /// Allows more events.
     Credit(Credit),
     /// Requests a `pong`.
@@ -41,6 +45,7 @@ impl Frame for HostFrame {
             "cancel" => body(bytes, Self::Cancel),
             "preview_result" => body(bytes, Self::PreviewResult),
             "write_check_result" => body(bytes, Self::WriteCheckResult),
+            "guidance_result" => body(bytes, Self::GuidanceResult),
             "credit" => body(bytes, Self::Credit),
             "ping" => body(bytes, Self::Ping),
             "close" => body(bytes, Self::Close),
@@ -101,22 +106,23 @@ pub struct Call {
 }
 
 /// Cancels a call. It is still answered, usually by `failed` with the class `cancelled`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     /// The call.
     pub call: u64,
     /// Why.
+    #[serde(deserialize_with = "read_reason")]
     pub reason: CancelReason,
     /// The milliseconds after which the host no longer waits for the call.
     pub grace_ms: u64,
 }
 
 impl Cancel {
-    /// Cancels a call for a reason that all plugins know: those that were built before there was a hand-off, or a
+    /// Returns the same for a reason that all plugins know: those that were built before there was a hand-off, or a
     /// pause, do not know its word.
     #[must_use]
-    pub const fn new(call: u64, reason: CancelReason, grace_ms: u64) -> Self {
-        let reason = match reason {
+    pub const fn with_old_reason(self) -> Self {
+        let reason = match self.reason {
             CancelReason::Handoff => CancelReason::Timeout,
             CancelReason::Pause => CancelReason::Signal,
             CancelReason::Timeout
@@ -124,10 +130,18 @@ impl Cancel {
             | CancelReason::MaxRuntime
             | CancelReason::MaxCost
             | CancelReason::MaxTokens
-            | CancelReason::Signal => reason,
+            | CancelReason::Signal => self.reason,
         };
-        Self { call, reason, grace_ms }
+        Self { reason, ..self }
     }
+}
+
+/// Returns the reason of a `cancel`; one of a newer host is a signal, which needs no other answer.
+fn read_reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CancelReason, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let word: StrDeserializer<'_, D::Error> = word.as_str().into_deserializer();
+    let known = CancelReason::deserialize(word);
+    Ok(known.unwrap_or(CancelReason::Signal))
 }
 
 /// Answers `preview`.
@@ -151,6 +165,18 @@ pub struct WriteCheckResult {
     pub request: u64,
     /// Whether the agent's own tools must not write the path.
     pub refused: bool,
+}
+
+/// Answers `take_guidance`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuidanceResult {
+    /// The call that sent the request.
+    pub call: u64,
+    /// The plugin's number of the request.
+    pub request: u64,
+    /// What people sent since it was taken last.
+    #[serde(default)]
+    pub guidance: Vec<Guidance>,
 }
 
 /// Allows more events.

@@ -16,7 +16,8 @@ mod plugin;
 
 pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
 pub use host::{
-    Call, Cancel, Close, Credit, HostFrame, HostHello, Open, Ping, PreviewResult, WriteCheckResult,
+    Call, Cancel, Close, Credit, GuidanceResult, HostFrame, HostHello, Open, Ping, PreviewResult,
+    WriteCheckResult,
 };
 pub use method::{
     Answer, EditedBacklog, InspectInput, Method, MethodName, ReadBacklog, Task, TaskError,
@@ -25,7 +26,7 @@ pub use method::{
 pub use plugin::{
     DetectorDescription, Done, EventSent, Failed, Item, ItemKind, LogLevel, LogLine, Opened,
     Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, Provided, Refused, Span,
-    ValidatorDetails, WriteCheck,
+    TakeGuidance, ValidatorDetails, WriteCheck,
 };
 
 /// The longest frame in bytes, without its line end.
@@ -44,4 +45,16 @@ pub mod feature {
     pub const PING: &str = "ping";
     /// The host answers `write_check`.
     pub const WRITE_CHECK: &str = "write_check";
+    /// The plugin knows the reasons of `cancel` that were added later: `handoff` and `pause`.
+    pub const CANCEL_REASONS: &str = "cancel_reasons";
+    /// The plugin's validators answer `find_setup_problems`.
+    pub const SETUP_PROBLEMS: &str = "setup_problems";
+    /// The plugin's agents answer `launch`.
+    pub const LAUNCH: &str = "launch";
+    /// The host answers `take_guidance`.
+    pub const GUIDANCE: &str = "guidance";
+
+    /// All of them.
+    pub const ALL: [&str; 7] =
+        [CREDIT, PING, WRITE_CHECK, CANCEL_REASONS, SETUP_PROBLEMS, LAUNCH, GUIDANCE];
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{
     BacklogEdit, BacklogItem, Budget, Change, Claim, DetectorInput, Event, Findings, FormatDefect,
-    FormatError, Iteration, Report, ValidationContext, Verdict,
+    FormatError, Iteration, Launch, Report, SetupProblem, ValidationContext, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,18 @@ pub enum Method {
         /// The prompt.
         prompt: String,
     },
+    /// Agents: returns what `run` would start. Does nothing.
+    Launch {
+        /// A task whose prompt and private folder are placeholders, see [`Launch`].
+        task: Task,
+    },
+    /// Validators: finds what the user should know of before the run.
+    FindSetupProblems {
+        /// Where the agent will work.
+        workspace: PathBuf,
+        /// The environment for processes.
+        env: BTreeMap<String, String>,
+    },
     /// Validators: validates a claim.
     Validate {
         /// The context.
@@ -73,6 +85,10 @@ pub enum MethodName {
     Inspect,
     /// [`Method::StripClaims`]
     StripClaims,
+    /// [`Method::Launch`]
+    Launch,
+    /// [`Method::FindSetupProblems`]
+    FindSetupProblems,
     /// [`Method::Validate`]
     Validate,
     /// [`Method::ReadBacklog`]
@@ -91,6 +107,8 @@ impl MethodName {
             Self::Observe => "observe",
             Self::Inspect => "inspect",
             Self::StripClaims => "strip_claims",
+            Self::Launch => "launch",
+            Self::FindSetupProblems => "find_setup_problems",
             Self::Validate => "validate",
             Self::ReadBacklog => "read_backlog",
             Self::EditBacklog => "edit_backlog",
@@ -106,6 +124,8 @@ impl MethodName {
             Self::Observe => "claims",
             Self::Inspect => "findings",
             Self::StripClaims => "text",
+            Self::Launch => "launch",
+            Self::FindSetupProblems => "setup_problems",
             Self::Validate => "verdict",
             Self::ReadBacklog => "backlog",
             Self::EditBacklog => "edited",
@@ -123,6 +143,8 @@ impl Method {
             Self::Observe { .. } => MethodName::Observe,
             Self::Inspect { .. } => MethodName::Inspect,
             Self::StripClaims { .. } => MethodName::StripClaims,
+            Self::Launch { .. } => MethodName::Launch,
+            Self::FindSetupProblems { .. } => MethodName::FindSetupProblems,
             Self::Validate { .. } => MethodName::Validate,
             Self::ReadBacklog { .. } => MethodName::ReadBacklog,
             Self::EditBacklog { .. } => MethodName::EditBacklog,
@@ -144,6 +166,10 @@ pub enum Answer {
     Findings(Findings),
     /// Of `strip_claims`.
     Text(String),
+    /// Of `launch`; none if nothing is started, or that is not known.
+    Launch(Option<Launch>),
+    /// Of `find_setup_problems`.
+    SetupProblems(Vec<SetupProblem>),
     /// Of `validate`.
     Verdict(Verdict),
     /// Of `read_backlog`.
@@ -162,6 +188,8 @@ impl Answer {
             Self::Claims(_) => MethodName::Observe,
             Self::Findings(_) => MethodName::Inspect,
             Self::Text(_) => MethodName::StripClaims,
+            Self::Launch(_) => MethodName::Launch,
+            Self::SetupProblems(_) => MethodName::FindSetupProblems,
             Self::Verdict(_) => MethodName::Validate,
             Self::Backlog(_) => MethodName::ReadBacklog,
             Self::Edited(_) => MethodName::EditBacklog,

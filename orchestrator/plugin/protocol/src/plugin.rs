@@ -6,8 +6,9 @@ use ralph_orchestrator_contract::{
     AgentError, BuildError, Description, ErrorClass, Event, FormatDescription, Report,
     ValidatorDescription,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::codec::{Frame, body};
 use crate::method::Answer;
@@ -28,6 +29,8 @@ pub enum PluginFrame {
     Preview(PreviewRequest),
     /// Requests whether a path may be written.
     WriteCheck(WriteCheck),
+    /// Requests the guidance of people.
+    TakeGuidance(TakeGuidance),
     /// A call succeeded.
     Done(Done),
     /// A call failed.
@@ -46,17 +49,44 @@ impl Frame for PluginFrame {
             "hello" => body(bytes, Self::Hello),
             "opened" => body(bytes, Self::Opened),
             "refused" => body(bytes, Self::Refused),
-            "event" => body(bytes, Self::Event),
+            "event" => or_with(
+                body(bytes, Self::Event),
+                bytes,
+                "event",
+                json!({"type": "unknown"}),
+                Self::Event,
+            ),
             "preview" => body(bytes, Self::Preview),
             "write_check" => body(bytes, Self::WriteCheck),
+            "take_guidance" => body(bytes, Self::TakeGuidance),
             "done" => body(bytes, Self::Done),
-            "failed" => body(bytes, Self::Failed),
+            "failed" => {
+                or_with(body(bytes, Self::Failed), bytes, "class", json!("crashed"), Self::Failed)
+            }
             "panicked" => body(bytes, Self::Panicked),
-            "log" => body(bytes, Self::Log),
+            "log" => or_with(body(bytes, Self::Log), bytes, "level", json!("info"), Self::Log),
             "pong" => body(bytes, Self::Pong),
             _ => return None,
         })
     }
+}
+
+/// Reads a frame again whose `key` has a word that is not known: `known` stands in its place. What a newer plugin calls a
+/// failure, an event or a severity must not cost what else the frame says, such as what the iteration cost.
+fn or_with<T: DeserializeOwned>(
+    read: Result<PluginFrame, serde_json::Error>,
+    bytes: &[u8],
+    key: &str,
+    known: Value,
+    wrap: fn(T) -> PluginFrame,
+) -> Result<PluginFrame, serde_json::Error> {
+    let error = match read {
+        Err(error) if error.to_string().starts_with("unknown variant") => error,
+        read => return read,
+    };
+    let Ok(Value::Object(mut frame)) = serde_json::from_slice(bytes) else { return Err(error) };
+    frame.insert(key.to_owned(), known);
+    serde_json::from_value(Value::Object(frame)).map(wrap).map_err(|_| error)
 }
 
 /// The kinds of items that a plugin can provide.
@@ -189,6 +219,15 @@ pub struct ValidatorDetails {
     /// Globs, relative to the workspace, of files that must be as they were when the run began.
     #[serde(default)]
     pub protects: Vec<String>,
+    /// Globs, relative to the workspace, of what would change its verdict by being there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reserved_paths: Vec<String>,
+    /// Absolute paths of files outside of the workspace that decide its verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside_files: Vec<PathBuf>,
+    /// Absolute paths that it goes through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_paths: Vec<PathBuf>,
     /// Whether any change that it makes to the workspace is its error.
     #[serde(default)]
     pub read_only: bool,
@@ -248,7 +287,8 @@ pub struct EventSent {
     pub event: Event,
 }
 
-/// Requests whether the agent's own tools may write a path; answered by `write_check_result`.
+/// Requests whether the agent's own tools may write a path; answered by `write_check_result`. Within
+/// `find_setup_problems` it asks whether a path, relative to the workspace, has to be as it was when the run began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteCheck {
     /// The call.
@@ -257,6 +297,16 @@ pub struct WriteCheck {
     pub request: u64,
     /// The absolute path.
     pub path: PathBuf,
+}
+
+/// Requests the guidance that people sent since it was taken last, and records it as delivered; answered by
+/// `guidance_result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeGuidance {
+    /// The call that requests it.
+    pub call: u64,
+    /// The plugin's number of the request.
+    pub request: u64,
 }
 
 /// Requests the result that validation would have if the agent ended now; answered by `preview_result`.

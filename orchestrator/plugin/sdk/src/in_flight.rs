@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
+use ralph_orchestrator_contract::{CancelReason, Guidance, ValidationPreview};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
@@ -16,6 +16,7 @@ pub(crate) struct InFlightCall {
     pub(crate) credits: Option<Arc<Semaphore>>,
     pub(crate) previews: Arc<Requests<ValidationPreview>>,
     pub(crate) write_checks: Option<Arc<Requests<bool>>>,
+    pub(crate) guidance: Option<Arc<Requests<Vec<Guidance>>>>,
     pub(crate) task: AbortHandle,
 }
 
@@ -79,6 +80,14 @@ impl InFlight {
         let write_checks = calls.get(&number).and_then(|call| call.write_checks.as_ref());
         if let Some(write_checks) = write_checks {
             write_checks.complete(request, refused);
+        }
+    }
+
+    pub(crate) fn complete_guidance(&self, number: u64, request: u64, guidance: Vec<Guidance>) {
+        let calls = self.calls();
+        let requests = calls.get(&number).and_then(|call| call.guidance.as_ref());
+        if let Some(requests) = requests {
+            requests.complete(request, guidance);
         }
     }
 

@@ -1,17 +1,18 @@
 //! A session with the host: handles its frames.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
     AgentError, BacklogItem, BuildError, CancelReason, ErrorClass, EventSink, FormatError,
-    Iteration,
+    Iteration, Setup,
 };
 use ralph_orchestrator_plugin_protocol::{
-    Answer, Call, Cancel, Decoded, Done, EditedBacklog, Failed, HostFrame, HostHello, Method, Open,
-    Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewResult, ReadBacklog,
-    Refused, WriteCheckResult, decode, feature,
+    Answer, Call, Cancel, Decoded, Done, EditedBacklog, Failed, GuidanceResult, HostFrame,
+    HostHello, Method, Open, Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong,
+    PreviewResult, ReadBacklog, Refused, WriteCheckResult, decode, feature,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -32,6 +33,8 @@ struct HostFeatures {
     window: Option<u32>,
     /// Whether it answers `write_check`.
     write_check: bool,
+    /// Whether it answers `take_guidance`.
+    guidance: bool,
 }
 
 /// The state of a session.
@@ -103,6 +106,9 @@ impl PluginSession {
             HostFrame::WriteCheckResult(WriteCheckResult { call, request, refused }) => {
                 self.in_flight.complete_write_check(call, request, refused);
             }
+            HostFrame::GuidanceResult(GuidanceResult { call, request, guidance }) => {
+                self.in_flight.complete_guidance(call, request, guidance);
+            }
             HostFrame::Credit(credit) => self.in_flight.add_credit(credit.call, credit.events),
             HostFrame::Ping(ping) => self.send(&PluginFrame::Pong(Pong { n: ping.n })).await,
             HostFrame::Close(_) => self.in_flight.cancel_all(CancelReason::Signal),
@@ -118,7 +124,8 @@ impl PluginSession {
     async fn handle_hello(&self, hello: &HostHello) {
         let has = |feature: &str| hello.features.iter().any(|one| one == feature);
         let window = has(feature::CREDIT).then_some(hello.window);
-        let features = HostFeatures { window, write_check: has(feature::WRITE_CHECK) };
+        let (write_check, guidance) = (has(feature::WRITE_CHECK), has(feature::GUIDANCE));
+        let features = HostFeatures { window, write_check, guidance };
         // A second hello changes nothing.
         let _ = self.host.set(features);
         self.send(&PluginFrame::Hello(PluginHello {
@@ -126,9 +133,7 @@ impl PluginSession {
             name: self.plugin.name.to_owned(),
             version: self.plugin.version.to_owned(),
             sdk: Some(SDK.to_owned()),
-            features: [feature::CREDIT, feature::PING, feature::WRITE_CHECK]
-                .map(str::to_owned)
-                .into(),
+            features: feature::ALL.map(str::to_owned).into(),
             provides: self.plugin.provides(),
         }))
         .await;
@@ -179,6 +184,7 @@ impl PluginSession {
         let (cancel, cancelled) = watch::channel(None);
         let previews = Arc::new(Requests::default());
         let write_checks = features.write_check.then(Arc::default);
+        let guidance = features.guidance.then(Arc::default);
         let sink = CallSink {
             call,
             outbox: self.outbox.clone(),
@@ -186,11 +192,19 @@ impl PluginSession {
             cancelled,
             previews: Arc::clone(&previews),
             write_checks: write_checks.clone(),
+            guidance: guidance.clone(),
         };
         let task = self.runtime.spawn(CatchPanic::new(run_method(built, call, method, sink)));
         self.in_flight.add(
             call,
-            InFlightCall { cancel, credits, previews, write_checks, task: task.abort_handle() },
+            InFlightCall {
+                cancel,
+                credits,
+                previews,
+                write_checks,
+                guidance,
+                task: task.abort_handle(),
+            },
         );
         let session = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -308,6 +322,15 @@ async fn run_method(
             .await
             .map(|()| Answer::Found(String::new()))
             .map_err(|message| AgentError::new(ErrorClass::Unavailable, message)),
+        (BuiltItem::Agent(agent), Method::Launch { task }) => match Iteration::try_from(task) {
+            Ok(task) => Ok(Answer::Launch(agent.launch(&task))),
+            Err(error) => Err(AgentError::new(ErrorClass::InvalidRequest, error.to_string())),
+        },
+        (BuiltItem::Validator(validator), Method::FindSetupProblems { workspace, env }) => {
+            let is_protected = |path: &Path| sink.wait(sink.is_write_refused(path));
+            let setup = Setup { workspace: &workspace, env: &env, is_protected: &is_protected };
+            Ok(Answer::SetupProblems(validator.find_setup_problems(setup).await))
+        }
         (BuiltItem::Validator(validator), Method::Validate { context }) => {
             Ok(Answer::Verdict(validator.validate(context.as_context(), &sink).await))
         }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Event, EventSink, ValidationPreview, async_trait,
+    CancelReason, CancelSignal, Event, EventSink, Guidance, ValidationPreview, async_trait,
 };
 use ralph_orchestrator_plugin_protocol::{
-    EventSent, LogLevel, LogLine, PluginFrame, PreviewRequest, WriteCheck,
+    EventSent, LogLevel, LogLine, PluginFrame, PreviewRequest, TakeGuidance, WriteCheck,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore, oneshot, watch};
 
 use crate::log;
@@ -85,6 +86,16 @@ pub(crate) struct CallSink {
     pub(crate) previews: Arc<Requests<ValidationPreview>>,
     /// None if the host does not answer them.
     pub(crate) write_checks: Option<Arc<Requests<bool>>>,
+    /// None if the host does not answer them.
+    pub(crate) guidance: Option<Arc<Requests<Vec<Guidance>>>>,
+}
+
+impl CallSink {
+    /// Waits for an answer of the host in a function that is not asynchronous. The other tasks go on on other threads of the
+    /// plugin's runtime.
+    pub(crate) fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        tokio::task::block_in_place(|| Handle::current().block_on(answer))
+    }
 }
 
 #[async_trait]
@@ -125,6 +136,14 @@ impl EventSink for CallSink {
             move |request| PluginFrame::Preview(PreviewRequest { call, request, final_text });
         let preview = self.previews.ask(&self.outbox, frame).await;
         preview.unwrap_or_else(|why| ValidationPreview::NotNow { why })
+    }
+
+    fn take_guidance(&self) -> Vec<Guidance> {
+        let Some(guidance) = &self.guidance else { return Vec::new() };
+        let call = self.call;
+        let frame = move |request| PluginFrame::TakeGuidance(TakeGuidance { call, request });
+        // What an orchestrator that is gone has is in the next prompt.
+        self.wait(guidance.ask(&self.outbox, frame)).unwrap_or_default()
     }
 
     async fn is_write_refused(&self, path: &Path) -> bool {

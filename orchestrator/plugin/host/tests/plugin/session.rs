@@ -108,6 +108,7 @@ pub(crate) async fn listen(mut running: CallHandle) -> All {
             CallEvent::WriteCheckRequested { request, .. } => {
                 running.send_write_check(request, false);
             }
+            CallEvent::GuidanceRequested { request } => running.send_guidance(request, Vec::new()),
             CallEvent::Ended(outcome) => {
                 all.outcome = Some(outcome);
                 return all;

@@ -6,15 +6,16 @@ use proptest::prelude::*;
 use ralph_orchestrator_contract::{
     AgentError, BacklogEdit, BacklogItem, Budget, BuildContext, CancelReason, Claim, ClaimKind,
     ClaimSource, Description, ErrorClass, Event, Findings, FormatDefect, FormatDescription,
-    FormatError, ItemOrder, ItemStatus, Iteration, NewItem, Report, TextLocation,
-    ValidationPreview, ValidatorDescription, Verdict,
+    FormatError, Guidance, ItemOrder, ItemStatus, Iteration, Launch, NewItem, Report, SetupProblem,
+    TextLocation, ValidationPreview, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_plugin_protocol::{
     Answer, Call, Cancel, Close, Credit, DecodeError, Decoded, DetectorDescription, Done,
-    EditedBacklog, EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, InspectInput, Item,
-    ItemKind, LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked, Ping,
-    PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided, ReadBacklog, Refused,
-    Span, Task, Validation, ValidatorDetails, WINDOW, WriteCheck, WriteCheckResult, decode, encode,
+    EditedBacklog, EncodeError, EventSent, Failed, Frame, GuidanceResult, HostFrame, HostHello,
+    InspectInput, Item, ItemKind, LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL,
+    Panicked, Ping, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided,
+    ReadBacklog, Refused, Span, TakeGuidance, Task, Validation, ValidatorDetails, WINDOW,
+    WriteCheck, WriteCheckResult, decode, encode,
 };
 use serde_json::{Value, json};
 
@@ -78,6 +79,8 @@ fn methods() -> Vec<Method> {
             },
         },
         Method::StripClaims { prompt: "p".into() },
+        Method::Launch { task: iteration(b"{prompt}").into() },
+        Method::FindSetupProblems { workspace: "/w".into(), env: env.clone() },
         Method::Validate {
             context: Validation {
                 run: "r".into(),
@@ -117,13 +120,18 @@ pub(crate) fn host_frames() -> Vec<HostFrame> {
                 path: "/bin".into(),
             },
         }),
-        HostFrame::Cancel(Cancel::new(1, CancelReason::Idle, 5000)),
+        HostFrame::Cancel(Cancel { call: 1, reason: CancelReason::Idle, grace_ms: 5000 }),
         HostFrame::PreviewResult(PreviewResult {
             call: 1,
             request: 2,
             preview: ValidationPreview::Rejected { reasons: vec!["no".into()] },
         }),
         HostFrame::WriteCheckResult(WriteCheckResult { call: 1, request: 2, refused: true }),
+        HostFrame::GuidanceResult(GuidanceResult {
+            call: 1,
+            request: 2,
+            guidance: vec![Guidance { id: "g".into(), text: "look there".into() }],
+        }),
         HostFrame::Credit(Credit { call: 1, events: 32 }),
         HostFrame::Ping(Ping { n: u64::MAX }),
         HostFrame::Close(Close {}),
@@ -140,6 +148,16 @@ fn answers() -> Vec<Answer> {
         Answer::Claims(vec![claim()]),
         Answer::Findings(Findings { claims: vec![claim()], ..Findings::default() }),
         Answer::Text("p".into()),
+        Answer::Launch(Some(Launch {
+            program: Some("/bin/bot".into()),
+            argv: vec!["{prompt}".into()],
+            env: BTreeMap::from([("A".into(), "b".into())]),
+        })),
+        Answer::SetupProblems(vec![SetupProblem {
+            key: vec!["level".into()],
+            message: "too low".into(),
+            is_fatal: true,
+        }]),
         Answer::Verdict(Verdict::rejected("no")),
         Answer::Backlog(ReadBacklog { items: vec![backlog_item()], defects: Vec::new() }),
         Answer::Edited(EditedBacklog::Text("- b\n".into())),
@@ -149,6 +167,7 @@ fn answers() -> Vec<Answer> {
 /// Other answers to the methods that have several.
 fn other_answers() -> Vec<Answer> {
     vec![
+        Answer::Launch(None),
         Answer::Backlog(ReadBacklog { items: Vec::new(), defects: vec![format_defect()] }),
         Answer::Edited(EditedBacklog::NotStorable("a priority".into())),
         Answer::Edited(EditedBacklog::InvalidItem("it has no title".into())),
@@ -194,6 +213,9 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 description: ValidatorDescription { kind: "v".into(), demands: "d".into() },
                 evidence_dirs: vec!["/e".into()],
                 protects: vec!["tests/**".into()],
+                reserved_paths: vec!["override".into()],
+                outside_files: vec!["/bin/check".into()],
+                passed_paths: vec!["/w/../tests".into()],
                 read_only: true,
                 runs_check: false,
                 passes_required: 2,
@@ -216,6 +238,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
         }),
         PluginFrame::Event(EventSent { call: 1, event: Event::Note { text: "n".into() } }),
         PluginFrame::Preview(PreviewRequest { call: 1, request: 1, final_text: None }),
+        PluginFrame::TakeGuidance(TakeGuidance { call: 1, request: 2 }),
         PluginFrame::WriteCheck(WriteCheck { call: 1, request: 1, path: "/w/spec.md".into() }),
         PluginFrame::Failed(Failed::new(
             2,
@@ -292,6 +315,47 @@ fn frames_look_as_they_are_documented() {
         br#"{"frame":"hello","protocol":1,"name":"x","provides":[{"kind":"soul","name":"s"}]}"#;
     let Decoded::Known(PluginFrame::Hello(hello)) = decode(least).unwrap() else { panic!() };
     assert_eq!(hello.provides[0].kind, ItemKind::Unknown);
+}
+
+#[test]
+fn a_word_that_is_not_known_costs_nothing_else_that_the_frame_says() {
+    let of = |frame: Value| {
+        decode::<PluginFrame>(&serde_json::to_vec(&frame).unwrap()).map(|decoded| match decoded {
+            Decoded::Known(frame) => frame,
+            Decoded::Unknown(name) => panic!("{name}"),
+        })
+    };
+    let report = json!({"usage": {"cost": 0.5}});
+    let failed =
+        json!({"frame": "failed", "call": 1, "class": "bored", "message": "m", "report": report});
+    let PluginFrame::Failed(failed) = of(failed).unwrap() else { panic!() };
+    assert_eq!((failed.class, failed.message.as_str()), (ErrorClass::Crashed, "m"));
+    assert!(failed.report.usage.cost.is_some());
+    let claim = json!({"type": "claim", "kind": "half_done", "text": "x"});
+    let PluginFrame::Event(sent) =
+        of(json!({"frame": "event", "call": 1, "event": claim})).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(sent.event, Event::Unknown);
+    let PluginFrame::Log(line) =
+        of(json!({"frame": "log", "level": "notice", "message": "m"})).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((line.level, line.message.as_str()), (LogLevel::Info, "m"));
+    for wrong in [
+        json!({"frame": "failed", "call": 1, "class": "bored"}),
+        json!({"frame": "failed", "call": 1, "message": "m"}),
+        json!({"frame": "event", "call": 1, "event": {"type": "text"}}),
+    ] {
+        assert!(of(wrong.clone()).is_err(), "{wrong}");
+    }
+    let cancel = br#"{"frame": "cancel", "call": 1, "reason": "boredom", "grace_ms": 5}"#;
+    let Ok(Decoded::Known(HostFrame::Cancel(cancel))) = decode::<HostFrame>(cancel) else {
+        panic!()
+    };
+    assert_eq!(cancel.reason, CancelReason::Signal);
 }
 
 #[test]

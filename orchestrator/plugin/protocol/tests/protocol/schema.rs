@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use jsonschema::Validator;
 use ralph_orchestrator_contract::CancelReason;
-use ralph_orchestrator_plugin_protocol::{
-    Cancel, Decoded, Frame, HostFrame, PluginFrame, decode, encode,
-};
+use ralph_orchestrator_plugin_protocol::{Decoded, Frame, HostFrame, PluginFrame, decode, encode};
 use serde_json::{Map, Value, json};
 
 use crate::frames::{host_frames, plugin_frames};
@@ -94,11 +92,7 @@ fn what_the_schema_demands_is_demanded_and_no_more() {
 #[test]
 fn the_words_for_a_cancelled_call_are_those_that_are_sent() {
     let unknown = serde_json::from_str::<CancelReason>("\"?\"").unwrap_err().to_string();
-    let reasons = unknown.split('`').skip(3).step_by(2);
-    let reasons = reasons.map(|word| serde_json::from_value(json!(word)).unwrap());
-    let sent: BTreeSet<String> = reasons
-        .map(|reason| json!(Cancel::new(1, reason, 0).reason).as_str().unwrap().to_owned())
-        .collect();
+    let sent: BTreeSet<String> = unknown.split('`').skip(3).step_by(2).map(str::to_owned).collect();
     let described = schema()["definitions"]["CancelReason"]["enum"].clone();
     assert_eq!(sent, serde_json::from_value(described).unwrap());
 }
@@ -136,5 +130,5 @@ fn the_conversation_in_the_documentation_can_be_held() {
             plugin += 1;
         }
     }
-    assert_eq!((host, plugin), (12, 15));
+    assert_eq!((host, plugin), (13, 16));
 }

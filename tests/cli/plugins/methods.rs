@@ -1,0 +1,71 @@
+//! What the traits of the SDK have works in a plugin.
+
+use crate::environment::TestEnvironment;
+
+const PLUGIN: &str = include_str!("methods.py");
+
+/// A workspace with the plugin `m`, told `how`, and an agent that performs this script, or that of the plugin.
+fn environment(how: &str, script: Option<&str>, more: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let path = env.root().join("plugin.py");
+    std::fs::write(&path, PLUGIN).unwrap();
+    let agent = match script {
+        Some(script) => format!(
+            "adapter = \"command\"\nunmetered = true\n[agent.config]\nprogram = [\"sh\", \"-c\", \"{script}\"]"
+        ),
+        None => "adapter = \"m\"".to_owned(),
+    };
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[plugins.m]\ncommand = [\"python3\", \"{}\", \"{how}\", \"{}\"]\n\
+         [agent]\n{agent}\n{more}\n",
+        path.display(),
+        env.root().join("reason.txt").display(),
+    ));
+    env
+}
+
+const DONE: &str = "cat >/dev/null; date +%N >f; echo '<promise>COMPLETE: x</promise>'";
+const CHECK: &str = "[[validator]]\nkind = \"command\"\nname = \"v\"\nprogram = [\"true\"]\n";
+
+#[test]
+fn a_validator_reserves_paths_and_says_what_is_wrong_before_the_run() {
+    let script = "cat >/dev/null; echo 1 >check.override; echo '<promise>COMPLETE: x</promise>'";
+    let more = "[[validator]]\nkind = \"m\"\nname = \"mine\"\n\
+                [[validator]]\nkind = \"protected-paths\"\nname = \"kept\"\npaths = [\"kept.txt\"]\n\
+                [limits]\nmax_iterations = 1\n";
+    let env = environment("validator", Some(script), more);
+    env.write("kept.txt", "x");
+    let ended = env.run().expect(1);
+    ended.says("it protects kept.txt").says("check.override appeared");
+}
+
+#[test]
+fn an_agent_is_told_that_it_is_handed_off() {
+    let more = "[handoff]\nafter = \"1s\"\n[limits]\nmax_iterations = 1\n\
+                [[validator]]\nkind = \"command\"\nname = \"v\"\nprogram = [\"false\"]\n";
+    let env = environment("handoff", None, more);
+    env.run().expect(1);
+    assert_eq!(std::fs::read_to_string(env.root().join("reason.txt")).unwrap(), "handoff");
+}
+
+/// Its process serves a whole run, and must not hold up the next one.
+#[test]
+fn a_detector_does_not_hold_up_the_second_item_of_a_backlog() {
+    let more = format!(
+        "[backlog]\nkind = \"plan-md\"\npath = \"plan.md\"\n\
+         [completion]\ndetectors = [\"promise\", \"m\"]\n{CHECK}"
+    );
+    let env = environment("detector", Some(DONE), &more);
+    env.write("plan.md", "# Plan\n\n- [ ] one\n- [ ] two\n");
+    env.run().expect(0);
+}
+
+/// Nor must it hold up an agent, or cost a claim.
+#[test]
+fn a_detector_that_hangs_is_named_and_asked_no_more_and_the_claim_counts() {
+    let script = "cat >/dev/null; echo one; echo two; echo DONE";
+    let more = format!("[completion]\ndetectors = [\"m\"]\n{CHECK}[limits]\nmax_iterations = 1\n");
+    let env = environment("hangs", Some(script), &more);
+    let ended = env.run().expect(0);
+    ended.says("the detector `m` has not answered to an event of the agent");
+}
