@@ -317,6 +317,14 @@ fn work_whose_path_is_too_long_is_rejected() {
 }
 
 #[test]
+fn a_file_that_would_vanish_beneath_other_layers_is_rejected() {
+    let env = configured("", "! [ -e venv/tool ]\n", "\"check.sh\"");
+    let mark = "python3 -c \"import os; os.setxattr('venv/tool', 'user.overlay.metacopy', b'')\"\n";
+    env.agent.default_call().script(mark).out(CLAIM);
+    env.run().expect(1).says("venv/tool: its extended attributes");
+}
+
+#[test]
 fn only_what_makes_a_difference_is_named_and_tried_once() {
     let env = configured("", "echo >> ../executions; grep -q work src/a\n", "\"check.sh\"");
     env.agent.default_call().script("mkdir -p out; touch out/new\n").out(CLAIM);

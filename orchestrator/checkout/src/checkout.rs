@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ralph_orchestrator_contract::LayeredFolder;
-use ralph_orchestrator_safe_fs::{is_opaque, remove_layer};
+use ralph_orchestrator_safe_fs::{has_overlay_mark, is_opaque, remove_layer};
 use serde::{Deserialize, Serialize};
 
 use crate::content_digests::{ContentDigests, StartContents};
@@ -427,6 +427,9 @@ impl Checkout {
             let known = before.get(path);
             if known.is_some_and(|known| known.is_same(stamp)) {
                 continue;
+            }
+            if !stamp.is_folder() && has_overlay_mark(&self.source.workspace.join(path)) {
+                return Err(CheckoutError::Marked { path: path.clone() });
             }
             let restored =
                 |known| self.contents.is_restored(&self.source.workspace, path, (known, stamp));

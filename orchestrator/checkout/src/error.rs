@@ -31,6 +31,14 @@ pub enum CheckoutError {
         /// Relative to the workspace, or to git's own folder; shortened.
         path: PathBuf,
     },
+    /// A file has an attribute by which it vanishes beneath other layers.
+    #[error(
+        "{}: its extended attributes `user.overlay.*` hide it from checks: remove them (`setfattr -x`)", path.display()
+    )]
+    Marked {
+        /// Relative to the workspace.
+        path: PathBuf,
+    },
     /// What was recorded when the run began is not what is there.
     #[error(
         "{}: what the run recorded of its workspace was changed from outside; begin a new run with `run --restart`",

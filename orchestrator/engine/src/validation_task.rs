@@ -135,9 +135,9 @@ impl ValidationTask {
     /// Stores no evidence.
     pub(super) async fn run(&mut self) -> Result<Option<Validation>, EngineError> {
         match self.run_validators().await {
-            Err(EngineError::Checkout(error @ CheckoutError::TooLong { .. })) => {
-                Ok(Some(self.reject_all(&error)))
-            }
+            Err(EngineError::Checkout(
+                error @ (CheckoutError::TooLong { .. } | CheckoutError::Marked { .. }),
+            )) => Ok(Some(self.reject_all(&error))),
             result => result,
         }
     }

@@ -221,7 +221,7 @@ fn recipe_commands(folder: &Path, program: &[String], definitions: &[&str]) -> V
     let manager = program.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     if matches!(manager, Some("npm" | "pnpm" | "yarn" | "bun")) {
         let package: Value = serde_json::from_str(&text("package.json")).unwrap_or_default();
-        let scripts = package["scripts"].as_object().into_iter().flat_map(|all| all.iter());
+        let scripts = package.get("scripts").and_then(Value::as_object).into_iter().flatten();
         let named = scripts.filter(|(name, _)| {
             let plain = name.trim_start_matches("pre").trim_start_matches("post");
             plain == "test" || program.iter().any(|word| word == plain)

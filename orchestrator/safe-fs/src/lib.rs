@@ -26,7 +26,7 @@ pub use openat::{
     open_or_create_subfolder, open_subfolder, path_flags, read_flags, read_link_at,
 };
 #[cfg(target_os = "linux")]
-pub use overlay::{create_whiteout, is_opaque, remove_layer, set_opaque};
+pub use overlay::{create_whiteout, has_overlay_mark, is_opaque, remove_layer, set_opaque};
 pub use path_text::{escape, unescape};
 pub use paths::{
     StoppingLink, follow_links, leads_into, normalize_lexically, path_bytes, real_path,

@@ -41,6 +41,20 @@ pub fn is_opaque(folder: &Path) -> bool {
     read.is_ok() && value == *b"y"
 }
 
+/// Whether a file or link has an attribute that an overlay over it obeys: it can make the file vanish there. What cannot be
+/// read has none.
+#[must_use]
+pub fn has_overlay_mark(path: &Path) -> bool {
+    // What has more than fits is no file of anybody's work.
+    let mut names = [0_u8; 64 * 1024];
+    match rustix::fs::llistxattr(path, &mut names[..]) {
+        Ok(length) => names.get(..length).unwrap_or(&names).split(|byte| *byte == 0).any(|name| {
+            name.starts_with(b"user.overlay.") || name.starts_with(b"trusted.overlay.")
+        }),
+        Err(error) => error == Errno::RANGE,
+    }
+}
+
 /// Removes a layer or the work folder of an overlay with everything in it, also what the kernel or who wrote it has made
 /// inaccessible to its owner. The path is no link beneath another one. Nothing needs to be there.
 ///
