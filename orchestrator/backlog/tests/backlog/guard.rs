@@ -283,7 +283,7 @@ fn merges_an_edit_of_a_plan() {
 
 #[test]
 fn an_agent_cannot_unblock_an_item() {
-    let workspace = Workspace::json(&ADA.replace("\"in_progress\"", "\"blocked\""));
+    let workspace = Workspace::json(ADA.replace("\"in_progress\"", "\"blocked\""));
     let before = workspace.text();
     let report = guard(&workspace, |text| text.replace("\"blocked\"", "\"pending\""));
     assert_eq!(workspace.text(), before);
