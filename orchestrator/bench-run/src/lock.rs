@@ -27,7 +27,7 @@ const NOT_OF_TRIALS: [&str; 10] = [
     "validator",
 ];
 /// The keys of `[bench]` that decide what a trial is.
-const OF_TRIALS: [&str; 8] = [
+const OF_TRIALS: [&str; 9] = [
     "bench.agent_time_factor",
     "bench.curve",
     "bench.isolation",
@@ -36,6 +36,7 @@ const OF_TRIALS: [&str; 8] = [
     "bench.setup",
     "bench.trust_agent",
     "bench.validator",
+    "bench.verifier_timeout",
 ];
 
 /// Returns the lock of a job.

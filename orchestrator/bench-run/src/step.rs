@@ -12,7 +12,7 @@ use ralph_orchestrator_bench::task::{
     LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
-use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_config::{LoadedConfig, VerifierTimeout};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::Layout;
@@ -28,7 +28,7 @@ use super::runner::{Progress, Runner, millis, state_dir};
 use super::snapshots::Snapshots;
 use super::trial_config::{self, TrialSettings};
 use super::trial_environment::{SOLUTION, TrialEnvironment};
-use super::verification::{Rewards, UNUSABLE_WORK, Verifier, unusable_work};
+use super::verification::{Rewards, UNUSABLE_WORK, VERIFIER_TIMEOUT, Verifier, unusable_work};
 
 /// Performs a command, and claims that all is done if it succeeds.
 const CLAIM_AFTER: &str =
@@ -123,12 +123,21 @@ impl StepTrial<'_> {
             Err(fault) => Err(fault),
         };
         match rewards {
-            Err(fault) if fault.kind == UNUSABLE_WORK => {
+            Err(fault) if self.is_worth_nothing(&fault) => {
                 progress.fault = Some(fault);
                 Ok(Rewards::from([(REWARD.to_owned(), 0.0)]))
             }
             rewards => rewards,
         }
+    }
+
+    /// Whether work that could not be verified has the reward 0: what the agent left may be why. No work of `oracle` and `nop` keeps
+    /// tests from ending.
+    fn is_worth_nothing(&self, fault: &Fault) -> bool {
+        let is_late = fault.kind == VERIFIER_TIMEOUT
+            && self.runner.setup.loaded.config.bench.verifier_timeout == VerifierTimeout::Zero
+            && !is_reserved(&self.order.key.column.agent);
+        fault.kind == UNUSABLE_WORK || is_late
     }
 
     /// Returns the fault with what helps where an agent is installed, and a trial does not see it.

@@ -21,6 +21,9 @@ use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 /// The kind of fault of work that cannot be verified for what the agent left in the place of files.
 pub(super) const UNUSABLE_WORK: &str = "UnusableWorkError";
 
+/// The kind of fault of a verifier that does not end in time.
+pub(super) const VERIFIER_TIMEOUT: &str = "VerifierTimeoutError";
+
 /// What a verifier found.
 pub(super) type Rewards = BTreeMap<String, f64>;
 
@@ -196,7 +199,7 @@ impl Verifier<'_> {
         let _ = replace_file(&kept, output.as_bytes(), &environment.dir);
         if end.is_timed_out {
             let message = format!("the verifier did not end within {} s", timeout.as_secs());
-            return Err(fault(Cause::Verifier, "VerifierTimeoutError", message));
+            return Err(fault(Cause::Verifier, VERIFIER_TIMEOUT, message));
         }
         Ok(end)
     }

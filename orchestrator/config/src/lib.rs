@@ -61,7 +61,7 @@ pub use model::{
     Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind,
     PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox,
     SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation,
-    ValidatorConfig, WorkingRole, duration_text, parse_duration,
+    ValidatorConfig, VerifierTimeout, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};

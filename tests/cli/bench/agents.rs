@@ -309,6 +309,24 @@ fn no_agent_chooses_not_to_be_judged() {
     assert_eq!(trial_of(&env, "job", "works")["rewards"]["reward"], 1.0);
 }
 
+/// What an agent leaves can keep the tests from ending.
+#[test]
+fn a_verifier_that_does_not_end_after_an_agent_is_worth_nothing_unless_it_is_not_to_count() {
+    let env = environment(&[("blocks", "mkfifo out.txt; echo '<promise>COMPLETE</promise>'\n")]);
+    add_task(&env, "one", 60);
+    let settings = env.read("tasks/one/task.toml").replace("timeout_sec = 120", "timeout_sec = 1");
+    env.write("tasks/one/task.toml", settings);
+    env.ralph(&["bench", "run", "--agents", "blocks", "--out", "zero"]).expect(0);
+    let trial = trial_of(&env, "zero", "blocks");
+    assert_eq!(trial["fault"]["kind"], "VerifierTimeoutError", "{trial:#}");
+    assert_eq!(trial["rewards"]["reward"], 0.0, "{trial:#}");
+    let unjudged = ["--set", "bench.verifier_timeout=\"unjudged\"", "--out", "unjudged"];
+    env.ralph(&[&["bench", "run", "--agents", "blocks"], &unjudged[..]].concat()).expect(1);
+    let trial = trial_of(&env, "unjudged", "blocks");
+    assert_eq!(trial["fault"]["kind"], "VerifierTimeoutError", "{trial:#}");
+    assert_eq!(trial["rewards"], serde_json::json!({}), "{trial:#}");
+}
+
 #[test]
 fn what_tests_print_is_not_kept_through_a_link_that_the_work_makes() {
     let env = environment(&[]);

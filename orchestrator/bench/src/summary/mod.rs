@@ -79,9 +79,13 @@ pub fn summarize(
         job: job.to_owned(),
         planned: columns.iter().map(|column| column.planned).sum(),
         level: options.level,
-        columns,
         comparisons,
-        warnings: collect_warnings(records, &trials),
+        warnings: columns
+            .iter()
+            .filter_map(describe_coverage)
+            .chain(collect_warnings(records, &trials))
+            .collect(),
+        columns,
     }
 }
 
@@ -115,6 +119,19 @@ pub fn collect_complete_rounds(
         }
     }
     rewards
+}
+
+/// Says what a score could be if all trials had been judged, where not all were.
+fn describe_coverage(column: &ColumnSummary) -> Option<String> {
+    let (low, high) = column.bound_score().filter(|_| column.score.is_some())?;
+    Some(format!(
+        "{}: {} of {} trials were judged; the score would be {:.1} % if all others had the reward 0, and {:.1} % if they had 1",
+        column.column,
+        column.judged,
+        column.planned,
+        low * 100.0,
+        high * 100.0
+    ))
 }
 
 /// Tasks that a warning names.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use ralph_orchestrator_contract::Tokens;
 
-use crate::statistics::Estimate;
+use crate::statistics::{Estimate, compute_mean, whole_to_f64};
 use crate::trial::{Cause, CheatKind, Column};
 
 /// A job in figures.
@@ -79,6 +79,27 @@ pub struct ColumnSummary {
     pub tasks: Vec<TaskSummary>,
     /// Trials in which the agent did something to the verification, in any attempt, by what it did.
     pub cheating: BTreeMap<CheatKind, u64>,
+}
+
+impl ColumnSummary {
+    /// Returns what the score would be if all planned trials that were not judged had the reward 0, and if they had 1. None if all
+    /// were judged, or none was planned.
+    #[must_use]
+    pub fn bound_score(&self) -> Option<(f64, f64)> {
+        if self.judged >= self.planned {
+            return None;
+        }
+        let with = |reward: f64| {
+            let of_task = |task: &TaskSummary| {
+                let judged = whole_to_f64(task.judged);
+                let other = whole_to_f64(task.planned.saturating_sub(task.judged));
+                (task.mean_reward.unwrap_or_default() * judged + reward * other) / (judged + other)
+            };
+            let tasks = self.tasks.iter().filter(|task| task.planned + task.judged > 0);
+            compute_mean(&tasks.map(of_task).collect::<Vec<_>>())
+        };
+        with(0.0).zip(with(1.0))
+    }
 }
 
 /// Figures of the loop around the agent.

@@ -188,7 +188,10 @@ fn rewards_of_different_tests_in_one_task_are_reported() {
         let time = Timestamp::UNIX_EPOCH;
         record.with_regrading(Regrading { time, task_digest, rewards: rewards(0.0) })
     };
-    let warnings = |records: &[TrialRecord]| sum_up(&plan(&["a"], &["x"], 3), records).warnings;
+    let warnings = |records: &[TrialRecord]| {
+        let count = u32::try_from(records.len()).unwrap();
+        sum_up(&plan(&["a"], &["x"], count), records).warnings
+    };
     let all = [trial(1, "old", Some("new")), trial(2, "old", Some("new"))];
     assert_eq!(warnings(&all), ["verified again after the trial: 2, of which 2 changed"]);
     let some = [trial(1, "old", None), trial(2, "old", Some("new")), trial(3, "old", None)];
@@ -325,6 +328,30 @@ fn the_median_of_runs_is_that_of_judged_trials() {
 }
 
 #[test]
+fn a_score_of_some_trials_says_what_it_could_be_of_all() {
+    let mut records = vec![record("a", "x", 1, Some(1.0)), record("a", "x", 2, None)];
+    records.extend([record("a", "y", 1, Some(0.5)), record("a", "y", 2, Some(0.5))]);
+    let of = |tasks: &[&str]| sum_up(&plan(&["a"], tasks, 2), &records);
+    let summary = of(&["x", "y"]);
+    assert_close(summary.columns[0].score.unwrap().value, 0.75);
+    let (low, high) = summary.columns[0].bound_score().unwrap();
+    assert_close(low, 0.5);
+    assert_close(high, 0.75);
+    assert_eq!(
+        summary.warnings,
+        [
+            "a: 3 of 4 trials were judged; the score would be 50.0 % if all others had the reward 0, and 75.0 % if they \
+          had 1"
+        ]
+    );
+    // A task that was not tried counts as well.
+    let (low, high) = of(&["x", "y", "z"]).columns[0].bound_score().unwrap();
+    assert_close(low, 1.0 / 3.0);
+    assert_close(high, 2.5 / 3.0);
+    assert_eq!(sum_up(&plan(&["a"], &["y"], 2), &records[2..]).columns[0].bound_score(), None);
+}
+
+#[test]
 fn warnings_and_models_are_named_once() {
     let mut late = record("a", "x", 2, Some(1.0));
     late.started = Timestamp::from_second(9).unwrap();
@@ -341,6 +368,7 @@ fn warnings_and_models_are_named_once() {
     });
     let records = [&[late, early.clone(), early][..], &others].concat();
     let summary = sum_up(&plan(&["a"], &["x"], 2), &records);
+    assert_eq!(summary.columns[0].bound_score(), None);
     let expected = ["slow disk (x, v, w and 2 more)", "busy (x)", "no limit (x)"];
     assert_eq!(summary.warnings, expected);
     assert_eq!(summary.columns[0].models, ["m1", "m2"]);

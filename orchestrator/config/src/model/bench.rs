@@ -82,6 +82,9 @@ pub struct Bench {
     pub keep: KeptFiles,
     /// The work is verified after each iteration, too, once the trial is over.
     pub curve: bool,
+    /// What a trial is worth whose verifier does not end in time: "zero" if an agent has worked, since what it left may keep the
+    /// tests from ending, or "unjudged", which leaves it out of the score.
+    pub verifier_timeout: VerifierTimeout,
 }
 
 impl Default for Bench {
@@ -107,6 +110,7 @@ impl Default for Bench {
             agent_time_factor: 1.0,
             keep: KeptFiles::All,
             curve: false,
+            verifier_timeout: VerifierTimeout::Zero,
         }
     }
 }
@@ -151,6 +155,18 @@ strict_enum! {
         Failed = "failed",
         /// Of no attempt.
         None = "none",
+    }
+}
+
+strict_enum! {
+    /// What a trial is worth whose verifier does not end in time.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum VerifierTimeout {
+        /// The reward 0, except of `oracle` and `nop`.
+        #[default]
+        Zero = "zero",
+        /// Nothing: it does not count.
+        Unjudged = "unjudged",
     }
 }
 

@@ -27,7 +27,7 @@ use crate::strict::{self, strict_enum};
 
 pub(crate) use backlog::ITEM;
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
-pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup};
+pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
