@@ -73,7 +73,6 @@ pub(crate) async fn open_run(start: Start<'_>) -> Result<OpenOutcome, EngineErro
         agent: None,
         once: false,
         attached: false,
-        free_waits: false,
         restart: false,
         renew: false,
         new_run: None,
