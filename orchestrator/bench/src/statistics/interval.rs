@@ -38,7 +38,7 @@ fn compute_wilson(successes: f64, observations: f64, z: f64) -> (f64, f64) {
 /// one size it is also that of the mean over observations. None without observations, or if one is not finite.
 ///
 /// Where no observation is outside of 0 to 1, the interval is Wilson's of as many observations as tell as much as the
-/// clusters do (see [`count_effective`]), with the quantile of Student's t with G−1 degrees of freedom: one rule for one trial
+/// clusters do (`count_effective`), with the quantile of Student's t with G−1 degrees of freedom: one rule for one trial
 /// of each task and for many. Else it is Student's. With one cluster there is neither standard error nor interval.
 #[must_use]
 pub fn estimate_mean<C: AsRef<[f64]>>(clusters: &[C], level: f64) -> Option<Estimate> {
