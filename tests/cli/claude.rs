@@ -109,8 +109,8 @@ fn a_rate_limit_waits_and_is_no_iteration() {
     let server = ModelServer::scripted(
         Script::new().forever(Reply::error(429, "This request would exceed your rate limit")),
     );
-    let env = environment(&server, "max_iterations = 3\nmax_runtime = \"20s\"");
-    env.run().expect(1).says("rate_limited").says("limits.max_runtime");
+    let env = environment(&server, "max_iterations = 3\nmax_wait = \"20s\"");
+    env.run().expect(2).says("rate_limited").says("limits.max_wait");
     let status = env.status();
     assert_eq!((&status["iterations"], &status["failures"]), (&1.into(), &0.into()));
 }

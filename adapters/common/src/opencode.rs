@@ -66,7 +66,7 @@ impl LineParser for OpenCodeParser {
     }
 
     fn is_done(&self) -> bool {
-        matches!(&self.step, Step::Finished(reason) if reason != TOOL_CALLS)
+        matches!(&self.step, Step::Finished(reason) if !reason.is_empty() && reason != TOOL_CALLS)
     }
 
     /// A step that stopped may still be followed by another one, such as a summary of the conversation.

@@ -52,10 +52,10 @@ pub struct StartRecord {
 }
 
 impl StartRecord {
-    /// Whether there was something at a path.
+    /// Whether there was something else than a folder at a path.
     #[must_use]
     pub fn had(&self, path: &Path) -> bool {
-        self.files.entries.contains_key(path)
+        self.files.entries.get(path).is_some_and(|stamp| !stamp.is_folder())
     }
 }
 

@@ -95,7 +95,7 @@ fn mistakes_in_a_run() {
         ("abort", &["signal 6 (SIGABRT)"]),
         ("segv", &["signal 11 (SIGSEGV) (a stack overflow looks the same)"]),
         ("large event", &["sent a frame of 1000000", "at most 16777216 are allowed"]),
-        ("wrong class", &["invalid frame `failed`", "broken", "rate_limited"]),
+        ("wrong class", &["it failed: the plugin `mine`: it did not work"]),
         ("wrong final text", &["expected the final text", "got \"something else\""]),
     ] {
         tested(how, "start", 1, parts);
