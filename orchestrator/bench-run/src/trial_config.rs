@@ -112,7 +112,10 @@ pub fn load(
     env.insert("PATH".to_owned(), settings.path.to_owned());
     sources.flags.push(flag("env.set", &json!(env)));
     if let Some(time) = settings.max_runtime {
-        sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));
+        let time = json!(duration_text(time));
+        sources.flags.push(flag("limits.max_runtime", &time));
+        // Waits for the provider use up none of it. An outage ends the trial, which is performed again.
+        sources.flags.push(flag("limits.max_wait", &time));
     }
     let text = flag("run.prompt_text", &json!(settings.prompt));
     let mut as_text = sources.clone();
