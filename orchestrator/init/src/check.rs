@@ -5,9 +5,10 @@ use std::path::Path;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
-use super::protect::{self, FOLDERS, FOREIGN, ProtectedGlobs};
+use super::protect::{self, ProtectedGlobs};
 use super::systems::dependencies::DependencySetup;
 use super::systems::{self, TestSystem};
+use super::test_files::{self, FOLDERS, FOREIGN};
 use super::toml_list::list;
 
 /// Most subfolders that are proposed.
@@ -179,7 +180,7 @@ impl Subprojects {
                 let mut protected = protect::find(&folder.join(&name), &system.program);
                 protected.add(&folder.join(&name), system.definitions);
                 for path in protected.globs.iter_mut().chain(&mut system.open) {
-                    *path = format!("{}/{path}", protect::escape(&name));
+                    *path = format!("{}/{path}", test_files::escape(&name));
                 }
                 // Programs are looked for from the folder of `ralph.toml`, wherever they run.
                 if let Some(program) = system.program.first_mut().filter(|p| p.starts_with("./")) {

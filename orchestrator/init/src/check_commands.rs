@@ -5,14 +5,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 use ralph_orchestrator_shell_text::{is_assignment, read_shell};
+use ralph_validator_command::find_shell_line;
 
-use crate::systems;
+use crate::systems::patterns::{self, file_name};
 
 /// Shells within shells that are read.
 const DEEPEST: usize = 4;
 /// How much of a script is read, in bytes.
 const MOST_SCRIPT: u64 = 256 * 1024;
-const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 /// Programs that start another one with the words that follow.
 const STARTERS: [&str; 8] = ["env", "time", "nice", "exec", "command", "nohup", "xvfb-run", "sudo"];
 /// Interpreters whose first word is what they run.
@@ -30,12 +30,8 @@ fn collect(text: &str, depth: usize, found: &mut Vec<Vec<String>>) {
     for command in read.commands() {
         let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
         let words = without_starters(&words);
-        let name = words.first().map(|word| file_name(word)).unwrap_or_default();
-        let inner = words.iter().position(|word| word == "-c" || word == "-ec" || word == "-lc");
-        match inner.and_then(|at| words.get(at + 1)) {
-            Some(inner) if SHELLS.contains(&name) && depth < DEEPEST => {
-                collect(inner, depth + 1, found);
-            }
+        match find_shell_line(words).and_then(|at| words.get(at)) {
+            Some(inner) if depth < DEEPEST => collect(inner, depth + 1, found),
             _ if words.is_empty() => {}
             _ => found.push(words.to_vec()),
         }
@@ -64,17 +60,37 @@ fn after_time_limit(words: &[String]) -> &[String] {
     words.get(at + 1..).unwrap_or_default()
 }
 
-fn file_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
 /// Whether a command runs tests with a program that is known, itself or by an interpreter.
 pub(crate) fn runs_tests(command: &[String]) -> bool {
-    let inner = match command {
-        [first, rest @ ..] if INTERPRETERS.contains(&file_name(first)) => rest,
+    let words: Vec<&str> = command.iter().map(|word| file_name(word)).collect();
+    let inner = match words.as_slice() {
+        [first, rest @ ..] if INTERPRETERS.contains(first) => rest,
         _ => &[],
     };
-    systems::runs_tests(command) || !inner.is_empty() && systems::runs_tests(inner)
+    is_test_command(&words) || is_test_command(inner)
+}
+
+/// The same of words without the folders of programs.
+fn is_test_command(words: &[&str]) -> bool {
+    let runner = match words {
+        ["npx" | "bunx", rest @ ..] | ["pnpm" | "yarn" | "bundle", "exec" | "run", rest @ ..] => {
+            rest.iter().find(|word| !word.starts_with('-'))
+        }
+        ["npm" | "pnpm" | "yarn" | "bun", "test" | "t" | "run", ..]
+        | ["make" | "gmake" | "just" | "rake" | "meson", "test" | "check", ..]
+        | ["composer", "test" | "run" | "run-script", ..]
+        | ["mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" | "tox" | "nox" | "ctest", ..] => {
+            return true;
+        }
+        [program, ..] => Some(program),
+        [] => None,
+    };
+    let known = ["rspec", "rake", "phpunit", "bats"];
+    let is_known = |word: &&str| known.contains(word) || patterns::is_script_runner(word);
+    !patterns::of_command(words).is_empty()
+        || runner.is_some_and(is_known)
+        || words.contains(&"manage.py")
+        || matches!(words, ["rails", "test", ..])
 }
 
 /// Whether a script speaks of tests: in its commands, but for the `test` of shells.

@@ -13,6 +13,7 @@ mod prompt;
 mod protect;
 mod systemd;
 mod systems;
+mod test_files;
 mod toml_list;
 
 pub use agent::names as agent_names;

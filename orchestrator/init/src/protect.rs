@@ -1,52 +1,17 @@
 //! What the check relies on, and the agent must not change.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
 
-use ralph_validator_command::find_script;
+use ralph_validator_command::{find_script, makefile_recipes};
 use serde_json::Value;
 
 use super::check_commands::{commands, runs_tests, script_runs_tests};
+use super::systems::patterns::file_name;
+use super::test_files::{self, escape};
 
 /// Globs in the configuration; the user adds what is beyond.
 const MOST_GLOBS: usize = 40;
-/// Most folder entries that are read.
-const MOST_ENTRIES: usize = 50_000;
-/// Folders within folders.
-const DEEPEST: usize = 8;
-
-/// Folders of tests, wherever they are.
-pub(crate) const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
-/// Files of tests, wherever they are: globs for names.
-const FILES: [&str; 27] = [
-    "*_test.go",
-    "test_*.py",
-    "*_test.py",
-    "conftest.py",
-    "*_test.rb",
-    "*_spec.rb",
-    "*.test.js",
-    "*.test.jsx",
-    "*.test.ts",
-    "*.test.tsx",
-    "*.test.mjs",
-    "*.test.cjs",
-    "*.spec.js",
-    "*.spec.jsx",
-    "*.spec.ts",
-    "*.spec.tsx",
-    "*.spec.mjs",
-    "*.spec.cjs",
-    "*_test.dart",
-    "tests.py",
-    "*_test.js",
-    "*_test.ts",
-    "*_test.cc",
-    "*_test.cpp",
-    "*Tests.cs",
-    "*Test.php",
-    "*Tests.swift",
-];
 /// Where test runners look, right in the folder, for what is a test and how it is run.
 const SETTINGS: [&str; 23] = [
     "pytest.ini",
@@ -73,20 +38,6 @@ const SETTINGS: [&str; 23] = [
     ".mocharc.yaml",
     "ava.config.js",
 ];
-/// Folders of what others wrote or programs made. What lies in them comes and goes.
-pub(crate) const FOREIGN: [&str; 10] = [
-    "node_modules",
-    "vendor",
-    "target",
-    "dist",
-    "build",
-    "out",
-    "venv",
-    "__pycache__",
-    "site-packages",
-    "bower_components",
-];
-
 /// What to protect.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProtectedGlobs {
@@ -127,61 +78,6 @@ impl ProtectedGlobs {
     }
 }
 
-/// Tests in Python, as paths.
-pub(crate) fn python_tests(folder: &Path) -> Vec<String> {
-    let is_test = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name == "conftest.py"
-            || name == "tests.py"
-            || matches("test_*.py", name)
-            || matches("*_test.py", name)
-    };
-    files(folder).into_iter().filter(|path| is_test(path)).filter_map(text).collect()
-}
-
-/// Whether there are tests that the test runners of Node.js and Bun find by themselves.
-pub(crate) fn has_script_tests(folder: &Path) -> bool {
-    files(folder).iter().any(|path| {
-        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let in_folder = path.parent().is_some_and(|at| at.iter().any(|part| part == "test"));
-        ["js", "mjs", "cjs", "ts"].contains(&end)
-            && (in_folder
-                || stem == "test"
-                || stem.starts_with("test-")
-                || [".test", "-test", "_test"].iter().any(|mark| stem.ends_with(mark)))
-    })
-}
-
-fn text(path: PathBuf) -> Option<String> {
-    path.into_os_string().into_string().ok()
-}
-
-/// Returns the project's own files, sorted; at most [`MOST_ENTRIES`] entries are read.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![(PathBuf::new(), 0)];
-    let mut seen = 0;
-    while let Some((at, depth)) = open.pop() {
-        for entry in folder.join(&at).read_dir().into_iter().flatten().flatten() {
-            seen += 1;
-            let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
-                continue;
-            };
-            if seen > MOST_ENTRIES || name.starts_with('.') {
-                continue;
-            }
-            if kind.is_file() {
-                found.push(at.join(name));
-            } else if kind.is_dir() && depth < DEEPEST && !FOREIGN.contains(&name.as_str()) {
-                open.push((at.join(name), depth + 1));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
 pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
@@ -195,9 +91,7 @@ pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let recipes = recipe_commands(folder, program, definitions);
     let scripts = recipes.iter().filter_map(|command| script_of(folder, command));
     globs.extend(scripts.map(|(_, glob)| glob));
-    let mut tests = TestFiles::default();
-    tests.walk(folder, Path::new(""), 0);
-    let found = tests.globs();
+    let found = test_files::find_globs(folder);
     let lacks_tests = found.is_empty();
     for glob in found {
         if !globs.contains(&glob) {
@@ -209,17 +103,15 @@ pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     ProtectedGlobs { globs, more, lacks_tests }
 }
 
-/// The commands of the recipes that a command runs: of a Makefile all, of a package its scripts.
+/// The commands of the recipes that a command runs: of a Makefile or justfile all, of a package its scripts.
 fn recipe_commands(folder: &Path, program: &[String], definitions: &[&str]) -> Vec<Vec<String>> {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-    let is_recipe = |line: &&str| line.starts_with(['\t', ' ']);
-    let own = |line: &str| line.trim_start().trim_start_matches(['@', '-', '+']).to_owned();
-    let lines = definitions
-        .iter()
-        .flat_map(|name| text(name).lines().filter(is_recipe).map(own).collect::<Vec<String>>());
-    let mut lines: Vec<String> = lines.collect();
-    let manager = program.first().map(|word| word.rsplit('/').next().unwrap_or(word));
-    if matches!(manager, Some("npm" | "pnpm" | "yarn" | "bun")) {
+    let texts = definitions.iter().map(|name| text(name));
+    let mut lines: Vec<String> = match program.first().map(|word| file_name(word)) {
+        Some("just") => texts.flat_map(|text| just_recipes(&text)).collect(),
+        _ => texts.flat_map(|text| makefile_recipes(&text)).collect(),
+    };
+    if let Some("npm" | "pnpm" | "yarn" | "bun") = program.first().map(|word| file_name(word)) {
         let package: Value = serde_json::from_str(&text("package.json")).unwrap_or_default();
         let scripts = package.get("scripts").and_then(Value::as_object).into_iter().flatten();
         let named = scripts.filter(|(name, _)| {
@@ -229,6 +121,11 @@ fn recipe_commands(folder: &Path, program: &[String], definitions: &[&str]) -> V
         lines.extend(named.filter_map(|(_, text)| text.as_str().map(str::to_owned)));
     }
     lines.iter().flat_map(|line| commands(line)).collect()
+}
+
+fn just_recipes(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with(['\t', ' ']));
+    lines.map(|line| line.trim_start().trim_start_matches(['@', '-']).to_owned()).collect()
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
@@ -249,94 +146,6 @@ pub(crate) fn named(folder: &Path, word: &str) -> Option<String> {
         return word.contains('/').then(|| format!("{plain}/**"));
     }
     meta.is_file().then_some(plain)
-}
-
-/// Test files that were found: for each folder, the globs below it.
-#[derive(Default)]
-struct TestFiles {
-    found: BTreeMap<PathBuf, BTreeSet<String>>,
-    /// Folders right in the top folder that hold what others wrote somewhere.
-    mixed: BTreeSet<PathBuf>,
-    seen: usize,
-}
-
-impl TestFiles {
-    fn walk(&mut self, top: &Path, at: &Path, depth: usize) {
-        let Ok(entries) = top.join(at).read_dir() else { return };
-        let mut names: Vec<_> = entries
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                Some((entry.file_name().into_string().ok()?, entry.file_type().ok()?))
-            })
-            .collect();
-        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        for (name, kind) in names {
-            self.seen += 1;
-            if self.seen > MOST_ENTRIES || name.starts_with('.') {
-                continue;
-            }
-            if kind.is_dir() {
-                self.enter(top, &at.join(&name), &name, depth);
-            } else if kind.is_file()
-                && let Some(glob) = FILES.iter().find(|glob| matches(glob, &name))
-            {
-                self.found.entry(at.to_owned()).or_default().insert((*glob).to_owned());
-            }
-        }
-    }
-
-    fn enter(&mut self, top: &Path, path: &Path, name: &str, depth: usize) {
-        if FOREIGN.contains(&name) {
-            self.mixed
-                .extend(path.components().next().map(|first| PathBuf::from(first.as_os_str())));
-        } else if FOLDERS.contains(&name) {
-            let is_empty = top.join(path).read_dir().is_ok_and(|mut found| found.next().is_none());
-            if !is_empty {
-                let parent = path.parent().unwrap_or(Path::new("")).to_owned();
-                self.found.entry(parent).or_default().insert(format!("{name}/**"));
-            }
-        } else if depth < DEEPEST {
-            self.walk(top, path, depth + 1);
-        }
-    }
-
-    /// As few globs as possible, none of which matches what others wrote.
-    fn globs(&self) -> Vec<String> {
-        let mut globs = BTreeSet::new();
-        for (folder, below) in &self.found {
-            let first = folder.components().next().map(|first| PathBuf::from(first.as_os_str()));
-            let prefix = match first {
-                None => String::new(),
-                Some(first) if self.mixed.contains(&first) => {
-                    format!("{}/", escape(&folder.to_string_lossy()))
-                }
-                Some(first) => format!("{}/**/", escape(&first.to_string_lossy())),
-            };
-            globs.extend(below.iter().map(|glob| format!("{prefix}{glob}")));
-        }
-        globs.into_iter().collect()
-    }
-}
-
-/// Whether a name matches a glob with at most one star.
-fn matches(glob: &str, name: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == name,
-        Some((start, end)) => {
-            name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
-        }
-    }
-}
-
-/// A path as a glob that matches nothing else.
-pub(crate) fn escape(path: &str) -> String {
-    path.chars().fold(String::new(), |mut glob, c| {
-        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
-            glob.push('\\');
-        }
-        glob.push(c);
-        glob
-    })
 }
 
 /// Returns what a command that runs tests relies on, and the agent must not change: what `init` protects where the program
@@ -395,6 +204,7 @@ mod tests {
             "timeout -k 5 60 phpunit",
             "CI=1 php vendor/bin/phpunit",
             "bash -c 'cd . && phpunit'",
+            "bash -euo pipefail -c phpunit",
             "env A=b bats tests",
             "composer test",
             "composer run-script test",
@@ -411,12 +221,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        write("Makefile", "check: all\n\t@./run-tests.sh $(ARGS)\nall:\n\tcc -c a.c\n");
+        write(
+            "Makefile",
+            "check: all\n\t@./run-tests.sh $(ARGS)\nlint: ; sh ./lint.sh\nall:\n\tcc -c a.c\n",
+        );
         write("run-tests.sh", "");
+        write("lint.sh", "");
         write("tool.js", "");
         write("a.c", "");
         write("package.json", r#"{"scripts": {"test": "node tool.js", "start": "node a.c"}}"#);
-        assert_eq!(protected_by(folder.path(), "make check"), ["Makefile", "run-tests.sh"]);
+        assert_eq!(
+            protected_by(folder.path(), "make check"),
+            ["Makefile", "run-tests.sh", "lint.sh"]
+        );
         assert_eq!(protected_by(folder.path(), "npm test"), ["tool.js"]);
     }
 

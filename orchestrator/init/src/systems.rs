@@ -4,7 +4,7 @@ pub(crate) mod dependencies;
 mod lock_files;
 mod node;
 mod other;
-mod patterns;
+pub(crate) mod patterns;
 mod python;
 mod tasks;
 
@@ -46,30 +46,6 @@ impl TestSystem {
         let must_match = patterns::of_command(&program);
         Self { name: "tests", program, must_match, ..Self::default() }
     }
-}
-
-/// Whether a command runs tests with a program that is known.
-pub(crate) fn runs_tests(command: &[String]) -> bool {
-    let words: Vec<&str> = command.iter().map(|word| patterns::file_name(word)).collect();
-    let runner = match words.as_slice() {
-        ["npx" | "bunx", rest @ ..] | ["pnpm" | "yarn" | "bundle", "exec" | "run", rest @ ..] => {
-            rest.iter().find(|word| !word.starts_with('-'))
-        }
-        ["npm" | "pnpm" | "yarn" | "bun", "test" | "t" | "run", ..]
-        | ["make" | "gmake" | "just" | "rake" | "meson", "test" | "check", ..]
-        | ["composer", "test" | "run" | "run-script", ..]
-        | ["mvn" | "mvnw" | "gradle" | "gradlew" | "sbt" | "tox" | "nox" | "ctest", ..] => {
-            return true;
-        }
-        [program, ..] => Some(program),
-        [] => None,
-    };
-    let known = ["rspec", "rake", "phpunit", "bats"];
-    let is_known = |word: &&str| known.contains(word) || patterns::is_script_runner(word);
-    !patterns::of_command(command).is_empty()
-        || runner.is_some_and(is_known)
-        || words.contains(&"manage.py")
-        || matches!(words.as_slice(), ["rails", "test", ..])
 }
 
 /// All that fit the folder, and what is to be said of what does not.

@@ -44,10 +44,14 @@ mod shell_line;
 mod shell_option;
 mod validator;
 
+/// The lines of the recipes of a Makefile, as far as that is plain.
+pub use make::recipes as makefile_recipes;
 /// The index of the script in a command that gives one to an interpreter.
 pub use script::find as find_script;
 /// Whether a word is a command of the shell itself.
 pub use shell::is_shell_command;
+/// The index of the line in a command that gives one to a shell.
+pub use shell_option::find as find_shell_line;
 
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;

@@ -126,6 +126,12 @@ impl Makefile {
     }
 }
 
+/// Returns the lines of all recipes of a Makefile.
+#[must_use]
+pub fn recipes(text: &str) -> Vec<String> {
+    Makefile::parse(text).recipes
+}
+
 /// Returns the targets of a rule and what follows the colon; `None` if the line is none.
 fn split_rule(line: &str) -> Option<(&str, &str)> {
     let (targets, rest) = line.split_once(':')?;

@@ -3,7 +3,8 @@
 pub(crate) const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
 /// Returns the index of the line in a command that gives one to a shell.
-pub(crate) fn find(command: &[String]) -> Option<usize> {
+#[must_use]
+pub fn find(command: &[String]) -> Option<usize> {
     let (program, words) = command.split_first()?;
     let name = program.rsplit('/').next()?;
     if !SHELLS.contains(&name) {

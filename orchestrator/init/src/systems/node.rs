@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::lock_files::{LOCK_FILES, NODE_MODULES};
 use super::patterns::{BUN, NODE, OF_SCRIPTS};
 use super::{ProjectDir, TestSystem, words};
-use crate::protect;
+use crate::test_files;
 
 /// Scripts that scripts may run, one through the other.
 const DEEPEST: usize = 4;
@@ -128,7 +128,7 @@ fn without_script(project: &ProjectDir<'_>, package: &Value, manager: &str) -> O
     {
         return Some(by(manager, runner, &[]));
     }
-    if !protect::has_script_tests(project.folder) {
+    if !test_files::has_script_tests(project.folder) {
         return None;
     }
     Some(if manager == "bun" { words(&["bun", "test"]) } else { words(&["node", "--test"]) })

@@ -7,7 +7,7 @@ use ralph_orchestrator_supervisor::find_program;
 
 use super::patterns::{PYTEST, UNITTEST};
 use super::{ProjectDir, TestSystem, found, words};
-use crate::protect;
+use crate::test_files;
 
 const MARKS: [&str; 13] = [
     "pyproject.toml",
@@ -28,7 +28,7 @@ const ARTEFACTS: &[&str] = &["__pycache__/"];
 const PYTEST_ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
 
 pub(crate) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
-    let tests = protect::python_tests(project.folder);
+    let tests = test_files::python_tests(project.folder);
     let because = project.first(&MARKS).map(str::to_owned);
     let because = because.or_else(|| tests.first().cloned())?;
     let open: Vec<String> =
