@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ralph_orchestrator_backlog::{Backlog, GuardRules};
 use ralph_orchestrator_config::{
-    AgentCompletions, BacklogConfig, Config, ConfigErrors, LoadedConfig, ValidatorConfig,
+    AgentCompletions, BacklogConfig, Config, ConfigErrors, LoadedConfig, VALIDATOR_TIMEOUT,
+    ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildError, FactoryError};
 use ralph_orchestrator_driver::ItemLimits;
@@ -83,8 +83,6 @@ pub fn item_limits(config: &BacklogConfig) -> ItemLimits {
 
 /// The name of the check that each item has by `backlog.check`.
 const CHECK: &str = "backlog.check";
-/// How long it may take, as any validator that says nothing else.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Adds the check of an item to the validators, if `backlog.check` names one.
 pub fn add_item_check(config: &mut Config, item: &str) {
@@ -101,7 +99,7 @@ pub fn add_item_check(config: &mut Config, item: &str) {
         kind: "command".to_owned(),
         name: CHECK.to_owned(),
         required: true,
-        timeout: CHECK_TIMEOUT,
+        timeout: VALIDATOR_TIMEOUT,
         artefacts: Vec::new(),
         config: json!({"program": program, "protect": protect}),
         index: config.validators.len(),

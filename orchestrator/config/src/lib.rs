@@ -70,6 +70,7 @@ pub use schema::{keys, schema};
 pub use shapes::command_words;
 pub use sources::Sources;
 pub use suggest::{misspelt_within, nearest};
+pub use validator_table::VALIDATOR_TIMEOUT;
 pub use variables::{ForeignVariable, foreign_variables};
 
 use diagnostics::Diagnostics;

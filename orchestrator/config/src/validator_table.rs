@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 use crate::model::units;
 use crate::strict;
 
+/// How long a validation may take where nothing else is said.
+pub const VALIDATOR_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
 /// A validator, of whose options only the common ones are ours.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidatorTable {
@@ -29,7 +32,7 @@ impl Default for ValidatorTable {
             kind: None,
             name: None,
             required: true,
-            timeout: Duration::from_secs(10 * 60),
+            timeout: VALIDATOR_TIMEOUT,
             artefacts: Vec::new(),
             config: Map::new(),
         }

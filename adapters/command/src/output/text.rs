@@ -76,11 +76,15 @@ impl ProcessHandler for TextHandler {
     }
 
     fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        let said = self.final_text();
-        let (last_words, stderr) = (said.clone().unwrap_or_default(), end.stderr.clone());
-        end.conclude(Ok(Report { final_text: said, ..Report::default() })).map_err(|mut error| {
+        let report = Report { final_text: self.final_text(), ..Report::default() };
+        if end.success {
+            return end.conclude(Ok(report));
+        }
+        let said = report.final_text.clone().unwrap_or_default();
+        let stderr = end.stderr.clone();
+        end.conclude(Ok(report)).map_err(|mut error| {
             if error.class == ErrorClass::Crashed {
-                explain(&mut error, &last_words, &stderr);
+                explain(&mut error, &said, &stderr);
             }
             error
         })
