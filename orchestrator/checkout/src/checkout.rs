@@ -37,12 +37,6 @@ pub struct Checkout {
     contents: StartContents,
 }
 
-/// Whether both can be read and hold the same.
-fn holds_same(one: &Path, other: &Path) -> bool {
-    let both = WorkContent::read(one).zip(WorkContent::read(other));
-    both.is_some_and(|(one, other)| one.bytes() == other.bytes())
-}
-
 /// What was there when the run began: to be stored where nobody else can write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRecord {
@@ -554,6 +548,12 @@ fn take_inventory(workspace: &Path, shown: &[PathBuf]) -> Result<Inventory, Chec
 pub(crate) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Whether both can be read and hold the same.
+fn holds_same(one: &Path, other: &Path) -> bool {
+    let both = WorkContent::read(one).zip(WorkContent::read(other));
+    both.is_some_and(|(one, other)| one.bytes() == other.bytes())
 }
 
 #[cfg(test)]

@@ -51,8 +51,7 @@ impl CheckoutSetup {
             beneath.any(|rest| !rest.iter().any(|name| is_cache(name) || is_dotted(name)))
         };
         let absent = prepared.hidden.iter().chain(&prepared.gone);
-        let was_there = |path: &Path| start.had(path);
-        absent.filter(|path| is_output(path) && was_there(path)).cloned().collect()
+        absent.filter(|path| is_output(path) && start.had(path)).cloned().collect()
     }
 }
 
