@@ -223,7 +223,7 @@ fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_repor
     let env = hostile();
     env.config(
         "\n[[validator]]\nkind = \"command\"\nname = \"loud\"\n\
-         program = [\"sh\", \"-c\", \"yes 0123456789abcdef | head -c 60M; head -c 50M /dev/zero; exit 4\"]\n",
+         program = [\"sh\", \"-c\", \"yes $(seq 99 199) | head -c 60M; head -c 50M /dev/zero; exit 4\"]\n",
     );
     env.agent.call(1).script(WORK).out(PROMISE);
     let mut running = env.start(&["run", "--max-iterations", "1"]);

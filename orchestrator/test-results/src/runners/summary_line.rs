@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::{Captures, Regex, RegexSet};
 
 use super::headings::strip_time;
 use super::reader::{RunnerReader, RunnerReport};
@@ -26,6 +26,13 @@ struct Row {
     requires: &'static str,
     /// The lines between which the runner shows what a test prints.
     output: Option<(&'static str, &'static str)>,
+}
+
+impl Row {
+    fn patterns(&self) -> impl Iterator<Item = &'static str> {
+        let summaries = self.summaries.iter().map(|summary| summary.pattern);
+        summaries.chain([self.tests, self.heading]).filter(|pattern| !pattern.is_empty())
+    }
 }
 
 /// A pattern, and what the line before it, empty ones aside, contains.
@@ -133,6 +140,8 @@ const DENO: Row = Row {
 /// A row with its patterns compiled, which takes too long to do for each output.
 struct CompiledRow {
     row: &'static Row,
+    /// All that follow: most lines of an output match none, and this is told without looking for groups.
+    any: RegexSet,
     summaries: Vec<(&'static [&'static str], Regex)>,
     tests: Option<Regex>,
     heading: Option<Regex>,
@@ -145,6 +154,7 @@ static COMPILED: LazyLock<Vec<CompiledRow>> = LazyLock::new(|| {
         let summaries = summaries.filter_map(|one| Some((one.after, compile(one.pattern)?)));
         CompiledRow {
             row,
+            any: RegexSet::new(row.patterns()).unwrap_or_default(),
             summaries: summaries.collect(),
             tests: compile(row.tests),
             heading: compile(row.heading),
@@ -189,9 +199,12 @@ impl RunnerReader for SummaryLine {
             return None;
         }
         self.has_required = self.has_required || line.starts_with(self.row.row.requires);
+        if !self.row.any.is_match(line) {
+            self.keep(line);
+            return None;
+        }
         let counts = self.summary(line).filter(|_| self.has_required);
-        self.before.clear();
-        self.before.push_str(line);
+        self.keep(line);
         if let Some(counts) = counts {
             return Some(RunnerReport { counts, names: std::mem::take(&mut self.names) });
         }
@@ -217,6 +230,11 @@ impl RunnerReader for SummaryLine {
 }
 
 impl SummaryLine {
+    fn keep(&mut self, line: &str) {
+        self.before.clear();
+        self.before.push_str(line);
+    }
+
     fn summary(&self, line: &str) -> Option<TestCounts> {
         let fits = |after: &[&str]| after.iter().any(|before| self.before.contains(before));
         let mut summaries = self.row.summaries.iter().filter(|(after, _)| fits(after));
@@ -263,10 +281,10 @@ mod tests {
     #[test]
     fn every_pattern_compiles() {
         for row in ROWS {
-            let summaries = row.summaries.iter().map(|summary| summary.pattern);
-            for pattern in summaries.chain([row.tests, row.heading]) {
+            for pattern in row.patterns() {
                 assert!(Regex::new(pattern).is_ok(), "{pattern}");
             }
+            assert!(RegexSet::new(row.patterns()).is_ok());
         }
     }
 }
