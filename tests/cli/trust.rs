@@ -666,17 +666,18 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
 
 #[test]
 fn a_run_is_found_while_its_configuration_is_gone_or_a_link() {
-    let env = asking();
-    let fifo = env.fifo("up");
-    let go = env.fifo("go");
-    env.agent
-        .default_call()
-        .script(&format!("rm ralph.toml; echo > {}; read x < {}\n", fifo.display(), go.display()))
-        .out("hm\n");
-    let mut running = env.start(&["run"]);
-    fs::read(&fifo).unwrap();
-    env.ralph(&["status"]).expect(0).says("running");
-    env.ralph(&["stop"]).expect(0);
-    running.wait();
-    env.ralph(&["why"]).expect(0).says("interrupted");
+    for then in ["", "ln -s nothing ralph.toml", "ln -s ralph.toml ralph.toml"] {
+        let env = asking();
+        let (up, go) = (env.fifo("up"), env.fifo("go"));
+        let (said, heard) = (up.display(), go.display());
+        let script = format!("rm ralph.toml; {then}\necho > {said}; read x < {heard}\n");
+        env.agent.default_call().script(&script).out("hm\n");
+        let mut running = env.start(&["run"]);
+        fs::read(&up).unwrap();
+        env.ralph(&["status"]).expect(0).says("running");
+        env.ralph(&["stop"]).expect(0);
+        running.wait();
+        env.ralph(&["why"]).expect(0).says("interrupted");
+        env.ralph(&["-c", "ralph.toml", "why"]).expect(0).says("interrupted");
+    }
 }

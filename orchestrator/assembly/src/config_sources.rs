@@ -73,7 +73,7 @@ pub fn find_sources(
         }
     }
     let mut path = sources.file.clone();
-    let is_gone = file.is_named() && std::fs::symlink_metadata(&sources.file).is_err();
+    let is_gone = file.is_named() && std::fs::metadata(&sources.file).is_err();
     let recorded = is_gone.then(|| recorded_config(&sources.file, file.task(), vars)).flatten();
     if let Some((config, text)) = recorded {
         sources.without_file = sources.file.parent().map(Path::to_owned);

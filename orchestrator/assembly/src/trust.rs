@@ -72,7 +72,7 @@ impl JudgedFiles {
     /// Reports which files were read as they were last accepted.
     pub fn report_changed(&self) {
         for changed in &self.changed {
-            let what = match fs::symlink_metadata(changed) {
+            let what = match fs::metadata(changed) {
                 Ok(_) => "was changed where an agent could write it",
                 Err(_) => "is gone",
             };
@@ -173,7 +173,8 @@ impl Trust {
     /// What is recorded is damaged.
     pub fn is_gone(&self, path: &Path) -> Result<bool, CommandError> {
         let known = identity(path);
-        if fs::symlink_metadata(&known).is_ok() {
+        // A link that leads nowhere is no file either.
+        if fs::metadata(&known).is_ok() {
             return Ok(false);
         }
         let Some(accepted) = self.store.accepted(&known)? else { return Ok(false) };
