@@ -1,8 +1,12 @@
 //! What was probably meant by a command or flag that there is not.
 
+use std::path::Path;
+
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ralph_orchestrator_config::nearest;
+use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_supervisor::find_program;
 
 /// The error with the nearest right name, if one is near, or with the choice that there is. `clap` itself knows letters that are missing or
 /// too many, but not those that have changed places.
@@ -21,12 +25,40 @@ pub(crate) fn explain(mut error: clap::Error, command: &Command, words: &[String
         _ => return error,
     };
     let Some(ContextValue::String(wrong)) = error.get(kind) else { return error };
-    let names = names(innermost(command, words), kind);
-    let Some(near) = nearest(wrong, names.iter().map(String::as_str)) else { return error };
-    let tip = format!("did you mean `{near}`?");
+    let inner = innermost(command, words);
+    let names = names(inner, kind);
+    let near = nearest(wrong, names.iter().map(String::as_str));
+    let tip = near.map(|near| format!("did you mean `{near}`?"));
+    let Some(tip) = tip.or_else(|| place_of(wrong, inner, words)) else { return error };
     error.remove(suggested);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// Says where a task, or an agent's command, is given that stands by itself.
+fn place_of(wrong: &str, command: &Command, words: &[String]) -> Option<String> {
+    if wrong.starts_with('-') {
+        return None;
+    }
+    let takes_agent = command.get_arguments().any(clap::Arg::is_last_set);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let is_program = find_program(wrong, &path, Path::new(".")).is_ok();
+    if takes_agent && is_program {
+        let mut words = words.iter().skip(1).map(String::as_str);
+        let before = words.by_ref().take_while(|word| *word != wrong).map(quote_word);
+        let before = before.collect::<Vec<_>>().join(" ");
+        let rest = words.filter(|word| *word != "--").map(quote_word).collect::<Vec<_>>().join(" ");
+        let agent = format!("{} {rest}", quote_word(wrong));
+        let agent = agent.trim_end();
+        return Some(format!(
+            "an agent's command follows `--`: `ralph-orchestrator {before} -- {agent}`"
+        ));
+    }
+    let is_task = command.get_name() == "run" || wrong.contains(char::is_whitespace);
+    is_task.then(|| {
+        let task = quote_word(wrong);
+        format!("a task without a file: `ralph-orchestrator run --goal {task} --check COMMAND`")
+    })
 }
 
 /// The command that these words lead to.

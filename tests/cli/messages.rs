@@ -254,3 +254,20 @@ fn a_task_that_lacks_something() {
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     said("check_without_goal", &["run", "--check", "true", "--", "sh"]);
 }
+
+#[test]
+fn a_task_and_an_agent_without_their_options_are_shown_them() {
+    let env = TestEnvironment::new();
+    for (args, tip) in [
+        (&["run", "fix it"][..], "`ralph-orchestrator run --goal 'fix it' --check COMMAND`"),
+        (&["run", "fix-it"], "`ralph-orchestrator run --goal fix-it --check COMMAND`"),
+        (&["fix the tests"], "`ralph-orchestrator run --goal 'fix the tests' --check COMMAND`"),
+        (&["run", "sh", "-c", "x y"], "`ralph-orchestrator run -- sh -c 'x y'`"),
+        (&["run", "--once", "sh", "--", "x"], "`ralph-orchestrator run --once -- sh x`"),
+        (&["init", "sh", "-e"], "`ralph-orchestrator init -- sh -e`"),
+    ] {
+        env.ralph(args).expect(64).says(tip);
+    }
+    let other = env.ralph(&["run", "--no-such-thing"]).expect(64);
+    assert!(!other.stderr.contains("--goal"), "{}", other.stderr);
+}

@@ -388,11 +388,11 @@ fn a_protected_file_that_a_person_changed_between_two_starts_is_named_and_nothin
         }
         for arguments in [["run", "--dry-run"], ["run", "--once"]] {
             let refused = env.ralph(&arguments).expect(78);
-            refused.says(&format!("`tests/check.sh` ({kind}); put them back"));
+            refused.says(&format!("`tests/check.sh` ({kind}); restore what was changed"));
             refused.says("if the change is yours, `run --restart`");
         }
         let why = env.ralph(&["why"]).expect(0);
-        why.says(&format!("`tests/check.sh` ({kind}); put them back"));
+        why.says(&format!("`tests/check.sh` ({kind}); restore what was changed"));
         why.says("yours, `run --restart`").says("once they are back:");
         env.write("tests/check.sh", &test);
     }
@@ -422,7 +422,7 @@ fn a_protected_file_that_the_agent_changed_is_named_when_the_run_goes_on() {
     env.ralph(&["run", "--once"]).expect(0);
     let ended = env.run().expect(1);
     let (before, after) = ended.stderr.split_once("Iteration 2").unwrap();
-    assert!(before.contains("`tests/check.sh` (modified); put them back"), "{before}");
+    assert!(before.contains("`tests/check.sh` (modified); restore what was changed"), "{before}");
     let next = "put back what is protected as it was when the run began";
     assert!(after.contains(next), "{after}");
     ended.says(
@@ -430,4 +430,45 @@ fn a_protected_file_that_the_agent_changed_is_named_when_the_run_goes_on() {
     );
     env.ralph(&["why"]).expect(0).says("put back what is protected");
     env.ralph(&["run", "--dry-run"]).expect(1).says("no iteration");
+}
+
+#[test]
+fn an_agent_is_told_what_is_protected_although_its_command_shows_how_to_claim() {
+    let env = TestEnvironment::new();
+    env.write("tests/a.sh", "exit 1\n");
+    env.raw_config(
+        r#"
+run = { prompt = "PROMPT.md", delay = "0s" }
+limits = { max_iterations = 1 }
+agent = { adapter = "command", unmetered = true, config = { program = ["sh", "-c", "cat > given; echo '<promise>COMPLETE: x</promise>'"] } }
+validator = [{ kind = "command", program = ["sh", "tests/a.sh"], protect = ["tests/**"] }]
+"#,
+    );
+    env.run().expect(1);
+    let given = env.read("given");
+    assert!(given.contains("do not change, add or remove any of them: tests/**"), "{given}");
+    assert!(!given.contains("<promise>"), "{given}");
+}
+
+#[test]
+fn what_was_added_is_to_be_removed_and_the_rest_restored() {
+    for (script, remedy) in [
+        ("echo x > checks/b.sh", "checks/b.sh (added); remove what was added"),
+        (
+            "echo x >> checks/a.sh; echo x > checks/b.sh",
+            "checks/a.sh (modified), checks/b.sh (added); restore what was changed, and remove what was added",
+        ),
+    ] {
+        let env = TestEnvironment::new();
+        env.write("checks/a.sh", "test -e done\n");
+        env.config(
+            "[limits]\nmax_iterations = 1\n[validation]\nwhere = \"workspace\"\n[[validator]]\nkind = \"command\"\nname = \"t\"\n\
+             program = [\"sh\", \"checks/a.sh\"]\nprotect = [\"checks/**\"]\n",
+        );
+        env.agent
+            .default_call()
+            .script(&format!("touch done; {script}\n"))
+            .out("<promise>COMPLETE: x</promise>\n");
+        env.run().expect(1).says(remedy);
+    }
 }

@@ -148,7 +148,7 @@ fn what_the_agent_leaves_behind_is_ended_and_named() {
     assert!(!alive(daemon(&env)));
     let told = String::from_utf8_lossy(&env.agent.stdin(2)).into_owned();
     let expected =
-        "in the background was ended with it:\n- sleep\nNothing runs on between sessions";
+        "in the background was ended with it:\n- sleep 1000\nNothing runs on between sessions";
     assert!(told.contains(expected), "{told}");
 }
 

@@ -45,8 +45,12 @@ fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -
     }
     let max = of(limits.max_runtime_ms.map(duration));
     rows.add("runtime", &format!("{}{max}", duration(state.budget.runtime_ms)));
-    let max = limits.max_iterations.map(|max| max.to_string());
-    rows.add("iterations", &format!("{}{}", state.iterations, of(max)));
+    let iterations = match limits.max_iterations {
+        // An earlier start had a higher limit.
+        Some(max) if state.iterations > max => format!("{}, limit {max}", state.iterations),
+        max => format!("{}{}", state.iterations, of(max.map(|max| max.to_string()))),
+    };
+    rows.add("iterations", &iterations);
     table(story).iter().for_each(|row| rows.below(row));
     let spent = cost(state.cost(), state.budget.cost_reported, state.budget.cost_estimated);
     let limit =

@@ -37,5 +37,5 @@ pub use usd::Usd;
 pub use validator::{
     Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceFile, EvidenceValidator, GIT_END,
     HIDDEN_END, LayeredFolder, NEEDS_HIDDEN, PROTECTED_CHANGED, Setup, SetupProblem,
-    ValidationContext, ValidatorDescription, Verdict,
+    ValidationContext, ValidatorDescription, Verdict, describe_remedy,
 };

@@ -98,6 +98,31 @@ pub enum ChangeKind {
     Redirected,
 }
 
+impl ChangeKind {
+    /// Says what became of the path, as it follows its name in parentheses.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Removed => "removed",
+            Self::Redirected => "leads elsewhere",
+        }
+    }
+}
+
+/// Returns what is to be done about changes of protected paths: what was added is removed, the rest restored.
+#[must_use]
+pub fn describe_remedy(kinds: impl IntoIterator<Item = ChangeKind>) -> &'static str {
+    let (added, others): (Vec<_>, Vec<_>) =
+        kinds.into_iter().partition(|kind| *kind == ChangeKind::Added);
+    match (added.is_empty(), others.is_empty()) {
+        (false, true) => "remove what was added",
+        (false, false) => "restore what was changed, and remove what was added",
+        (true, _) => "restore what was changed",
+    }
+}
+
 /// How a reason begins that says of a protected path that it is not as it was when the run began: advice after a stop
 /// recognises it by that.
 pub const PROTECTED_CHANGED: &str = "protected path";

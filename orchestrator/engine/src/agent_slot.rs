@@ -83,15 +83,14 @@ impl AgentSlot {
         self.agents.current_mut(state)
     }
 
-    /// Returns the block that follows this prompt: how to claim completion. `None` if the prompt or the
-    /// agent's command line says it, if no claim is needed, or if the configuration forbids it.
+    /// Returns the block that follows this prompt, if there is anything to say that neither it nor the agent's command line
+    /// says.
     pub(super) fn instructions(
         &mut self,
         state: &State,
         prompt: &str,
         task: &Iteration,
     ) -> Option<String> {
-        let block = self.context.possible_instructions(prompt)?;
         let agent = self.agents.current(state);
         let name = agent.name.clone();
         // What it is started with is the same each time, but for the prompt and the budget.
@@ -101,7 +100,7 @@ impl AgentSlot {
             launch.argv.iter().any(|word| self.context.shows_form(word))
         });
         self.argv_shows_form.insert(name, is_shown);
-        (!is_shown).then_some(block)
+        self.context.instructions(prompt, is_shown)
     }
 
     /// Takes the task of the iteration that begins, and what of its start is to be stored.

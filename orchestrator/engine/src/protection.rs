@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use ralph_orchestrator_contract::{Change, ChangeKind};
+use ralph_orchestrator_contract::{Change, describe_remedy};
 use ralph_orchestrator_safe_fs::FileFingerprint;
 use ralph_orchestrator_workspace::{
     Baseline, FolderWatch, PinnedPaths, ProgramDigests, ProtectedError, ProtectedHasher,
@@ -197,8 +197,9 @@ impl Protection {
         (!names.is_empty()).then(|| {
             format!(
                 "protected paths are not as they were when the run began, and it rejects all work until they are: {}; \
-                 put them back, or, if the change is yours, `run --restart` begins a new run with it",
-                join_names(names)
+                 {}, or, if the change is yours, `run --restart` begins a new run with it",
+                join_names(names),
+                remedy(&self.known)
             )
         })
     }
@@ -272,9 +273,10 @@ impl Protection {
         if !new.is_empty() {
             let names = new.iter().map(|change| named(change)).collect();
             self.tampering.push(format!(
-                "{whom} changed protected paths while the work was validated: {}; put them back, and \
-                 see to it that nothing that is run changes them",
-                join_names(names)
+                "{whom} changed protected paths while the work was validated: {}; {}, and see to it that nothing \
+                 that is run changes them",
+                join_names(names),
+                describe_remedy(new.iter().map(|change| change.kind))
             ));
             self.known = changes;
             return Ok(Some(false));
@@ -361,18 +363,18 @@ pub(super) fn join_names(names: Vec<String>) -> String {
     format!("{}{more}", named.join(", "))
 }
 
+fn remedy(changes: &[Change]) -> &'static str {
+    describe_remedy(changes.iter().map(|change| change.kind))
+}
+
 fn named(change: &Change) -> String {
-    let kind = match change.kind {
-        ChangeKind::Added => "added",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Removed => "removed",
-        ChangeKind::Redirected => "leads elsewhere",
-    };
-    format!("`{}` ({kind})", change.path.to_string_lossy().escape_debug())
+    format!("`{}` ({})", change.path.to_string_lossy().escape_debug(), change.kind.describe())
 }
 
 #[cfg(test)]
 mod tests {
+    use ralph_orchestrator_contract::ChangeKind;
+
     use super::*;
 
     #[test]

@@ -43,13 +43,14 @@ impl RunContext {
         text.filter(|text| !text.is_empty())
     }
 
-    /// Returns the block that follows this prompt: how to claim completion, and what must not be changed. `None` if there
-    /// is nothing to say, or if the configuration forbids it.
-    pub(super) fn possible_instructions(&self, prompt: &str) -> Option<String> {
+    /// Returns the block that follows this prompt: how to claim completion, unless the agent's command line shows it, and
+    /// what must not be changed. `None` if there is nothing to say, or if the configuration forbids it.
+    pub(super) fn instructions(&self, prompt: &str, shows_claim: bool) -> Option<String> {
         if self.config.completion.instructions != InstructionsMode::Auto {
             return None;
         }
-        let parts = [self.claim_instructions(prompt), self.protected_notice()];
+        let claim = (!shows_claim).then(|| self.claim_instructions(prompt)).flatten();
+        let parts = [claim, self.protected_notice()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("\n\n---\n\n{}\n", parts.join("\n\n")))
     }

@@ -238,7 +238,7 @@ impl Session {
                     let part = self.context.part_text(&prompt);
                     with_part(prompt, part.as_deref())
                 })
-                .and_then(|prompt| self.context.possible_instructions(&prompt))
+                .and_then(|prompt| self.context.instructions(&prompt, false))
                 .map(|block| block.trim_matches(['\n', '-']).to_owned()),
             next_iteration,
             stop_reason,

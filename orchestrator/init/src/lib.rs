@@ -8,6 +8,7 @@ mod check_run;
 mod command;
 mod ignore;
 mod next_commands;
+mod packages;
 mod preset;
 mod prompt;
 mod protect;

@@ -7,6 +7,7 @@ use ralph_validator_command::{find_script, makefile_recipes};
 use serde_json::Value;
 
 use super::check_commands::{commands, runs_tests, script_runs_tests};
+use super::packages::{find_settings, split_packages};
 use super::systems::patterns::file_name;
 use super::test_files::{self, escape};
 
@@ -80,6 +81,14 @@ impl ProtectedGlobs {
 
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
 pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
+    find_for(folder, program, &[])
+}
+
+/// The same of a command that is started where others have entered these folders.
+fn find_for(folder: &Path, command: &[String], entered: &[String]) -> ProtectedGlobs {
+    let (program, mut packages) = split_packages(command);
+    packages.extend_from_slice(entered);
+    let program = program.as_slice();
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
     let definitions: &[&str] = match program.first().map(String::as_str) {
         Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
@@ -91,6 +100,7 @@ pub(crate) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let recipes = recipe_commands(folder, program, definitions);
     let scripts = recipes.iter().filter_map(|command| script_of(folder, command));
     globs.extend(scripts.map(|(_, glob)| glob));
+    globs.extend(find_settings(folder, program, &packages));
     let found = test_files::find_globs(folder);
     let lacks_tests = found.is_empty();
     for glob in found {
@@ -151,12 +161,17 @@ pub(crate) fn named(folder: &Path, word: &str) -> Option<String> {
 /// Returns what a command that runs tests relies on, and the agent must not change: what `init` protects where the program
 /// is known or the script speaks of tests, otherwise only the script that it runs.
 pub fn protected_by(folder: &Path, command: &str) -> Vec<String> {
-    let mut globs = Vec::new();
+    let (mut globs, mut entered) = (Vec::new(), Vec::new());
     for command in commands(command) {
+        if let [cd, inner, ..] = command.as_slice()
+            && cd == "cd"
+        {
+            entered.push(inner.clone());
+        }
         let script = script_of(folder, &command);
         let is_test = |(word, _): &(String, String)| script_runs_tests(&folder.join(word));
-        if runs_tests(&command) || script.as_ref().is_some_and(is_test) {
-            globs.extend(find(folder, &command).globs);
+        if runs_tests(&split_packages(&command).0) || script.as_ref().is_some_and(is_test) {
+            globs.extend(find_for(folder, &command, &entered).globs);
         } else {
             globs.extend(script.map(|(_, glob)| glob));
         }

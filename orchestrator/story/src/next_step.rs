@@ -73,11 +73,9 @@ fn advise(
             "{}, then {resumes}; or, if the change is yours, {restart} with it",
             put_back(program)
         ),
-        ResumeBlocker::Stagnation if !state.agent.left_behind.is_empty() => format!(
-            "the agent leaves work running in the background ({}), which is ended with its session: have the prompt say \
-             that it has to wait for what it starts, then {resumes}; or {restart}",
-            one_line(&state.agent.left_behind.join(", "), 120)
-        ),
+        ResumeBlocker::Stagnation if !state.agent.left_behind.is_empty() => {
+            format!("{}, then {resumes}; or {restart}", wait_within(state))
+        }
         ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
             "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
              (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set \
@@ -227,10 +225,23 @@ fn raise_override(
 /// Returns what to do about a limit that was reached.
 fn raise(state: &State, limit: Limit, program: &str, plain: Option<&LoadedConfig>) -> String {
     let raise = raise_alone(state, limit, program, plain);
+    let is_by_work = matches!(limit, Limit::Iterations | Limit::Rejections | Limit::Stagnant);
     match state.protected_rejection() {
         Some(_) => format!("{}, then {raise}", put_back(program)),
+        None if is_by_work && !state.agent.left_behind.is_empty() => {
+            format!("{}, then {raise}", wait_within(state))
+        }
         None => raise,
     }
+}
+
+/// Returns what to do about an agent whose work never ends since its session does so before it.
+fn wait_within(state: &State) -> String {
+    format!(
+        "the agent leaves work running in the background ({}), which is ended with its session: have the prompt say that \
+         it has to wait for what it starts",
+        one_line(&state.agent.left_behind.join(", "), 120)
+    )
 }
 
 /// Returns what raises a limit that was reached.

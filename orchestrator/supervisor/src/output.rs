@@ -6,7 +6,7 @@ use std::pin::pin;
 use crate::capture::{Capture, CaptureLimit, Captured};
 use crate::error::SpawnError;
 use crate::exit::Exit;
-use crate::procfs::{self, Stat};
+use crate::procfs;
 use crate::spec::{Spec, Stop};
 use crate::streams::Stream;
 use crate::supervisor::Supervisor;
@@ -92,11 +92,6 @@ impl Supervisor {
 /// Returns the command lines of a process's descendants, parents first.
 fn command_lines_below(leader: u32) -> Vec<String> {
     let leader = i32::try_from(leader).unwrap_or_default();
-    let line = |process: Stat| {
-        let words = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        // A zombie has none.
-        Some(words.trim_end().to_owned()).filter(|words| !words.is_empty())
-    };
-    procfs::descendants(leader).into_iter().filter_map(line).collect()
+    let below = procfs::descendants(leader);
+    below.iter().filter_map(|process| procfs::command_line(process.pid)).collect()
 }

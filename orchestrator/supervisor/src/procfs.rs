@@ -7,6 +7,9 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// The bytes of a command line that are read.
+const LONGEST_COMMAND_LINE: usize = 160;
+
 /// A process, as it was a moment ago.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -68,6 +71,15 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
         own_ticks,
         child_ticks,
     })
+}
+
+/// Returns the beginning of a process's command line; a zombie has none.
+pub(crate) fn command_line(pid: i32) -> Option<String> {
+    let mut line = Vec::with_capacity(LONGEST_COMMAND_LINE);
+    let most = u64::try_from(LONGEST_COMMAND_LINE).ok()?;
+    File::open(format!("/proc/{pid}/cmdline")).ok()?.take(most).read_to_end(&mut line).ok()?;
+    let line = String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned();
+    Some(line).filter(|line| !line.is_empty())
 }
 
 /// Now, as the time of a start is told: in clock ticks since boot.

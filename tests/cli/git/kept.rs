@@ -200,17 +200,17 @@ fn many_ignored_files_of_a_worktree_within_a_repository_are_kept_by_one_command(
 fn files_that_are_not_committed_are_said_once_when_a_run_begins() {
     let env = committed("off");
     two_iterations(&env);
-    env.config("");
+    env.config("[env]\nset = { PLACE = \"secret-place-9\" }\n");
     git(&env, &["commit", "-qam", "configuration"]);
     let quiet = env.ralph(&["doctor"]).expect(0);
     assert!(!quiet.stdout.contains("not committed"), "{}", quiet.stdout);
     env.write("a.txt", "half an edit\n")
-        .write("scratch.txt", "x")
+        .write("in-secret-place-9.txt", "x")
         .write("PROMPT.md", "Make a file called done.\n");
     let warning = "2 files of yours in";
     env.ralph(&["doctor"]).expect(0).says(warning);
     let begun = env.ralph(&["run", "--set", "limits.max_iterations=1"]).expect(1);
-    begun.says(warning).says("(a.txt, scratch.txt)").says("worktree = true");
+    begun.says(warning).says("(a.txt, in-***.txt)").says("worktree = true");
     assert_eq!(begun.stderr.matches(warning).count(), 1, "{}", begun.stderr);
     let resumed = env.run().expect(0);
     assert!(!resumed.stderr.contains("of yours"), "{}", resumed.stderr);

@@ -53,7 +53,9 @@ fn what_it_leaves_behind_is_killed_and_named() {
     let env = fails_once("leak", "", "it lost a child");
     let journal = env.journal();
     assert!(
-        journal.iter().any(|record| record.to_string().contains("\"left_behind\":[\"sleep\"]"))
+        journal
+            .iter()
+            .any(|record| record.to_string().contains("\"left_behind\":[\"sleep 1000\"]"))
     );
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
     LayeredFolder, Leftovers, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext,
-    ValidatorDescription, Verdict,
+    ValidatorDescription, Verdict, describe_remedy,
 };
 use ralph_orchestrator_supervisor::{
     Ending, Grace, Overlay, SpawnError, Spec, Supervisor, View, find_program,
@@ -174,8 +174,9 @@ impl CommandValidator {
         let mut reasons = Vec::new();
         if !changed.is_empty() {
             reasons.push(format!(
-                "{PROTECTED_CHANGED}s are not as they were when the run began: {}; put them back",
-                list_changes(&changed)
+                "{PROTECTED_CHANGED}s are not as they were when the run began: {}; {}",
+                list_changes(&changed),
+                describe_remedy(changed.iter().map(|change| change.kind))
             ));
         }
         if !appeared.is_empty() {
@@ -382,13 +383,7 @@ fn left_behind(names: &[String]) -> String {
 
 fn list_changes(changes: &[&Change]) -> String {
     let named = changes.iter().take(CHANGES_NAMED).map(|change| {
-        let kind = match change.kind {
-            ChangeKind::Added => "added",
-            ChangeKind::Modified => "modified",
-            ChangeKind::Removed => "removed",
-            ChangeKind::Redirected => "leads elsewhere",
-        };
-        format!("{} ({kind})", escape_line(&change.path.to_string_lossy()))
+        format!("{} ({})", escape_line(&change.path.to_string_lossy()), change.kind.describe())
     });
     let named = named.collect::<Vec<_>>().join(", ");
     let more = match changes.len().saturating_sub(CHANGES_NAMED) {

@@ -103,7 +103,7 @@ async fn what_is_left_behind_is_ended_and_named() {
         echo done";
     let report = place.shell(script, &Sink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("done\n"));
-    assert_eq!(report.left_behind, ["sleep", "sleep"]);
+    assert_eq!(report.left_behind, ["sleep 1000", "sleep 1000"]);
 }
 
 #[tokio::test]

@@ -191,7 +191,7 @@ async fn a_command_has_its_recorded_time_and_leaves_nothing_behind() {
     let all = results(&sink);
     assert!(all[0].1 && all[0].0.starts_with("Command timed out after 100 ms"), "{all:?}");
     assert_eq!(all[1], ("done".to_owned(), false));
-    assert_eq!(report.left_behind, ["sleep"]);
+    assert_eq!(report.left_behind, ["sleep 1000"]);
 }
 
 #[tokio::test]

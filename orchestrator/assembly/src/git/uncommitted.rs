@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_engine::redactor_of_run;
+use ralph_orchestrator_engine::{Redactor, redactor_of_run};
 use ralph_orchestrator_git::{ChangedPaths, RepoPath, Repository};
 use ralph_orchestrator_store::{Layout, StoredRun, read_current_run};
 use ralph_orchestrator_story::run_summary::RunSummary;
@@ -26,6 +26,7 @@ const LONGEST_PROBLEM: usize = 160;
 pub struct DirtSearch {
     workspace: PathBuf,
     files: JoinHandle<Option<Vec<RepoPath>>>,
+    redactor: Redactor,
 }
 
 impl DirtSearch {
@@ -58,7 +59,8 @@ impl DirtSearch {
             files.retain(|path| !is_own(path));
             Some(files)
         });
-        Some(Self { workspace, files })
+        let redactor = Redactor::new(&config.env, &context.vars);
+        Some(Self { workspace, files, redactor })
     }
 
     /// Waits for what was found, and says it, with what to do about it; `None` if it is nothing, or git cannot be asked.
@@ -69,7 +71,7 @@ impl DirtSearch {
              commit them first, or set `[git] worktree = true`, so that the run works in a worktree of its own",
             count(len(&files), "file"),
             self.workspace.display(),
-            name_first(files.iter().map(ToString::to_string))
+            name_first(files.iter().map(|path| self.redactor.text(&path.to_string()).into_owned()))
         ))
     }
 }

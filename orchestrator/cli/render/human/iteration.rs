@@ -79,7 +79,9 @@ impl HumanReporter {
         if !matches!(state.live.activity, LiveActivity::Working(_)) {
             state.live.begin(LiveActivity::Waiting(until, reason.to_owned()));
         }
-        let text = format!("  waiting {}: {}", duration(ms), one_line(reason, 160));
+        // An agent that has to try again at once says so itself.
+        let wait = if ms == 0 { String::new() } else { format!("waiting {}: ", duration(ms)) };
+        let text = format!("  {wait}{}", one_line(reason, 160));
         self.line(state, YELLOW, &text, "");
     }
 

@@ -271,8 +271,11 @@ pub(crate) fn signal(process: &Stat, signal: Signal) {
     };
 }
 
+/// Names processes by their command lines, for whoever started them to recognise.
 fn names(processes: &[Stat]) -> Vec<String> {
-    let mut names: Vec<String> = processes.iter().map(|p| p.name.clone()).collect();
+    let name =
+        |process: &Stat| procfs::command_line(process.pid).unwrap_or_else(|| process.name.clone());
+    let mut names: Vec<String> = processes.iter().map(name).collect();
     names.sort();
     if names.len() > MAX_NAMES {
         let more = names.len() - MAX_NAMES;

@@ -106,7 +106,8 @@ async fn changed_protected_paths_are_rejected_before_anything_runs() {
     assert_eq!(place.build(config.clone()).protects(), ["tests/**"]);
     let said = reason(place.validate_with(config, &changes, &NeverCancelled).await);
     assert!(
-        said.contains("tests/0\\n.rs (modified)") && said.ends_with(" and 10 more; put them back"),
+        said.contains("tests/0\\n.rs (modified)")
+            && said.ends_with(" and 10 more; restore what was changed"),
         "{said}"
     );
     assert!(!place.workspace.join("ran").exists());
