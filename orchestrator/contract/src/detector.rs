@@ -53,7 +53,7 @@ pub trait CompletionDetector: Send + Sync {
 
     /// Looks at an event while the agent runs, if it [`observes`](Self::observes). For claims made by
     /// tool calls; text is better looked at when it is whole, in [`inspect`](Self::inspect). The agent
-    /// waits meanwhile.
+    /// works on meanwhile; its iteration ends when all events were answered, or the time for that is over.
     async fn observe(&self, _event: &Event) -> Vec<Claim> {
         Vec::new()
     }

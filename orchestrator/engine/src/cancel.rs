@@ -5,6 +5,7 @@ use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 use tokio::sync::watch;
 
 /// Receives the request to cancel an activity, with its reason.
+#[derive(Clone)]
 pub(super) struct CancelToken(watch::Receiver<Option<CancelReason>>);
 
 impl CancelToken {

@@ -21,6 +21,7 @@ use super::agent_slot::KeptStart;
 use super::cancel::CancelToken;
 use super::controls::InboxWatch;
 use super::error::EngineError;
+use super::event_observers::{EventQueues, OBSERVE_GRACE, observe_events};
 use super::guidance::GuidanceQueue;
 use super::in_session_validation::{PendingValidation, ValidationOutcome, next_validation};
 use super::iteration_files::IterationFiles;
@@ -62,15 +63,18 @@ impl Session {
         let (detectors, run) =
             (Arc::clone(&self.context.policy.detectors), self.context.run.clone());
         self.agent.current_mut(&self.journal.state).pricing().begin();
+        let cancelled = CancelToken::new(cancelled);
+        let timeout = self.journal.context.config.limits.iteration_timeout;
+        let (observed, observers) = observe_events(&detectors, timeout, &cancelled, &sender);
         let sink = Sink {
             run: &run,
             iteration: number,
-            cancel: CancelToken::new(cancelled),
+            cancel: cancelled,
             messages: sender,
             redactor: Mutex::new(StreamRedactor::new(self.context.redactor.clone())),
             transcript: Mutex::new(Transcript::new(files.clone())),
             observer: Arc::clone(&self.journal.observer),
-            detectors: &detectors,
+            observed,
             write_guard: self.agent.agents.write_guard.clone(),
             clock: Arc::clone(&self.journal.clock),
             last_event_ms: Arc::clone(&last_event_ms),
@@ -78,7 +82,6 @@ impl Session {
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
             guidance: GuidanceQueue::default(),
-            unanswering: Mutex::default(),
         };
         self.observer.mark_tree();
         let working = self.agent.current(&self.journal.state);
@@ -89,11 +92,17 @@ impl Session {
         if let Some(prompt_watch) = &mut self.prompts.watch {
             prompt_watch.restart();
         }
-        let session = Box::pin(agent.run(task, &sink).instrument(span));
+        let session = async {
+            let result = agent.run(task, &sink).await;
+            sink.flush().await;
+            result
+        };
+        let session = Box::pin(session.instrument(span));
         let agent = self.start_agent(session, kept, &files).await;
         let result = tokio::select! {
             biased;
-            result = self.run_to_end(watch, agent) => result,
+            result = self.run_to_end(watch, agent, &sink.observed) => result,
+            never = observers.run() => match never {},
             never = sink.keep_transcript_current() => match never {},
         };
         log_end(&result);
@@ -111,7 +120,7 @@ impl Session {
     }
 
     /// Closes the sink after the agent's last event. Returns how many tools it called.
-    async fn close_sink(&self, sink: Sink<'_>) -> u64 {
+    async fn close_sink(&self, mut sink: Sink<'_>) -> u64 {
         if let Some(warning) = sink.finish().await {
             self.journal.warn_unrecorded(&warning);
         }
@@ -147,6 +156,7 @@ impl Session {
         &mut self,
         mut watch: IterationWatch,
         mut agent: AgentRun<'_>,
+        observed: &EventQueues,
     ) -> SessionResult {
         // One for the whole run. The agent starts meanwhile.
         let prompt_watch = self.prompts.watch.take();
@@ -180,17 +190,48 @@ impl Session {
         }
         drop(agent);
         let result = result?;
+        self.settle_observers(&mut watch, observed).await?;
         // What it sent before its end still counts.
         while let Ok(message) = watch.messages.try_recv() {
-            match message {
-                // Nobody waits for the answer.
-                AgentMessage::Validation(_) => {}
-                message => self.handle_message(message, &mut watch)?,
-            }
+            self.handle_late_message(message, &mut watch)?;
         }
         self.record_guidance(&watch)?;
         let usage = self.record_remaining(&mut watch)?;
         Ok((result, usage))
+    }
+
+    /// Waits for what detectors find in the last events of an agent that has ended, for as long as the iteration may take.
+    async fn settle_observers(
+        &mut self,
+        watch: &mut IterationWatch,
+        observed: &EventQueues,
+    ) -> Result<(), EngineError> {
+        let left = Duration::from_millis(watch.left_ms(&self.journal)).max(OBSERVE_GRACE);
+        let enough = self.controls.observation_allowance(&self.journal).expired_or_stopped();
+        let settled = observed.settle_until(async {
+            drop(tokio::time::timeout(left, enough).await);
+        });
+        let mut settled = std::pin::pin!(settled);
+        let warnings = loop {
+            tokio::select! {
+                biased;
+                warnings = &mut settled => break warnings,
+                Some(message) = watch.messages.recv() => self.handle_late_message(message, watch)?,
+            }
+        };
+        warnings.into_iter().try_for_each(|warning| self.feed(Input::Warning(warning), watch))
+    }
+
+    fn handle_late_message(
+        &mut self,
+        message: AgentMessage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        match message {
+            // Nobody waits for the answer.
+            AgentMessage::Validation(_) => Ok(()),
+            message => self.handle_message(message, watch),
+        }
     }
 
     /// Handles events until the agent ends. Deadlines and requests to stop come first in every turn: no

@@ -187,6 +187,13 @@ impl IterationWatch {
         ]
     }
 
+    /// Returns how much of `limits.iteration_timeout` is left, in milliseconds.
+    pub(super) fn left_ms(&self, journal: &RunJournal) -> u64 {
+        let end_ms =
+            self.began_ms.saturating_add(millis(journal.context.config.limits.iteration_timeout));
+        end_ms.saturating_sub(journal.clock.runtime_ms())
+    }
+
     /// Returns when an agent that does not report its context is handed off.
     fn handoff_ms(&self, journal: &RunJournal, agent: &AgentSlot) -> u64 {
         let agent = agent.current(&journal.state);

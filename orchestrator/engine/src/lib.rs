@@ -24,6 +24,7 @@ mod construction;
 mod controls;
 mod environment;
 mod error;
+mod event_observers;
 mod evidence_check;
 mod execution;
 mod existing_run;

@@ -1,6 +1,5 @@
 //! The sink of an agent's events.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
-    EventSink, Guidance, ValidationPreview,
+    CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, Event, EventSink, Guidance,
+    ValidationPreview,
 };
 use ralph_orchestrator_machine::ContextUsage;
 use ralph_orchestrator_workspace::GuardedPaths;
@@ -22,8 +21,9 @@ use tokio::time::sleep;
 use super::agent_message::{AgentMessage, ValidationRequest};
 use super::cancel::CancelToken;
 use super::clock::Clock;
+use super::event_observers::EventQueues;
 use super::guidance::GuidanceQueue;
-use super::inspect::{self, LONGEST_CLAIM};
+use super::inspect::LONGEST_CLAIM;
 use super::redact::stream::StreamRedactor;
 use super::run_event::RunObserver;
 use super::run_journal::event_of_agent;
@@ -33,9 +33,6 @@ use super::transcript::{self, Transcript};
 const STRIDE: usize = 16 * 1024;
 /// An observer that took so long holds up everything else too, which gets its turn at once.
 const SLOW_OBSERVER: Duration = Duration::from_millis(1);
-/// How long a detector may take to answer to an event, and once the agent is cancelled.
-const OBSERVE_LIMIT: Duration = Duration::from_secs(10);
-const OBSERVE_GRACE: Duration = Duration::from_secs(1);
 /// The longest time until an event is in the transcript's file.
 const TRANSCRIPT_DELAY: Duration = Duration::from_millis(100);
 /// How much text is accepted from a cancelled agent, in bytes: enough to report how it ends. More would
@@ -52,7 +49,8 @@ pub(super) struct Sink<'a> {
     pub(super) redactor: Mutex<StreamRedactor>,
     pub(super) transcript: Mutex<Transcript>,
     pub(super) observer: Arc<dyn RunObserver>,
-    pub(super) detectors: &'a [Box<dyn CompletionDetector>],
+    /// What detectors observe.
+    pub(super) observed: EventQueues,
     /// What the agent's own tools must not write: everything, if that cannot be told.
     pub(super) write_guard: Option<Arc<GuardedPaths>>,
     pub(super) clock: Arc<Clock>,
@@ -65,8 +63,6 @@ pub(super) struct Sink<'a> {
     /// There are events in the transcript that are not in its file yet.
     pub(super) unwritten: Notify,
     pub(super) guidance: GuidanceQueue,
-    /// Detectors that have not answered to an event.
-    pub(super) unanswering: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait]
@@ -98,7 +94,8 @@ impl EventSink for Sink<'_> {
     async fn preview(&self, final_text: Option<&str>) -> ValidationPreview {
         let (answer, answered) = oneshot::channel();
         let request = ValidationRequest { final_text: final_text.map(str::to_owned), answer };
-        // Through the same channel as the events: earlier claims are known when it is handled.
+        // What detectors find in earlier events comes first. Through the same channel: earlier claims are known when it is handled.
+        self.observed.settle().await;
         self.send(AgentMessage::Validation(request)).await;
         let over = || ValidationPreview::NotNow { why: "the iteration is being ended".to_owned() };
         answered.await.unwrap_or_else(|_| over())
@@ -145,12 +142,19 @@ impl Sink<'_> {
         }
     }
 
-    /// Flushes what is left after the last event. Returns what went wrong with the transcript.
-    pub(super) async fn finish(&self) -> Option<String> {
+    /// Passes on what was held back for events that do not come any more.
+    pub(super) async fn flush(&self) {
         let events = self.redactor.lock().unwrap_or_else(PoisonError::into_inner).finish();
         for event in events {
             self.dispatch(event).await;
         }
+    }
+
+    /// Flushes what is left of an agent that was dropped. Returns what went wrong with the transcript.
+    pub(super) async fn finish(&mut self) -> Option<String> {
+        // Nobody asks the detectors any more.
+        self.observed = EventQueues::default();
+        self.flush().await;
         self.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish()
     }
 
@@ -160,12 +164,7 @@ impl Sink<'_> {
         if let Some(warning) = warning {
             self.send(AgentMessage::Warning(warning)).await;
         }
-        for detector in self.detectors.iter().filter(|detector| detector.observes()) {
-            for claim in self.observe(detector.as_ref(), &event).await {
-                let claim = inspect::named(claim, detector.name());
-                self.send(AgentMessage::Claim(inspect::bounded(claim))).await;
-            }
-        }
+        self.observed.push(&event).await;
         if let Event::Session { model: Some(model), .. } = &event {
             self.send(AgentMessage::Model(model.clone())).await;
         }
@@ -191,32 +190,6 @@ impl Sink<'_> {
         if began.elapsed() >= SLOW_OBSERVER {
             yield_now().await;
         }
-    }
-
-    /// Returns what a detector finds in an event. One that does not answer is named, and asked no more in this iteration: it must
-    /// not hold up the agent, nor its end.
-    async fn observe(&self, detector: &dyn CompletionDetector, event: &Event) -> Vec<Claim> {
-        let name = detector.name();
-        if self.unanswering.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
-            return Vec::new();
-        }
-        let too_late = async {
-            tokio::select! {
-                () = sleep(OBSERVE_LIMIT) => {}
-                _ = self.cancel.cancelled() => sleep(OBSERVE_GRACE).await,
-            }
-        };
-        tokio::select! {
-            biased;
-            claims = detector.observe(event) => return claims,
-            () = too_late => {}
-        }
-        self.unanswering.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-        let message = format!(
-            "the detector `{name}` has not answered to an event of the agent, and is asked no more until the iteration ends"
-        );
-        self.send(AgentMessage::Warning(message)).await;
-        Vec::new()
     }
 
     async fn send(&self, message: AgentMessage) {

@@ -60,11 +60,14 @@ fn a_detector_does_not_hold_up_the_second_item_of_a_backlog() {
     env.run().expect(0);
 }
 
-/// Nor must it hold up an agent, or cost a claim.
+/// Nor must it use up the time of an agent, or cost a claim.
 #[test]
 fn a_detector_that_hangs_is_named_and_asked_no_more_and_the_claim_counts() {
     let script = "cat >/dev/null; echo one; echo two; echo DONE";
-    let more = format!("[completion]\ndetectors = [\"m\"]\n{CHECK}[limits]\nmax_iterations = 1\n");
+    let more = format!(
+        "[completion]\ndetectors = [\"m\"]\n{CHECK}\
+         [limits]\nmax_iterations = 1\niteration_timeout = \"3s\"\n"
+    );
     let env = environment("hangs", Some(script), &more);
     let ended = env.run().expect(0);
     ended.says("the detector `m` has not answered to an event of the agent");
