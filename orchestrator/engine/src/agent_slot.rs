@@ -10,9 +10,9 @@ use ralph_orchestrator_machine::{IterationEnd, IterationOutcome, StartIteration,
 use super::agent_setup::ConfiguredAgent;
 use super::agents::{AgentPool, AgentRuntime};
 use super::completion_phrases::{says_all_done, says_done};
+use super::cut::cut;
 use super::error::EngineError;
 use super::fingerprint::{Fingerprints, StartDetails};
-use super::inspect::cut;
 use super::run_context::RunContext;
 use super::run_journal::RunJournal;
 use super::scratch::ScratchDir;

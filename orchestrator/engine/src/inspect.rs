@@ -6,6 +6,8 @@ use std::sync::Arc;
 use ralph_orchestrator_contract::{Claim, CompletionDetector, DetectorInput, Findings, NearMiss};
 
 use super::blocking::blocking;
+use super::cut::cut;
+use super::warning_limit::WarningLimit;
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;
@@ -48,7 +50,9 @@ impl InspectionTask {
                 all.claims.extend(claims.map(named).map(bounded));
                 let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
                 all.near_misses.extend(misses.map(bounded_miss));
-                all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
+                let mut limit = WarningLimit::new(MOST_FINDINGS);
+                all.warnings.extend(found.warnings.into_iter().filter_map(|one| limit.admit(one)));
+                all.warnings.extend(limit.summary(&format!("the detector `{}`", detector.name())));
             }
             all
         };
@@ -81,11 +85,4 @@ fn bounded_miss(mut miss: NearMiss) -> NearMiss {
     cut(&mut miss.text, LONGEST_MISS);
     cut(&mut miss.hint, LONGEST_MISS);
     miss
-}
-
-/// Cuts a text to at most so many bytes.
-pub(super) fn cut(text: &mut String, most: usize) {
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
-    }
 }

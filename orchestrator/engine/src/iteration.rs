@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ use super::session::Session;
 use super::sink::Sink;
 use super::stop::{stop_input, stop_requested};
 use super::transcript::Transcript;
+use super::warning_limit::{MOST_WARNINGS, WarningLimit};
 
 /// How many messages of the agent may wait to be handled; with more, the agent waits.
 const QUEUE: usize = 64;
@@ -82,6 +83,7 @@ impl Session {
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
             guidance: GuidanceQueue::default(),
+            warnings: Mutex::new(WarningLimit::new(MOST_WARNINGS)),
         };
         self.observer.mark_tree();
         let working = self.agent.current(&self.journal.state);
@@ -106,8 +108,11 @@ impl Session {
             never = sink.keep_transcript_current() => match never {},
         };
         log_end(&result);
-        let tool_calls = self.close_sink(sink).await;
+        let (tool_calls, left_out) = self.close_sink(sink).await;
         let (result, held) = result?;
+        if let Some(left_out) = left_out {
+            self.journal.advance(Input::Warning(left_out))?;
+        }
         let result = self.context.redactor.result(result);
         // What an initializer says of being done is not about the task.
         let report = result.as_ref().ok().filter(|_| !self.journal.state.runs_initializer());
@@ -119,12 +124,14 @@ impl Session {
         Ok(vec![Input::IterationEnded(ended)])
     }
 
-    /// Closes the sink after the agent's last event. Returns how many tools it called.
-    async fn close_sink(&self, mut sink: Sink<'_>) -> u64 {
+    /// Closes the sink after the agent's last event. Returns how many tools it called, and a warning about warnings left out.
+    async fn close_sink(&self, mut sink: Sink<'_>) -> (u64, Option<String>) {
         if let Some(warning) = sink.finish().await {
             self.journal.warn_unrecorded(&warning);
         }
-        sink.tool_calls()
+        let tool_calls = sink.tool_calls();
+        let warnings = sink.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (tool_calls, warnings.summary("the agent"))
     }
 
     /// Starts the agent, then writes what is kept of the start for people: meanwhile the agent begins.

@@ -22,6 +22,7 @@ mod clone_warnings;
 mod completion_phrases;
 mod construction;
 mod controls;
+mod cut;
 mod environment;
 mod error;
 mod event_observers;
@@ -96,6 +97,7 @@ mod validation_task;
 mod validator_changes;
 mod version_control;
 mod wait;
+mod warning_limit;
 mod work_places;
 pub mod workspace_setup;
 

@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::blocking::cancellable;
 use super::controls::RunControls;
 use super::error::EngineError;
-use super::inspect::cut;
+use super::cut::cut;
 use super::location::folder_pin;
 use super::prompt::PromptSource;
 use super::run_context::RunContext;

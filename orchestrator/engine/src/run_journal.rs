@@ -360,12 +360,12 @@ pub(super) fn event_of_agent(iteration: u64, event: Event) -> Option<RunEvent> {
         Event::Usage { .. }
         | Event::Claim { .. }
         | Event::Note { .. }
+        | Event::Warning { .. }
         | Event::Raw { .. }
         | Event::Unknown => return None,
         Event::Context { used, window } => RunEvent::Context { iteration, used, window },
         Event::Text { text } => RunEvent::AgentText { iteration, text },
         Event::ToolCall { name, input, .. } => RunEvent::AgentTool { iteration, name, input },
-        Event::Warning { message } => RunEvent::Warning { iteration, message },
         Event::Waiting { reason, delay_ms } => {
             RunEvent::Waiting { iteration, ms: delay_ms.unwrap_or_default(), reason }
         }

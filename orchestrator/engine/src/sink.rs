@@ -28,6 +28,7 @@ use super::redact::stream::StreamRedactor;
 use super::run_event::RunObserver;
 use super::run_journal::event_of_agent;
 use super::transcript::{self, Transcript};
+use super::warning_limit::WarningLimit;
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.
 const STRIDE: usize = 16 * 1024;
@@ -63,6 +64,7 @@ pub(super) struct Sink<'a> {
     /// There are events in the transcript that are not in its file yet.
     pub(super) unwritten: Notify,
     pub(super) guidance: GuidanceQueue,
+    pub(super) warnings: Mutex<WarningLimit>,
 }
 
 #[async_trait]
@@ -159,6 +161,7 @@ impl Sink<'_> {
     }
 
     async fn dispatch(&self, event: Event) {
+        let Some(event) = self.limit_warnings(event) else { return };
         let warning = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).append(&event);
         self.unwritten.notify_one();
         if let Some(warning) = warning {
@@ -172,6 +175,7 @@ impl Sink<'_> {
             Event::Usage { usage } => Some(AgentMessage::Usage(*usage)),
             Event::Claim { kind, text } => Some(AgentMessage::Claim(claim_by_tool(*kind, text))),
             Event::Note { text } => Some(AgentMessage::Note(text.clone())),
+            Event::Warning { message } => Some(AgentMessage::Warning(message.clone())),
             Event::Context { used, window } => {
                 Some(AgentMessage::Context(ContextUsage { used: *used, window: *window }))
             }
@@ -190,6 +194,13 @@ impl Sink<'_> {
         if began.elapsed() >= SLOW_OBSERVER {
             yield_now().await;
         }
+    }
+
+    /// Returns the event, unless it is one warning too many.
+    fn limit_warnings(&self, event: Event) -> Option<Event> {
+        let Event::Warning { message } = event else { return Some(event) };
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.admit(message).map(|message| Event::Warning { message })
     }
 
     async fn send(&self, message: AgentMessage) {

@@ -5,7 +5,7 @@ import sys
 import time
 
 HOW = sys.argv[1]
-KIND = {"validator": "validator", "handoff": "agent"}.get(HOW, "detector")
+KIND = {"validator": "validator", "handoff": "agent", "warns": "agent"}.get(HOW, "detector")
 VALIDATOR = {
     "description": {"kind": "v", "demands": "nothing overrides the check"},
     "reserved_paths": ["check.override"],
@@ -40,6 +40,12 @@ def call(frame):
         else:
             verdict = {"verdict": "accepted", "summary": "ok"}
         send("done", call=number, verdict=verdict)
+    elif method == "run" and HOW == "warns":
+        for at in range(4000):
+            send("event", call=number, event={"type": "warning", "message": "it warns of %d" % (at // 2)})
+        with open(frame["task"]["workspace"] + "/work.txt", "w") as file:
+            file.write("x")
+        send("done", call=number, report={"final_text": "<promise>COMPLETE: x</promise>"})
     elif method == "run":
         send("event", call=number, event={"type": "text", "text": "x"})
     elif method == "observe":

@@ -48,6 +48,23 @@ fn an_agent_is_told_that_it_is_handed_off() {
     assert_eq!(std::fs::read_to_string(env.root().join("reason.txt")).unwrap(), "handoff");
 }
 
+#[test]
+fn warnings_of_an_agent_are_bounded_counted_and_in_the_journal() {
+    let more = format!("{CHECK}[limits]\nmax_iterations = 1\n");
+    let env = environment("warns", None, &more);
+    let ended = env.run().expect(0);
+    let transcript = env.journal_path().with_file_name("iterations/0001/transcript.jsonl");
+    let summary = "3936 warnings of the agent left out: 64 repeated, 3872 beyond the limit";
+    let (shown, logged) = (ended.stderr, env.ralph(&["log"]).expect(0).stdout);
+    let recorded = env.ralph(&["log", "--json"]).expect(0).stdout;
+    for text in [&shown, &logged, &recorded] {
+        assert_eq!(text.matches("it warns of").count(), 64, "{text}");
+        assert!(text.contains(summary), "{text}");
+    }
+    let transcript = std::fs::read_to_string(transcript).unwrap();
+    assert_eq!(transcript.matches("it warns of").count(), 64);
+}
+
 /// Its process serves a whole run, and must not hold up the next one.
 #[test]
 fn a_detector_does_not_hold_up_the_second_item_of_a_backlog() {
