@@ -191,7 +191,7 @@ impl Command {
                 | Self::PluginHost(_)
                 | Self::Mcp(_)
                 | Self::Config(ConfigCommand::Schema)
-                | Self::Plugin(PluginCommand::New(_) | PluginCommand::Check { .. })
+                | Self::Plugin(PluginCommand::New(_))
         )
     }
 

@@ -289,6 +289,10 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "plugin check",
         &[
             ("Check a library", "plugin check target/debug/libmy_agent.so"),
+            (
+                "Start a program that ralph.toml names, and check its `hello`",
+                "plugin check my-agent",
+            ),
             ("For a script", "plugin check --json target/debug/libmy_agent.so"),
         ],
     ),

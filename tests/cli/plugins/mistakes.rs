@@ -132,6 +132,27 @@ fn a_validator_that_only_fails_and_an_open_without_an_answer() {
     ended.says("not within 2 s: `open` is not answered");
 }
 
+#[test]
+fn a_program_is_checked_by_its_name() {
+    let env = program("none");
+    // A folder of the plugin's name is not the plugin.
+    std::fs::create_dir(env.path("mine")).unwrap();
+    env.ralph(&["plugin", "check", "mine"]).expect(0).says("mine: ok").says("agent       bot");
+    let ended = env.ralph(&["plugin", "check", "mine", "--json"]).expect(0);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&value["ok"], &value["hello"]["provides"][0]["name"]),
+        (&true.into(), &"bot".into())
+    );
+    env.ralph(&["plugin", "check", "yours"]).expect(64).says("has no [plugins.yours]");
+    let ended = env.ralph(&["plugin", "check", "mistakes.py"]).expect(69);
+    ended.says("none of its code has run; a program is checked by the name");
+    let env = program("other version");
+    let broken = env.ralph(&["plugin", "check", "mine"]).expect(69);
+    broken.says("the plugin `mine`: ").says("uses version 2 of the protocol");
+    env.ralph(&["plugin", "check", "mine", "--json"]).expect(69).says("\"ok\":false");
+}
+
 /// Compiles C into a library.
 fn compiled(env: &TestEnvironment, name: &str, source: &Path, options: &[&str]) -> PathBuf {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("orchestrator/plugin/abi/include");

@@ -1,20 +1,21 @@
 //! The command `plugin`: inspects, creates and tests plugins. Must not know how plugins are called.
 
+mod check;
+mod named;
 mod new;
 mod test;
 
+pub use check::CheckPluginArgs;
 pub use new::NewPluginArgs;
 pub use test::TestPluginArgs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::{Plugins, summary};
-use ralph_orchestrator_assembly::user_folders::{plugin_cache, variables};
-use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_host_process};
-use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_plugin_host::run_host_process;
 use serde_json::json;
 
 use ralph_orchestrator_assembly::block_on::block_on;
@@ -33,14 +34,8 @@ pub enum PluginCommand {
         #[command(flatten)]
         sets: SetArgs,
     },
-    /// Check a library without running its code
-    Check {
-        /// The library
-        file: PathBuf,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    /// Check a library without running its code, or start a program of ralph.toml
+    Check(CheckPluginArgs),
     /// Write a plugin in Rust, Python, Node.js or C that passes its tests and runs in a loop
     New(NewPluginArgs),
     /// Run the conformance tests on a plugin
@@ -61,7 +56,7 @@ pub struct PluginHostArgs {
 pub fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandError> {
     match command {
         PluginCommand::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
-        PluginCommand::Check { file, json } => check_library(&file, json),
+        PluginCommand::Check(args) => check::check_plugin(file, &args),
         PluginCommand::New(args) => new::new(&args),
         PluginCommand::Test(args) => test::test(file, &args),
     }
@@ -100,42 +95,4 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
         output::info(&format!("{} names no plugins", context.file.display()));
     }
     Ok(if well { exit::OK } else { exit::UNAVAILABLE })
-}
-
-/// Checks a library and its dependencies without running its code. The dependencies are those of the copy
-/// that would be loaded.
-async fn verify_library(file: &Path) -> Result<CheckedLibrary, LibraryError> {
-    let checked = check(file, None)?;
-    let copy = checked.copy_to(&plugin_cache(&variables()))?;
-    let dependencies = copy.check_dependencies(&Supervisor::this_binary()).await;
-    // Report the given file, not its copy.
-    dependencies.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
-    Ok(checked)
-}
-
-fn check_library(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let checked = block_on(async { Ok(verify_library(file).await) })?;
-    if json {
-        output::json(&match &checked {
-            Ok(checked) => json!({
-                "ok": true,
-                "digest": checked.digest(),
-                "manifest": checked.header().manifest,
-            }),
-            Err(error) => json!({"ok": false, "problem": error.to_string()}),
-        });
-        return Ok(if checked.is_ok() { exit::OK } else { exit::UNAVAILABLE });
-    }
-    let checked = checked.map_err(|error| {
-        CommandError::unavailable(error.to_string()).hinted("none of its code has run")
-    })?;
-    let manifest = &checked.header().manifest;
-    output::result(&format!("{}: ok", file.display()));
-    output::result(&format!("  plugin      {} {}", manifest.name, manifest.version));
-    for item in &manifest.provides {
-        output::result(&format!("  {:<11} {} {}", item.kind.word(), item.name, item.summary));
-    }
-    output::result(&format!("  built with  {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
-    output::result(&format!("  digest      {}", checked.digest()));
-    Ok(exit::OK)
 }

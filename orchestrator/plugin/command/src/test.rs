@@ -24,6 +24,7 @@ use ralph_orchestrator_text::count;
 use self::config::ConformanceConfig;
 use self::items::{Code, TestedPlugin};
 use self::report::TestReport;
+use crate::named;
 
 #[expect(missing_docs, reason = "it would be a part of the help")]
 #[derive(Debug, clap::Args)]
@@ -126,8 +127,7 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
             check(path, pinned).and_then(|checked| checked.copy_to(&plugin_cache(&variables())));
         checked.map(Code::Library).map_err(|error| CommandError::unavailable(error.to_string()))
     };
-    let named = plugin.to_str().filter(|name| !name.contains(['/', '.']) && !plugin.exists());
-    let Some(name) = named else {
+    let Some(name) = named::name(plugin) else {
         let code = library(plugin, None)?;
         let name = match &code {
             Code::Library(copy) => copy.header().manifest.name.clone(),
@@ -137,16 +137,10 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<Found, CommandError> {
         let folders = defaults::folders_of(plugin);
         return Ok(Found { name, code, context: None, folders });
     };
-    let context = Context::load(file, Vec::new()).map_err(|error| {
-        let hint = format!("`{name}` names a plugin of ralph.toml; or give the path of a library");
-        error.hinted(hint)
-    })?;
+    let context = Context::load(file, Vec::new()).map_err(|error| named::hint(error, name))?;
     let context = trust::settle(context, &[])?;
     trust::accept_silently(&context)?;
-    let Some(config) = context.loaded.config.plugins.get(name).cloned() else {
-        let message = format!("{} has no [plugins.{name}]", context.file.display());
-        return Err(CommandError::user(message).hinted("name one, or the file of a library"));
-    };
+    let config = named::table(&context, name)?;
     let mut folders = vec![context.loaded.dir().to_owned()];
     let code = match &config.library {
         Some(path) => {
