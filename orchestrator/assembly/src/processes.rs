@@ -14,6 +14,10 @@ pub struct SupervisedProcesses;
 
 #[async_trait]
 impl Processes for SupervisedProcesses {
+    fn clock_ticks(&self) -> u64 {
+        supervise::clock_ticks()
+    }
+
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor> {
         from_supervisor(supervise::iteration_processes(run, iteration))
     }

@@ -164,11 +164,12 @@ impl AgentSlot {
         })
     }
 
+    /// Returns the end of an iteration that began at this clock tick and called so many tools.
     pub(super) fn iteration_end(
         &mut self,
         journal: &RunJournal,
         result: Result<Report, AgentError>,
-        tool_calls: u64,
+        (began_ticks, tool_calls): (u64, u64),
     ) -> IterationEnd {
         let (outcome, mut report) = match result {
             Ok(report) => (IterationOutcome::Succeeded, report),
@@ -188,7 +189,16 @@ impl AgentSlot {
             };
             journal.warn_unrecorded(&message);
         }
-        if let Some(complaint) = survivors_complaint(&report.survived) {
+        // It cannot have started these: they are somebody else's, and may run for ever.
+        let (survived, older): (Vec<_>, Vec<_>) =
+            report.survived.into_iter().partition(|one| one.started >= began_ticks);
+        if !older.is_empty() {
+            let names = shortened(older.iter().map(ToString::to_string).collect()).join(", ");
+            journal.warn_unrecorded(&format!(
+                "the agent reports as surviving what is older than the iteration, and is not waited for: {names}"
+            ));
+        }
+        if let Some(complaint) = survivors_complaint(&survived) {
             journal.warn_unrecorded(&complaint);
         }
         IterationEnd {
@@ -199,7 +209,7 @@ impl AgentSlot {
             says_all_done,
             tool_calls: is_counted.then_some(tool_calls),
             left_behind,
-            survived: report.survived,
+            survived,
         }
     }
 }

@@ -53,6 +53,7 @@ impl Session {
     ) -> Result<Vec<Input>, EngineError> {
         self.observer.held.verify()?;
         let (number, began_ms) = (start.iteration, self.journal.clock.runtime_ms());
+        let began_ticks = self.context.processes.clock_ticks();
         self.journal.began_ms = began_ms;
         let store = &self.journal.store;
         let folder = store.layout().iteration(&self.context.run, number);
@@ -117,7 +118,7 @@ impl Session {
         // What an initializer says of being done is not about the task.
         let report = result.as_ref().ok().filter(|_| !self.journal.state.runs_initializer());
         let final_text = report.and_then(|report| report.final_text.clone());
-        let mut ended = self.agent.iteration_end(&self.journal, result, tool_calls);
+        let mut ended = self.agent.iteration_end(&self.journal, result, (began_ticks, tool_calls));
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // Before the end of the iteration is recorded: a claim in the final message is not lost then.
         self.record_claims(final_text).await?;

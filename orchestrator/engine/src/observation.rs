@@ -21,8 +21,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::blocking::cancellable;
 use super::controls::RunControls;
-use super::error::EngineError;
 use super::cut::cut;
+use super::error::EngineError;
 use super::location::folder_pin;
 use super::prompt::PromptSource;
 use super::run_context::RunContext;

@@ -12,6 +12,9 @@ use ralph_orchestrator_contract::Survivor;
 /// `RALPH_ITERATION` in their environment, and their descendants.
 #[async_trait]
 pub trait Processes: Send + Sync {
+    /// Returns now in clock ticks since the machine was booted, as [`Survivor::started`].
+    fn clock_ticks(&self) -> u64;
+
     /// Returns the processes of an iteration that are there now. Blocks while all processes are listed.
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor>;
 
@@ -36,6 +39,10 @@ pub struct NoProcesses;
 
 #[async_trait]
 impl Processes for NoProcesses {
+    fn clock_ticks(&self) -> u64 {
+        0
+    }
+
     fn of_iteration(&self, _run: &str, _iteration: u64) -> Vec<Survivor> {
         Vec::new()
     }

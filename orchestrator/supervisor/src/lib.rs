@@ -83,6 +83,7 @@ pub use orphans::{OrphanCleanup, end_orphans};
 pub use output::Output;
 pub use peers::PeerSocket;
 pub use process::{Process, ProcessEvent};
+pub use procfs::now as clock_ticks;
 pub use root::{Mount, MountAccess, Network, Root, RootError, RootUser, Tmpfs};
 pub use sandbox::Sandbox;
 pub use spec::{Grace, Spec, Stop};

@@ -82,8 +82,9 @@ pub(crate) fn command_line(pid: i32) -> Option<String> {
     Some(line).filter(|line| !line.is_empty())
 }
 
-/// Now, as the time of a start is told: in clock ticks since boot.
-pub(crate) fn now() -> u64 {
+/// Returns now as the time of a process's start is told: in clock ticks since boot.
+#[must_use]
+pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
     seconds.unwrap_or_default() * 100 + nanos.unwrap_or_default() / 10_000_000

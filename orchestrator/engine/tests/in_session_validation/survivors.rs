@@ -54,10 +54,16 @@ fn started(pid: i32) -> Option<u64> {
 /// Looks for them, and kills nobody.
 struct Powerless {
     asked: Arc<Notify>,
+    /// When it says the iteration began.
+    now: u64,
 }
 
 #[async_trait]
 impl Processes for Powerless {
+    fn clock_ticks(&self) -> u64 {
+        self.now
+    }
+
     fn of_iteration(&self, _run: &str, _iteration: u64) -> Vec<Survivor> {
         Vec::new()
     }
@@ -80,11 +86,12 @@ impl Processes for Powerless {
 struct Outlived {
     deaf: Arc<Deaf>,
     asked: Arc<Notify>,
+    now: u64,
 }
 
 impl Outlived {
     fn new() -> Self {
-        Self { deaf: Deaf::start(), asked: Arc::default() }
+        Self { deaf: Deaf::start(), asked: Arc::default(), now: 0 }
     }
 }
 
@@ -100,7 +107,7 @@ impl Play for Outlived {
     }
 
     fn processes(&self) -> Arc<dyn Processes> {
-        Arc::new(Powerless { asked: Arc::clone(&self.asked) })
+        Arc::new(Powerless { asked: Arc::clone(&self.asked), now: self.now })
     }
 
     async fn validate(
@@ -175,6 +182,19 @@ async fn a_signal_ends_the_wait() {
     };
     let (after, ()) = tokio::join!(run_with(play, "", asks), signal);
     assert_eq!((after.finished.reason, after.said.len()), (StopReason::Interrupted, 0));
+}
+
+#[tokio::test]
+async fn one_that_is_older_than_the_iteration_is_named_and_not_waited_for() {
+    let play = Outlived::new();
+    let survivor = play.deaf.survivor();
+    let play = Outlived { now: survivor.started + 1, ..play };
+    let after = run(play, "").await;
+    assert_eq!(after.said, ["validated beside it"]);
+    assert_eq!(after.finished.reason, StopReason::Completed);
+    assert_eq!(journalled(&after), []);
+    let named = format!("older than the iteration, and is not waited for: {survivor}");
+    assert!(after.shown.iter().any(|text| text.contains(&named)), "{:?}", after.shown);
 }
 
 /// One whose process has gone when it is looked for, and whose pid another one has.
