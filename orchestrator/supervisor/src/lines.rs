@@ -54,6 +54,12 @@ impl LineSplitter {
         self.append(rest);
     }
 
+    /// Returns the bytes so far of an unfinished line that is already longer than the longest that is kept: its end may never come.
+    #[must_use]
+    pub fn overlong(&self) -> Option<u64> {
+        (self.dropped > 0).then(|| count(&self.buffer).saturating_add(self.dropped))
+    }
+
     /// Takes the end of the stream, and calls `on_line` for a last line without an end. The splitter
     /// can be used again afterwards.
     pub fn finish(&mut self, mut on_line: impl FnMut(Line<'_>)) {

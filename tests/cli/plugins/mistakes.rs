@@ -42,7 +42,7 @@ fn tested(how: &str, scenario: &str, code: i32, parts: &[&str]) {
 
 #[test]
 fn mistakes_in_the_handshake() {
-    let flush = "it has printed nothing: does it flush its standard output after each line?";
+    let flush = "it has printed no line: does it end each one, and flush its standard output then?";
     tested("no flush", "start", 69, &["no reply to `hello` within 10 s", flush]);
     tested("other version", "start", 69, &["uses version 2 of the protocol, this host uses 1"]);
     let helo = "within 10 s; it sent the unknown frame `helo`; did you mean `hello`?";

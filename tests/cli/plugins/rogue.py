@@ -24,6 +24,12 @@ def text(call, text):
     send("event", call=call, event={"type": "text", "text": text})
 
 
+def print_endless_line():
+    sys.stdout.write("x" * (17 * 1024 * 1024))
+    sys.stdout.flush()
+    time.sleep(600)
+
+
 def work(call, task):
     print("a word on standard error", file=sys.stderr, flush=True)
     if rogue("exit"):
@@ -52,6 +58,8 @@ def work(call, task):
     if rogue("oversized"):
         text(call, "x" * (17 * 1024 * 1024))
         time.sleep(600)
+    if rogue("endless line"):
+        print_endless_line()
     if rogue("other answer"):
         send("done", call=call, text="what is this?")
         time.sleep(600)
@@ -86,6 +94,8 @@ for line in sys.stdin:
     if frame["frame"] == "hello":
         if rogue("mute"):
             time.sleep(600)
+        if rogue("endless hello"):
+            print_endless_line()
         if rogue("other protocol"):
             send("hello", protocol=2, name="rogue", provides=[])
             time.sleep(600)

@@ -126,7 +126,7 @@ struct OutputReader {
 
 impl OutputReader {
     async fn run(mut self) -> Exit {
-        let mut stdout = LineSplitter::new(MAX_FRAME);
+        let mut stdout = FrameSplitter::default();
         let mut stderr = LineSplitter::new(MAX_STDERR_LINE);
         loop {
             let step = tokio::select! {
@@ -140,7 +140,7 @@ impl OutputReader {
             let mut messages = Vec::new();
             match step {
                 ProcessEvent::Output(Chunk { stream: Stream::Stdout, bytes }) => {
-                    stdout.push(&bytes, |line| messages.extend(parse_line(line)));
+                    stdout.push(&bytes, &mut messages);
                 }
                 ProcessEvent::Output(Chunk { stream: Stream::Stderr, bytes }) => {
                     stderr.push(&bytes, |line| {
@@ -148,7 +148,7 @@ impl OutputReader {
                     });
                 }
                 ProcessEvent::Exited(exit) => {
-                    stdout.finish(|line| messages.extend(parse_line(line)));
+                    stdout.finish(&mut messages);
                     stderr.finish(|line| messages.push(Inbound::Stderr(line.text.into_owned())));
                     messages.push(Inbound::Ended(describe_end(&exit)));
                     self.forward(messages).await;
@@ -204,6 +204,40 @@ async fn next_stop(stop_rx: &mut watch::Receiver<Option<Stop>>) -> Stop {
     std::future::pending().await
 }
 
+/// Splits the standard output into frames.
+struct FrameSplitter {
+    lines: LineSplitter,
+    /// A frame was too long: nothing after it counts.
+    is_over: bool,
+}
+
+impl Default for FrameSplitter {
+    fn default() -> Self {
+        Self { lines: LineSplitter::new(MAX_FRAME), is_over: false }
+    }
+}
+
+impl FrameSplitter {
+    /// Takes the next piece. A frame that gets too long is noticed at once: its end may never come.
+    fn push(&mut self, bytes: &[u8], messages: &mut Vec<Inbound>) {
+        if self.is_over {
+            return;
+        }
+        self.lines.push(bytes, |line| messages.extend(parse_line(line)));
+        if let Some(bytes) = self.lines.overlong() {
+            self.is_over = true;
+            messages.push(Inbound::TooLong { bytes });
+        }
+    }
+
+    /// Takes the end of the stream.
+    fn finish(&mut self, messages: &mut Vec<Inbound>) {
+        if !self.is_over {
+            self.lines.finish(|line| messages.extend(parse_line(line)));
+        }
+    }
+}
+
 /// Converts a line to a frame. Blank lines are ignored.
 fn parse_line(line: Line<'_>) -> Option<Inbound> {
     if line.dropped > 0 {
@@ -212,4 +246,27 @@ fn parse_line(line: Line<'_>) -> Option<Inbound> {
     }
     let blank = line.text.trim().is_empty();
     (!blank).then(|| Inbound::Frame(line.text.into_owned().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_without_an_end_is_noticed_once_when_it_gets_too_long() {
+        let (mut frames, mut messages) = (FrameSplitter::default(), Vec::new());
+        frames.push(b"{}\n", &mut messages);
+        let piece = vec![b'x'; MAX_FRAME / 4];
+        for _ in 0..4 {
+            frames.push(&piece, &mut messages);
+        }
+        assert_eq!(messages, [Inbound::Frame(b"{}".to_vec())], "it may still end");
+        for _ in 0..4 {
+            frames.push(&piece, &mut messages);
+        }
+        frames.push(b"\n{}\n", &mut messages);
+        frames.finish(&mut messages);
+        let bytes = u64::try_from(MAX_FRAME / 4 * 5).unwrap();
+        assert_eq!(messages.split_off(1), [Inbound::TooLong { bytes }]);
+    }
 }

@@ -102,7 +102,7 @@ impl Session {
                         .to_owned()
                 }
                 (false, false) => {
-                    "; it has printed nothing: does it flush its standard output after each line?"
+                    "; it has printed no line: does it end each one, and flush its standard output then?"
                         .to_owned()
                 }
             };

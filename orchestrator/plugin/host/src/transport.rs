@@ -24,9 +24,9 @@ pub struct TransportClosed(pub String);
 pub enum Inbound {
     /// A frame, without its line end.
     Frame(Vec<u8>),
-    /// A frame that was too long to keep.
+    /// A frame that is too long to keep. Its end may not have come yet.
     TooLong {
-        /// Its length in bytes.
+        /// Its length so far, in bytes.
         bytes: u64,
     },
     /// A line of its standard error.

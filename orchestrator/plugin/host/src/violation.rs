@@ -9,9 +9,9 @@ pub enum Violation {
     #[error("sent an {}", describe_invalid(.0))]
     InvalidFrame(#[from] DecodeError),
     /// A frame that is too long.
-    #[error("sent a frame of {bytes} bytes; at most {MAX_FRAME} are allowed")]
+    #[error("sent a frame of {bytes} bytes or more; at most {MAX_FRAME} are allowed")]
     TooLong {
-        /// Its length.
+        /// Its length so far.
         bytes: u64,
     },
     /// Another frame before `hello`.

@@ -48,8 +48,8 @@ async fn no_session_begins_without_a_proper_hello() {
 async fn a_hello_that_does_not_come_is_not_waited_for_for_ever() {
     let (wire, inbound, _plugin) = transport();
     let closed = Session::start(wire, inbound).await.err().unwrap();
-    let expected = "no reply to `hello` within 10 s; it has printed nothing: does it flush its standard \
-                    output after each line?";
+    let expected = "no reply to `hello` within 10 s; it has printed no line: does it end each one, and \
+                    flush its standard output then?";
     assert_eq!(closed.0, expected);
     let (transport, inbound, plugin) = transport();
     plugin.inbound(Inbound::Stderr("loading the model".into())).await;
