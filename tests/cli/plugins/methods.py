@@ -5,14 +5,14 @@ import sys
 import time
 
 HOW = sys.argv[1]
-KIND = {"validator": "validator", "handoff": "agent", "warns": "agent"}.get(HOW, "detector")
+KIND = {"validator": "validator", "handoff": "agent", "warns": "agent", "unknown words": "agent"}.get(HOW, "detector")
 VALIDATOR = {
     "description": {"kind": "v", "demands": "nothing overrides the check"},
     "reserved_paths": ["check.override"],
 }
 DESCRIPTIONS = {
     "validator": VALIDATOR,
-    "agent": {"summary": "a", "capabilities": {"free": True}},
+    "agent": {"summary": "a", "capabilities": {"cost": True} if HOW == "unknown words" else {"free": True}},
     "detector": {"instructions": "say DONE", "forms": ["DONE"], "observes": HOW == "hangs"},
 }
 
@@ -40,6 +40,12 @@ def call(frame):
         else:
             verdict = {"verdict": "accepted", "summary": "ok"}
         send("done", call=number, verdict=verdict)
+    elif method == "run" and HOW == "unknown words":
+        usage = {"cost": 0.25, "tokens": {"input": 100, "output": 10}}
+        for _ in range(3):
+            send("event", call=number, event={"type": "claim", "kind": "partly", "text": "x"})
+            send("event", call=number, event={"type": "dream", "text": "x"})
+        send("failed", call=number, **{"class": "bored"}, message="too dull", report={"usage": usage})
     elif method == "run" and HOW == "warns":
         for at in range(4000):
             send("event", call=number, event={"type": "warning", "message": "it warns of %d" % (at // 2)})
@@ -53,7 +59,8 @@ def call(frame):
     elif method == "inspect":
         claim = {"kind": "complete", "detector": "d", "source": "message", "text": "DONE"}
         said = "DONE" in (frame["input"].get("final_text") or "")
-        send("done", call=number, findings={"claims": [claim] if said else []})
+        unknown = dict(claim, kind="partly")
+        send("done", call=number, findings={"claims": [unknown, claim] if said else []})
     elif method == "strip_claims":
         send("done", call=number, text=frame["prompt"])
 

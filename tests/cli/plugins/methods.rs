@@ -65,6 +65,23 @@ fn warnings_of_an_agent_are_bounded_counted_and_in_the_journal() {
     assert_eq!(transcript.matches("it warns of").count(), 64);
 }
 
+#[test]
+fn words_that_are_not_known_are_named_once_and_cost_nothing_else() {
+    let more = format!("{CHECK}[limits]\nmax_iterations = 1\nmax_cost_usd = 10\n");
+    let env = environment("unknown words", None, &more);
+    let ended = env.run().expect(1);
+    ended.says("too dull").says("$0.25");
+    for (what, becomes) in [
+        ("word in the event `claim` `partly`", "is ignored"),
+        ("event type `dream`", "is ignored"),
+        ("error class `bored`", "is taken for `crashed`"),
+    ] {
+        let named = format!("the plugin sent the unknown {what}, which {becomes}");
+        assert_eq!(ended.stderr.matches(&named).count(), 1, "{named}: {}", ended.stderr);
+        assert!(env.records("warning").iter().any(|record| record.to_string().contains("unknown")));
+    }
+}
+
 /// Its process serves a whole run, and must not hold up the next one.
 #[test]
 fn a_detector_does_not_hold_up_the_second_item_of_a_backlog() {
@@ -88,4 +105,6 @@ fn a_detector_that_hangs_is_named_and_asked_no_more_and_the_claim_counts() {
     let env = environment("hangs", Some(script), &more);
     let ended = env.run().expect(0);
     ended.says("the detector `m` has not answered to an event of the agent");
+    // It found another claim, of a kind that is not known.
+    ended.says("the plugin sent the unknown word in a claim `partly`, which is ignored");
 }

@@ -151,16 +151,18 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
             return Flow::Continue(());
         }
         Inbound::TooLong { bytes } => Err(Violation::TooLong { bytes }),
-        Inbound::Frame(bytes) => match handle_frame(shared, &bytes).transpose() {
-            Some(result) => result,
-            None => {
-                for frame in shared.remarks.take_fresh_frames() {
-                    let message = format!("the plugin sent {frame}, which is ignored");
-                    forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
-                }
-                return Flow::Continue(());
+        Inbound::Frame(bytes) => {
+            let result = handle_frame(shared, &bytes).transpose();
+            // Before the frame itself: it may be the last one of its call.
+            for what in shared.remarks.take_fresh() {
+                let message = format!("the plugin sent {what}");
+                forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
             }
-        },
+            match result {
+                Some(result) => result,
+                None => return Flow::Continue(()),
+            }
+        }
     };
     let event = match result {
         Ok(event) => event,
@@ -208,6 +210,10 @@ fn handle_frame(shared: &Shared, bytes: &[u8]) -> Result<Option<ProtocolEvent>, 
         }
         Ok(Decoded::Known(frame)) => {
             observe_unknown(shared, &frame, bytes);
+            shared.state().protocol.handle_frame(frame).map(Some)
+        }
+        Ok(Decoded::KnownInPart(frame, unknown)) => {
+            unknown.iter().for_each(|word| shared.remarks.ignore_word(word));
             shared.state().protocol.handle_frame(frame).map(Some)
         }
         Err(error) => {

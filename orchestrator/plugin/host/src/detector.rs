@@ -146,9 +146,12 @@ impl PluginDetector {
         claims.into_iter().map(rename).collect()
     }
 
-    /// Adds a warning, unless the same one is pending.
     fn warn(&self, why: &str) {
-        let message = format!("{}; it found no claims", self.plugin.describe_error(why));
+        self.add_warning(format!("{}; it found no claims", self.plugin.describe_error(why)));
+    }
+
+    /// Adds a warning, unless the same one is pending.
+    fn add_warning(&self, message: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.contains(&message) {
             warnings.push(message);
@@ -162,11 +165,22 @@ impl PluginDetector {
         let mut abandoned = AbandonedSession(Some(&instance));
         let answer = instance.call_within(method, CALL_TIMEOUT).await;
         abandoned.0 = None;
+        self.take_warnings(&instance);
         answer
     }
 
     async fn call(&self, method: Method) -> Result<Answer, String> {
-        self.instance().await?.call_within(method, CALL_TIMEOUT).await
+        let instance = self.instance().await?;
+        let answer = instance.call_within(method, CALL_TIMEOUT).await;
+        self.take_warnings(&instance);
+        answer
+    }
+
+    /// Takes what was noticed in the session: there is no `run` that would report it.
+    fn take_warnings(&self, instance: &Instance) {
+        for message in instance.session.take_warnings() {
+            self.add_warning(format!("{message} (the detector `{}`)", self.name));
+        }
     }
 
     /// Returns the instance, in a new process if its session is closed.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_contract::Capabilities;
-use ralph_orchestrator_plugin_protocol::MethodName;
+use ralph_orchestrator_plugin_protocol::{MethodName, UnknownWord};
 use serde_json::Value;
 
 /// The number of different names that are kept.
@@ -56,8 +56,8 @@ pub struct PluginRemarks {
 struct Noticed {
     /// How often each unknown name came.
     ignored: BTreeMap<String, u64>,
-    /// Unknown frames of which the user does not know yet.
-    fresh_frames: Vec<String>,
+    /// What came for the first time since the user was told.
+    fresh: Vec<String>,
     unanswered: BTreeSet<String>,
 }
 
@@ -76,18 +76,24 @@ impl PluginRemarks {
     }
 
     fn ignore(&self, what: &str, name: &str, known: &[&str]) {
+        self.notice(what, name, known, "is ignored");
+    }
+
+    /// Notices a name, and what becomes of it.
+    fn notice(&self, what: &str, name: &str, known: &[&str], becomes: &str) {
         let name: String = name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
         let hint = match nearest(&name, known) {
             Some(known) => format!("; did you mean `{known}`?"),
             None => String::new(),
         };
+        let fresh = format!("{what} `{name}`, which {becomes}{hint}");
         let text = format!("{what} `{name}`{hint}");
         let mut noticed = self.noticed();
         if noticed.ignored.len() < MAX_NAMES || noticed.ignored.contains_key(&text) {
             let times = noticed.ignored.entry(text.clone()).or_default();
             *times += 1;
-            if *times == 1 && what == UNKNOWN_FRAME {
-                noticed.fresh_frames.push(text);
+            if *times == 1 {
+                noticed.fresh.push(fresh);
             }
         }
     }
@@ -96,10 +102,19 @@ impl PluginRemarks {
         self.ignore(UNKNOWN_FRAME, name, &FRAMES);
     }
 
-    /// Returns the unknown frames that came for the first time since the last time, for the user: one may have come in
-    /// the place of an answer.
-    pub(crate) fn take_fresh_frames(&self) -> Vec<String> {
-        std::mem::take(&mut self.noticed().fresh_frames)
+    /// Notices a word that is not known in a frame that is.
+    pub(crate) fn ignore_word(&self, unknown: &UnknownWord) {
+        let known: Vec<&str> = unknown.known.iter().map(String::as_str).collect();
+        let becomes = match unknown.instead {
+            Some(instead) => format!("is taken for `{instead}`"),
+            None => "is ignored".to_owned(),
+        };
+        self.notice(&format!("the unknown {}", unknown.place), &unknown.word, &known, &becomes);
+    }
+
+    /// Returns what came for the first time since the last time, for the user: a frame may have come in the place of an answer.
+    pub(crate) fn take_fresh(&self) -> Vec<String> {
+        std::mem::take(&mut self.noticed().fresh)
     }
 
     /// Returns the unknown frames to append to a message on an answer that did not come.
@@ -181,6 +196,9 @@ mod tests {
             remarks.ignore_frame("result");
             remarks.ignore_frame(&format!("number {number}"));
         }
+        let fresh = remarks.take_fresh();
+        assert_eq!(fresh.first().unwrap(), "the unknown frame `result`, which is ignored");
+        assert_eq!((fresh.len(), remarks.take_fresh().len()), (MAX_NAMES, 0));
         remarks.unanswered(1, MethodName::Run);
         let (ignored, unanswered) = remarks.take();
         assert_eq!(ignored.len(), MAX_NAMES);

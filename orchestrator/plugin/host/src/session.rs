@@ -140,6 +140,11 @@ impl Session {
         self.shared.state().take_buffered()
     }
 
+    /// Returns the warnings of a session that has no `run`.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        self.shared.state().take_warnings()
+    }
+
     /// Closes the session with this reason; everything that waits fails with it.
     pub fn abort(&self, reason: &str) {
         self.shared.close(reason);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ralph_orchestrator_contract::BuildError;
+use ralph_orchestrator_contract::{BuildError, Event};
 use ralph_orchestrator_plugin_protocol::{HostFrame, PluginHello, Provided, encode};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -88,6 +88,19 @@ impl State {
     pub(crate) fn take_buffered(&mut self) -> VecDeque<CallEvent> {
         self.buffered_bytes = 0;
         std::mem::take(&mut self.buffered)
+    }
+
+    /// Takes the warnings among what is buffered, for whoever has no `run`.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        self.buffered.retain(|event| match event {
+            CallEvent::Agent(Event::Warning { message }) => {
+                warnings.push(message.clone());
+                false
+            }
+            _ => true,
+        });
+        warnings
     }
 
     pub(crate) fn remove_call(&mut self, call: u64) {

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::unknown_words::UnknownWord;
 use crate::{MAX_FRAME, mistyped};
 
 /// The longest name of an unknown frame that is kept, in bytes.
@@ -21,6 +22,11 @@ pub trait Frame: Serialize + Sized {
     /// # Errors
     /// The bytes are not such a frame.
     fn parse(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>>;
+
+    /// Parses it without the words in it that this version does not know, and returns these; `None` if that is not possible.
+    fn parse_known_part(_name: &str, _bytes: &[u8]) -> Option<(Self, Vec<UnknownWord>)> {
+        None
+    }
 }
 
 /// A decoded frame.
@@ -28,6 +34,8 @@ pub trait Frame: Serialize + Sized {
 pub enum Decoded<F> {
     /// A frame of this version.
     Known(F),
+    /// A frame of this version with words of a newer one, which were replaced or left out.
+    KnownInPart(F, Vec<UnknownWord>),
     /// A frame of a newer version, to be ignored: its name, truncated if it is long.
     Unknown(String),
 }
@@ -109,11 +117,14 @@ pub fn decode<F: Frame>(bytes: &[u8]) -> Result<Decoded<F>, DecodeError> {
     })?;
     match F::parse(&head.frame, bytes) {
         Some(Ok(frame)) => Ok(Decoded::Known(frame)),
-        Some(Err(error)) => Err(DecodeError::Invalid {
-            problem: describe(&head.frame, bytes, &error),
-            line: beginning(bytes, LONGEST_LINE),
-            frame: head.frame.into_owned(),
-        }),
+        Some(Err(error)) => match F::parse_known_part(&head.frame, bytes) {
+            Some((frame, unknown)) => Ok(Decoded::KnownInPart(frame, unknown)),
+            None => Err(DecodeError::Invalid {
+                problem: describe(&head.frame, bytes, &error),
+                line: beginning(bytes, LONGEST_LINE),
+                frame: head.frame.into_owned(),
+            }),
+        },
         None => Ok(Decoded::Unknown(truncate(&head.frame).to_owned())),
     }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::codec::{Frame, body};
+use crate::log_line::LogLevel;
 use crate::method::Method;
-use crate::plugin::{ItemKind, LogLevel};
+use crate::plugin::ItemKind;
 
 /// A frame from the host to a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,24 +10,28 @@
 mod base64;
 mod codec;
 mod host;
+mod log_line;
 mod method;
 mod mistyped;
 mod plugin;
+mod unknown_words;
 
 pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
 pub use host::{
     Call, Cancel, Close, Credit, GuidanceResult, HostFrame, HostHello, Open, Ping, PreviewResult,
     WriteCheckResult,
 };
+pub use log_line::{LogLevel, LogLine, Span};
 pub use method::{
     Answer, EditedBacklog, InspectInput, Method, MethodName, ReadBacklog, Task, TaskError,
     Validation,
 };
 pub use plugin::{
-    DetectorDescription, Done, EventSent, Failed, Item, ItemKind, LogLevel, LogLine, Opened,
-    Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, Provided, Refused, Span,
-    TakeGuidance, ValidatorDetails, WriteCheck,
+    DetectorDescription, Done, EventSent, Failed, Item, ItemKind, Opened, Panicked, PluginFrame,
+    PluginHello, Pong, PreviewRequest, Provided, Refused, TakeGuidance, ValidatorDetails,
+    WriteCheck,
 };
+pub use unknown_words::UnknownWord;
 
 /// The longest frame in bytes, without its line end.
 pub use ralph_orchestrator_plugin_abi::MAX_FRAME;

@@ -6,12 +6,13 @@ use ralph_orchestrator_contract::{
     AgentError, BuildError, Description, ErrorClass, Event, FormatDescription, Report,
     ValidatorDescription,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::codec::{Frame, body};
+use crate::log_line::LogLine;
 use crate::method::Answer;
+use crate::unknown_words::{UnknownWord, replace_unknown};
 
 /// A frame from a plugin to the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,44 +50,25 @@ impl Frame for PluginFrame {
             "hello" => body(bytes, Self::Hello),
             "opened" => body(bytes, Self::Opened),
             "refused" => body(bytes, Self::Refused),
-            "event" => or_with(
-                body(bytes, Self::Event),
-                bytes,
-                "event",
-                json!({"type": "unknown"}),
-                Self::Event,
-            ),
+            "event" => body(bytes, Self::Event),
             "preview" => body(bytes, Self::Preview),
             "write_check" => body(bytes, Self::WriteCheck),
             "take_guidance" => body(bytes, Self::TakeGuidance),
             "done" => body(bytes, Self::Done),
-            "failed" => {
-                or_with(body(bytes, Self::Failed), bytes, "class", json!("crashed"), Self::Failed)
-            }
+            "failed" => body(bytes, Self::Failed),
             "panicked" => body(bytes, Self::Panicked),
-            "log" => or_with(body(bytes, Self::Log), bytes, "level", json!("info"), Self::Log),
+            "log" => body(bytes, Self::Log),
             "pong" => body(bytes, Self::Pong),
             _ => return None,
         })
     }
-}
 
-/// Reads a frame again whose `key` has a word that is not known: `known` stands in its place. What a newer plugin calls a
-/// failure, an event or a severity must not cost what else the frame says, such as what the iteration cost.
-fn or_with<T: DeserializeOwned>(
-    read: Result<PluginFrame, serde_json::Error>,
-    bytes: &[u8],
-    key: &str,
-    known: Value,
-    wrap: fn(T) -> PluginFrame,
-) -> Result<PluginFrame, serde_json::Error> {
-    let error = match read {
-        Err(error) if error.to_string().starts_with("unknown variant") => error,
-        read => return read,
-    };
-    let Ok(Value::Object(mut frame)) = serde_json::from_slice(bytes) else { return Err(error) };
-    frame.insert(key.to_owned(), known);
-    serde_json::from_value(Value::Object(frame)).map(wrap).map_err(|_| error)
+    fn parse_known_part(name: &str, bytes: &[u8]) -> Option<(Self, Vec<UnknownWord>)> {
+        let Ok(Value::Object(mut frame)) = serde_json::from_slice(bytes) else { return None };
+        let unknown = replace_unknown(name, &mut frame);
+        let bytes = serde_json::to_vec(&frame).ok()?;
+        Some((Self::parse(name, &bytes)?.ok()?, unknown))
+    }
 }
 
 /// The kinds of items that a plugin can provide.
@@ -372,55 +354,6 @@ pub struct Panicked {
     /// The source location, as `file:line:column`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-}
-
-/// The severity of a log message.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum LogLevel {
-    /// Something failed.
-    Error,
-    /// The user should know.
-    Warn,
-    /// Worth knowing.
-    #[default]
-    Info,
-    /// For debugging.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-/// A log message of the plugin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LogLine {
-    /// Its severity.
-    #[serde(default)]
-    pub level: LogLevel,
-    /// The module that logged it.
-    #[serde(default)]
-    pub target: String,
-    /// The message.
-    #[serde(default)]
-    pub message: String,
-    /// Its structured fields.
-    #[serde(default)]
-    pub fields: Map<String, Value>,
-    /// The spans that enclose it, outermost first.
-    #[serde(default)]
-    pub spans: Vec<Span>,
-}
-
-/// A span that encloses a log message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Span {
-    /// Its name.
-    pub name: String,
-    /// Its structured fields.
-    #[serde(default)]
-    pub fields: Map<String, Value>,
 }
 
 /// Answers `ping`.

@@ -66,7 +66,7 @@ impl PluginSession {
             match decode::<HostFrame>(&frame) {
                 Ok(Decoded::Known(frame)) => self.handle_frame(frame).await,
                 // A frame of a newer host.
-                Ok(Decoded::Unknown(_)) => {}
+                Ok(Decoded::Unknown(_) | Decoded::KnownInPart(..)) => {}
                 Err(error) => self.reject_invalid(&frame, &error.to_string()).await,
             }
         }

@@ -59,7 +59,7 @@ impl Plugin {
         let bytes = timeout(LONG, self.from_host.recv()).await.unwrap().unwrap();
         match decode(&bytes).unwrap() {
             Decoded::Known(frame) => frame,
-            Decoded::Unknown(name) => panic!("{name}"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -14,8 +14,8 @@ use ralph_orchestrator_plugin_protocol::{
     EditedBacklog, EncodeError, EventSent, Failed, Frame, GuidanceResult, HostFrame, HostHello,
     InspectInput, Item, ItemKind, LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL,
     Panicked, Ping, PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided,
-    ReadBacklog, Refused, Span, TakeGuidance, Task, Validation, ValidatorDetails, WINDOW,
-    WriteCheck, WriteCheckResult, decode, encode,
+    ReadBacklog, Refused, Span, TakeGuidance, Task, UnknownWord, Validation, ValidatorDetails,
+    WINDOW, WriteCheck, WriteCheckResult, decode, encode,
 };
 use serde_json::{Value, json};
 
@@ -321,29 +321,53 @@ fn frames_look_as_they_are_documented() {
 fn a_word_that_is_not_known_costs_nothing_else_that_the_frame_says() {
     let of = |frame: Value| {
         decode::<PluginFrame>(&serde_json::to_vec(&frame).unwrap()).map(|decoded| match decoded {
-            Decoded::Known(frame) => frame,
-            Decoded::Unknown(name) => panic!("{name}"),
+            Decoded::KnownInPart(frame, unknown) => {
+                let said = |one: UnknownWord| (one.place, one.word, one.known.len(), one.instead);
+                (frame, unknown.into_iter().map(said).collect::<Vec<_>>())
+            }
+            other => panic!("{other:?}"),
         })
+    };
+    let said = |place: &str, word: &str, known, instead| {
+        vec![(place.to_owned(), word.to_owned(), known, instead)]
     };
     let report = json!({"usage": {"cost": 0.5}});
     let failed =
         json!({"frame": "failed", "call": 1, "class": "bored", "message": "m", "report": report});
-    let PluginFrame::Failed(failed) = of(failed).unwrap() else { panic!() };
+    let (PluginFrame::Failed(failed), unknown) = of(failed).unwrap() else { panic!() };
     assert_eq!((failed.class, failed.message.as_str()), (ErrorClass::Crashed, "m"));
     assert!(failed.report.usage.cost.is_some());
+    assert_eq!(unknown, said("error class", "bored", 12, Some("crashed")));
     let claim = json!({"type": "claim", "kind": "half_done", "text": "x"});
-    let PluginFrame::Event(sent) =
+    let (PluginFrame::Event(sent), unknown) =
         of(json!({"frame": "event", "call": 1, "event": claim})).unwrap()
     else {
         panic!()
     };
     assert_eq!(sent.event, Event::Unknown);
-    let PluginFrame::Log(line) =
+    assert_eq!(unknown, said("word in the event `claim`", "half_done", 2, None));
+    let (PluginFrame::Log(line), unknown) =
         of(json!({"frame": "log", "level": "notice", "message": "m"})).unwrap()
     else {
         panic!()
     };
     assert_eq!((line.level, line.message.as_str()), (LogLevel::Info, "m"));
+    assert_eq!(unknown, said("severity", "notice", 5, Some("info")));
+    let claim =
+        |kind: &str| json!({"kind": kind, "detector": "", "source": "message", "text": kind});
+    let claims = json!([claim("complete"), claim("partly"), claim("needs_human")]);
+    for answer in [json!({"findings": {"claims": claims}}), json!({"claims": claims})] {
+        let mut done = json!({"frame": "done", "call": 1});
+        done.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        let (PluginFrame::Done(done), unknown) = of(done).unwrap() else { panic!() };
+        let (Answer::Findings(Findings { claims, .. }) | Answer::Claims(claims)) = done.answer
+        else {
+            panic!()
+        };
+        let texts: Vec<&str> = claims.iter().map(|claim| claim.text.as_str()).collect();
+        assert_eq!(texts, ["complete", "needs_human"]);
+        assert_eq!(unknown, said("word in a claim", "partly", 2, None));
+    }
     for wrong in [
         json!({"frame": "failed", "call": 1, "class": "bored"}),
         json!({"frame": "failed", "call": 1, "message": "m"}),
