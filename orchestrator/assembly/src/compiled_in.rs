@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 use crate::backlog_keys::backlog_file;
 use crate::compiled_agent::CompiledAgent;
+use crate::compiled_detector::CompiledDetector;
+use crate::compiled_validator::CompiledValidator;
 use crate::key_schema;
 use crate::served_agent::ServedAgent;
 
@@ -193,18 +195,24 @@ impl CompiledIn {
         for (name, (_, factory)) in &self.agents {
             let (factory, by, of) = (Arc::clone(factory), confined.clone(), name.clone());
             registry.agents.add(name, move |table, context| {
-                let agent = CompiledAgent::new(&of, factory(table, context, &by)?);
+                let agent = CompiledAgent::build(&of, || factory(table, context, &by))?;
                 // Its panics and its end are its own, and the tools are served beside it, as beside a plugin's.
                 Ok(Box::new(ServedAgent(Box::new(agent))) as Box<dyn Agent>)
             });
         }
         for (name, (_, factory)) in &self.detectors {
-            let factory = Arc::clone(factory);
-            registry.detectors.add(name, move |table, context| factory(table, context));
+            let (factory, of) = (Arc::clone(factory), name.clone());
+            registry.detectors.add(name, move |table, context| {
+                let detector = CompiledDetector::build(&of, || factory(table, context))?;
+                Ok(Box::new(detector) as Box<dyn CompletionDetector>)
+            });
         }
         for (name, (_, factory)) in &self.validators {
-            let (factory, by) = (Arc::clone(factory), supervisor.clone());
-            registry.validators.add(name, move |table, context| factory(table, context, &by));
+            let (factory, by, of) = (Arc::clone(factory), supervisor.clone(), name.clone());
+            registry.validators.add(name, move |table, context| {
+                let validator = CompiledValidator::build(&of, || factory(table, context, &by))?;
+                Ok(Box::new(validator) as Box<dyn EvidenceValidator>)
+            });
         }
     }
 
@@ -237,7 +245,8 @@ impl CompiledIn {
     /// Returns the agent of this name as it is with the least configuration; `None` if none is compiled in.
     pub fn agent(&self, name: &str, context: &BuildContext) -> Option<CompiledInAgent> {
         let (keys, factory) = self.agents.get(name)?;
-        let built = factory(json!({}), context, &Supervisor::this_binary());
+        let built =
+            CompiledAgent::build(name, || factory(json!({}), context, &Supervisor::this_binary()));
         let keys = keys();
         let required = keys.get("required").and_then(Value::as_array).into_iter().flatten();
         Some(CompiledInAgent {
