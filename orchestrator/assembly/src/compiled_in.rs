@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::backlog_keys::backlog_file;
 use crate::compiled_agent::CompiledAgent;
 use crate::compiled_detector::CompiledDetector;
+use crate::compiled_format::CompiledFormat;
 use crate::compiled_validator::CompiledValidator;
 use crate::key_schema;
 use crate::served_agent::ServedAgent;
@@ -222,7 +223,8 @@ impl CompiledIn {
             let (factory, of) = (Arc::clone(factory), name.clone());
             formats.add(name, move |table, context| {
                 let (file, order) = backlog_file(table, context)?;
-                Ok(open_backlog_of(factory(), &of, file, order))
+                let format = CompiledFormat::build(&of, || factory())?;
+                Ok(open_backlog_of(Box::new(format), &of, file, order))
             });
         }
     }

@@ -12,6 +12,7 @@ pub mod block_on;
 pub mod check_place;
 mod compiled_agent;
 mod compiled_detector;
+mod compiled_format;
 pub mod compiled_in;
 mod compiled_validator;
 mod config_errors;
