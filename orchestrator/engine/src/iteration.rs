@@ -95,12 +95,7 @@ impl Session {
         if let Some(prompt_watch) = &mut self.prompts.watch {
             prompt_watch.restart();
         }
-        let session = async {
-            let result = agent.run(task, &sink).await;
-            sink.flush().await;
-            result
-        };
-        let session = Box::pin(session.instrument(span));
+        let session = Box::pin(sink.run(&*agent, task).instrument(span));
         let agent = self.start_agent(session, kept, &files).await;
         let result = tokio::select! {
             biased;
@@ -109,30 +104,41 @@ impl Session {
             never = sink.keep_transcript_current() => match never {},
         };
         log_end(&result);
-        let (tool_calls, left_out) = self.close_sink(sink).await;
+        let tool_calls = self.close_sink(sink).await?;
         let (result, held) = result?;
-        if let Some(left_out) = left_out {
-            self.journal.advance(Input::Warning(left_out))?;
-        }
-        let result = self.context.redactor.result(result);
+        self.end_iteration(self.context.redactor.result(result), held, (began_ticks, tool_calls))
+            .await
+    }
+
+    /// Looks for claims in what the agent left. Returns the input that its end is.
+    async fn end_iteration(
+        &mut self,
+        result: Result<Report, AgentError>,
+        held: Option<Usage>,
+        facts: (u64, u64),
+    ) -> Result<Vec<Input>, EngineError> {
         // What an initializer says of being done is not about the task.
         let report = result.as_ref().ok().filter(|_| !self.journal.state.runs_initializer());
         let final_text = report.and_then(|report| report.final_text.clone());
-        let mut ended = self.agent.iteration_end(&self.journal, result, (began_ticks, tool_calls));
+        let mut ended = self.agent.iteration_end(&self.journal, result, facts);
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // Before the end of the iteration is recorded: a claim in the final message is not lost then.
         self.record_claims(final_text).await?;
         Ok(vec![Input::IterationEnded(ended)])
     }
 
-    /// Closes the sink after the agent's last event. Returns how many tools it called, and a warning about warnings left out.
-    async fn close_sink(&self, mut sink: Sink<'_>) -> (u64, Option<String>) {
+    /// Closes the sink after the agent's last event, and records how many warnings it left out. Returns how many tools the agent
+    /// called.
+    async fn close_sink(&mut self, mut sink: Sink<'_>) -> Result<u64, EngineError> {
         if let Some(warning) = sink.finish().await {
             self.journal.warn_unrecorded(&warning);
         }
         let tool_calls = sink.tool_calls();
         let warnings = sink.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (tool_calls, warnings.summary("the agent"))
+        if let Some(left_out) = warnings.summary("the agent") {
+            self.journal.advance(Input::Warning(left_out))?;
+        }
+        Ok(tool_calls)
     }
 
     /// Starts the agent, then writes what is kept of the start for people: meanwhile the agent begins.

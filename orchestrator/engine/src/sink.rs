@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, Event, EventSink, Guidance,
-    ValidationPreview,
+    Agent, AgentError, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, Event, EventSink,
+    Guidance, Iteration, Report, ValidationPreview,
 };
 use ralph_orchestrator_machine::ContextUsage;
 use ralph_orchestrator_workspace::GuardedPaths;
@@ -144,8 +144,19 @@ impl Sink<'_> {
         }
     }
 
+    /// Runs the agent, and passes on what was held back of its last events.
+    pub(super) async fn run(
+        &self,
+        agent: &dyn Agent,
+        task: Iteration,
+    ) -> Result<Report, AgentError> {
+        let result = agent.run(task, self).await;
+        self.flush().await;
+        result
+    }
+
     /// Passes on what was held back for events that do not come any more.
-    pub(super) async fn flush(&self) {
+    async fn flush(&self) {
         let events = self.redactor.lock().unwrap_or_else(PoisonError::into_inner).finish();
         for event in events {
             self.dispatch(event).await;

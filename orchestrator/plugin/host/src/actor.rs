@@ -154,14 +154,9 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
         Inbound::Frame(bytes) => {
             let result = handle_frame(shared, &bytes).transpose();
             // Before the frame itself: it may be the last one of its call.
-            for what in shared.remarks.take_fresh() {
-                let message = format!("the plugin sent {what}");
-                forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
-            }
-            match result {
-                Some(result) => result,
-                None => return Flow::Continue(()),
-            }
+            forward_remarks(shared).await;
+            let Some(result) = result else { return Flow::Continue(()) };
+            result
         }
     };
     let event = match result {
@@ -199,6 +194,14 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
         ProtocolEvent::Pong => {}
     }
     Flow::Continue(())
+}
+
+/// Warns of what was noticed for the first time.
+async fn forward_remarks(shared: &Shared) {
+    for what in shared.remarks.take_fresh() {
+        let message = format!("the plugin sent {what}");
+        forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
+    }
 }
 
 /// Returns what a frame means; `None` if it is unknown.
