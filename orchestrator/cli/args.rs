@@ -29,6 +29,7 @@ use crate::commands::notify::NotifyArgs;
 use crate::commands::pause::{PauseArgs, ResumeArgs};
 use crate::commands::prompts::PromptsCommand;
 use crate::commands::receipt::ReceiptArgs;
+use crate::commands::rehearse::RehearseArgs;
 use crate::commands::report::ReportArgs;
 use crate::commands::reset::ResetArgs;
 use crate::commands::rollback::RollbackArgs;
@@ -114,6 +115,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Check configuration, agent, workspace and state
     Doctor(DoctorArgs),
+    /// Try what agents do to checks, without an agent
+    Rehearse(RehearseArgs),
     /// Run the checks once, without an agent, or verify a receipt
     Verify(VerifyArgs),
     /// Have the checks decide when a session of your own may end
@@ -221,6 +224,7 @@ impl Command {
             | Self::Init(_)
             | Self::Trust(_)
             | Self::Doctor(_)
+            | Self::Rehearse(_)
             | Self::Verify(_)
             | Self::Hook(_)
             | Self::Notify(_)

@@ -271,9 +271,11 @@ fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), Comman
 fn asks_about_files(command: &Command) -> bool {
     match command {
         Command::Trust(_) => true,
-        Command::Run(_) | Command::Verify(_) | Command::Notify(_) | Command::Doctor(_) => {
-            question::is_possible()
-        }
+        Command::Run(_)
+        | Command::Rehearse(_)
+        | Command::Verify(_)
+        | Command::Notify(_)
+        | Command::Doctor(_) => question::is_possible(),
         _ => false,
     }
 }
@@ -320,6 +322,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Init(init) => ralph_orchestrator_init::init(&named, &init),
         Command::Trust(trust) => commands::trust::trust(&config, &trust),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Rehearse(args) => commands::rehearse::rehearse(&config, &args),
         Command::Verify(verify) => commands::verify::verify(&config, &verify),
         Command::Hook(command) => ralph_orchestrator_attach::hook(&config, command),
         Command::Notify(notify) => commands::notify::notify(&config, &notify),

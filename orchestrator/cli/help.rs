@@ -34,6 +34,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "init",
             "trust",
             "doctor",
+            "rehearse",
             "notify",
             "config",
             "prompts",
@@ -72,6 +73,13 @@ workspace, which `runs` lists too. To delete those, name their configuration wit
 
 `run --restart` begins a new run and deletes nothing.";
 
+/// What `rehearse --help` ends with.
+const REHEARSE: &str = "Each change is shown to the checks in a checkout: no file of yours is written. ACCEPTED is a cheat that a run \
+would accept, with what to add to ralph.toml; REJECTED is honest work that it would not.
+
+Exit status: 0 nothing to add, 1 a cheat is accepted or honest work rejected, 69 there can be no checkout here, 75 workspace \
+busy, 78 configuration wrong or nothing to try, 130 and 143 interrupted.";
+
 /// The whole command line, as it is completed and documented.
 pub(crate) fn command() -> Command {
     let mut command = CommandLine::command().disable_help_subcommand(true);
@@ -93,7 +101,7 @@ pub(crate) fn command_for(words: &[String]) -> Command {
 
 fn with_overview(command: Command) -> Command {
     let template = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}{{after-help}}",
+        "{{about}}\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}{{after-help}}",
         overview(&command)
     );
     command.help_template(StyledStr::from(template))
@@ -132,6 +140,7 @@ fn with_examples(command: Command, path: &str, is_needed: &impl Fn(&str) -> bool
     match path {
         "run" | "go" => text = format!("{text}\n\n{RUN}"),
         "reset" => text = format!("{text}\n\n{RESET}"),
+        "rehearse" => text = format!("{text}\n\n{REHEARSE}"),
         _ => {}
     }
     let command = if text.is_empty() { command } else { command.after_help(StyledStr::from(text)) };

@@ -97,6 +97,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "rehearse",
+        &[
+            ("Find out which cheats the checks would let pass", "rehearse"),
+            ("The lines to add", "rehearse --json | jq -r '.rows[].add | select(.)'"),
+        ],
+    ),
+    (
         "verify",
         &[
             ("Whether the checks accept the work as it is", "verify"),
@@ -218,6 +225,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("Find out what would keep a run from starting", "doctor"),
             ("The same for a script", "doctor --json"),
+            ("Also try what agents do to the checks", "doctor --rehearse"),
         ],
     ),
     ("config", &[("Every value and its source", "config show"), ("Only check", "config check")]),

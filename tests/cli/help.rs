@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 66] = [
+const COMMANDS: [&str; 67] = [
     "",
     "run",
     "new",
@@ -35,6 +35,7 @@ const COMMANDS: [&str; 66] = [
     "init",
     "doctor",
     "notify",
+    "rehearse",
     "verify",
     "hook",
     "hook install",

@@ -64,6 +64,7 @@ mod proved;
 mod readers;
 mod real;
 mod receipts;
+mod rehearse;
 mod renewed;
 mod report;
 mod resumed;

@@ -31,22 +31,36 @@ impl FoundPlace {
         if place == Some(CheckPlace::Workspace) || !workspace.exists() {
             return Ok(None);
         }
-        let storage = storage(context)?;
-        let workspace = workspace.canonicalize()?;
-        match Supervisor::this_binary().check_view_support(&storage, &workspace).await {
-            Ok(()) => Ok(Some(Self::Checkout)),
-            Err(error) => {
-                let error = CheckoutError::Unavailable { reason: error.to_string() };
-                match place {
-                    Some(_) => {
-                        let key = ["validation", "where"];
-                        Err(CommandError::at_key(loaded, &key, &error.to_string()))
-                    }
-                    None => Ok(Some(Self::Workspace(error.to_string()))),
+        match find_obstacle(context).await? {
+            None => Ok(Some(Self::Checkout)),
+            Some(error) => match place {
+                Some(_) => {
+                    let key = ["validation", "where"];
+                    Err(CommandError::at_key(loaded, &key, &error.to_string()))
                 }
-            }
+                None => Ok(Some(Self::Workspace(error.to_string()))),
+            },
         }
     }
+
+    /// Refuses where there can be no checkout of the workspace, whatever the configuration says of it.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub(crate) async fn require_checkout(context: &Context) -> Result<(), CommandError> {
+        match find_obstacle(context).await? {
+            None => Ok(()),
+            Some(error) => Err(CommandError::unavailable(error)),
+        }
+    }
+}
+
+/// Returns why there can be no checkout of the workspace; `None` if there can be one.
+async fn find_obstacle(context: &Context) -> Result<Option<CheckoutError>, CommandError> {
+    let storage = storage(context)?;
+    let workspace = context.loaded.config.run.workspace.canonicalize()?;
+    let support = Supervisor::this_binary().check_view_support(&storage, &workspace).await;
+    Ok(support.err().map(|error| CheckoutError::Unavailable { reason: error.to_string() }))
 }
 
 /// The folder for what checkouts are made of, with the states of all runs: out of the agent's reach.

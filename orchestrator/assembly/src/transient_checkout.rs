@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_checkout::{Checkout, CheckoutSource, PreparedCheckout, Visibility};
+use ralph_orchestrator_checkout::{
+    Checkout, CheckoutSource, PreparedCheckout, Variant, Visibility,
+};
 use ralph_orchestrator_contract::LayeredFolder;
 use ralph_orchestrator_engine::EngineError;
 use ralph_orchestrator_safe_fs::remove_layer;
@@ -23,7 +25,9 @@ const LOCK: &str = "lock";
 pub struct TransientCheckout(Option<MadeCheckout>);
 
 struct MadeCheckout {
-    prepared: PreparedCheckout,
+    checkout: Checkout,
+    /// Removed before the next one is made.
+    prepared: Option<PreparedCheckout>,
     folder: PathBuf,
     _lock: File,
 }
@@ -34,34 +38,66 @@ impl TransientCheckout {
     /// # Errors
     /// The configuration asks for one and there can be none, or it cannot be made.
     pub async fn make(context: &Context) -> Result<Self, CommandError> {
-        let Some(FoundPlace::Checkout) = FoundPlace::find(context).await? else {
-            return Ok(Self(None));
+        match FoundPlace::find(context).await? {
+            Some(FoundPlace::Checkout) => Ok(Self(Some(MadeCheckout::make(context).await?))),
+            _ => Ok(Self(None)),
+        }
+    }
+
+    /// Makes one, also where the configuration has checks run in the workspace.
+    ///
+    /// # Errors
+    /// There can be none, or it cannot be made.
+    pub async fn require(context: &Context) -> Result<Self, CommandError> {
+        FoundPlace::require_checkout(context).await?;
+        Ok(Self(Some(MadeCheckout::make(context).await?)))
+    }
+
+    /// Has checks see these files over the workspace, instead of what they saw before.
+    ///
+    /// # Errors
+    /// There is no checkout, or it cannot be made.
+    pub fn show(&mut self, variant: &Variant) -> Result<(), CommandError> {
+        let Some(made) = &mut self.0 else {
+            return Err(CommandError::internal("the checks run in no checkout"));
         };
-        let all = storage(context)?.join(ALL);
-        Disk::default().create_dir(&all)?;
-        let workspace = context.loaded.config.run.workspace.canonicalize()?;
-        let git = common_git_folder(&workspace);
-        let source = CheckoutSource { workspace, git, shown: Vec::new(), made: Vec::new() };
-        let made = tokio::task::spawn_blocking(move || MadeCheckout::in_folder(&all, source));
-        let made = made.await.map_err(|error| CommandError::internal(error.to_string()))??;
-        Ok(Self(Some(made)))
+        drop(made.prepared.take());
+        let is_work = |_: &Path| true;
+        let work = made.checkout.find_changed_work(&is_work).map_err(EngineError::from)?;
+        let prepared = made.checkout.prepare_variant(&is_work, &work, variant);
+        made.prepared = Some(prepared.map_err(EngineError::from)?);
+        Ok(())
     }
 
     /// Returns what checks see over the workspace.
     #[must_use]
     pub fn overlays(&self) -> &[LayeredFolder] {
-        self.0.as_ref().map_or(&[], |made| &made.prepared.overlays)
+        let prepared = self.0.as_ref().and_then(|made| made.prepared.as_ref());
+        prepared.map_or(&[], |prepared| &prepared.overlays)
     }
 }
 
 impl MadeCheckout {
+    async fn make(context: &Context) -> Result<Self, CommandError> {
+        let all = storage(context)?.join(ALL);
+        Disk::default().create_dir(&all)?;
+        let workspace = context.loaded.config.run.workspace.canonicalize()?;
+        let git = common_git_folder(&workspace);
+        let source = CheckoutSource { workspace, git, shown: Vec::new(), made: Vec::new() };
+        let made = tokio::task::spawn_blocking(move || Self::in_folder(&all, source));
+        made.await.map_err(|error| CommandError::internal(error.to_string()))?
+    }
+
     fn in_folder(all: &Path, source: CheckoutSource) -> Result<Self, CommandError> {
         let (folder, lock) = take_folder(all).map_err(StateError::io("create a folder in", all))?;
-        let checkout = Checkout::begin(source, &folder.join("checkout"));
+        let begun = Checkout::begin(source, &folder.join("checkout"));
         // Nothing changes meanwhile that would be no work.
-        let prepared = checkout.and_then(|made| made.prepare(&|_| true, Visibility::Cold));
-        let prepared = prepared.map_err(EngineError::from)?;
-        Ok(Self { prepared, folder, _lock: lock })
+        let made = begun.and_then(|checkout| {
+            let prepared = checkout.prepare(&|_| true, Visibility::Cold)?;
+            Ok((checkout, Some(prepared)))
+        });
+        let (checkout, prepared) = made.map_err(EngineError::from)?;
+        Ok(Self { checkout, prepared, folder, _lock: lock })
     }
 }
 

@@ -3,6 +3,7 @@
 mod handoff;
 mod login;
 mod receivers;
+mod rehearsal;
 mod start;
 mod surroundings;
 
@@ -47,6 +48,9 @@ use crate::notices;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
+    /// Also try what agents do to the checks, as `rehearse` does
+    #[arg(long)]
+    pub(crate) rehearse: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -83,6 +87,10 @@ impl Finding {
         Self { what, severity: Severity::Warning, detail }
     }
 
+    const fn ok(what: &'static str, detail: String) -> Self {
+        Self { what, severity: Severity::Ok, detail }
+    }
+
     fn skipped(what: &'static str, why: &str) -> Self {
         Self {
             what,
@@ -110,10 +118,10 @@ impl Finding {
 pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, CommandError> {
     let overrides = args.sets.sets.clone();
     let (context, findings) = match trust::load_to_look(file, overrides.clone()) {
-        Ok(context) => {
-            let findings = block_on(run_checks(&context, file))?;
-            (context, findings)
-        }
+        Ok(context) => match block_on(run_checks(&context, file, args.rehearse))? {
+            Checked::All(findings) => (context, findings),
+            Checked::Stopped(status) => return Ok(status),
+        },
         Err(error) => {
             let places = Context::load_run_paths(file, overrides);
             let Some(context) = places else { return Err(error) };
@@ -207,7 +215,18 @@ fn check_configuration(context: &Context, file: &ConfigFile) -> Finding {
     Finding::new("configuration", Ok(detail), exit::CONFIG)
 }
 
-async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>, CommandError> {
+/// What came of the checks.
+enum Checked {
+    All(Vec<Finding>),
+    /// A signal ended them, with this exit status.
+    Stopped(u8),
+}
+
+async fn run_checks(
+    context: &Context,
+    file: &ConfigFile,
+    rehearses: bool,
+) -> Result<Checked, CommandError> {
     let mut findings = vec![check_configuration(context, file)];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
     let policy = SandboxPolicy::from_context(context);
@@ -221,14 +240,14 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     // Before the checks hold the workspace.
     let outlook = start::find(context).await;
     let processes = CheckProcesses::begin_unlocked(context)?;
-    let ValidationSetup { registry, build, policy: judges, agent: first, env } =
-        ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
+    let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
+    let ValidationSetup { registry, build, policy: judges, agent: first, env } = &setup;
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
     let task = tasks::require(&context.loaded).err().map(|error| Err(error.detail()));
     findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
-    findings.extend(check_setup(context, &registry, &build));
+    findings.extend(check_setup(context, registry, build));
     findings.extend(check_surroundings(context));
     findings.extend(receivers::check(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
@@ -238,24 +257,17 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(check_worktree(context).await);
     findings.extend(check_dirt(context).await);
     findings.extend(check_check_place(context).await);
-    findings.extend(check_limits(context, &first));
-    findings.extend(handoff::check(context.loaded.config.handoff, &first));
-    let found = check_agent(context, &first, &env).await;
-    let is_there = found.is_ok();
-    findings.push(Finding::new("agent", found, exit::UNAVAILABLE));
-    if is_there {
-        let adapter = &context.loaded.config.agent.adapter;
-        let problem = login::find_problem(context, adapter, &first, &env).await;
-        findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
-    }
-    findings.extend(check_fallbacks(context, &registry, &build).await?);
-    findings.extend(check_validators(context, &judges.check_setup(&context.loaded, &env).await));
+    findings.extend(check_limits(context, first));
+    findings.extend(handoff::check(context.loaded.config.handoff, first));
+    findings.extend(check_agent_and_login(context, first, env).await);
+    findings.extend(check_fallbacks(context, registry, build).await?);
+    findings.extend(check_validators(context, &judges.check_setup(&context.loaded, env).await));
     if !git::has_unfinished_run(context)
         && let Err(error) = judges.check_globs(&context.loaded)
     {
         findings.push(Finding::new("validator", Err(error.to_string()), exit::CONFIG));
     }
-    findings.extend(check_completion(&judges));
+    findings.extend(check_completion(judges));
     findings.push(check_state(context));
     findings.extend(check_rollback(context));
     let of_start = start::findings(&outlook, &findings);
@@ -264,9 +276,32 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     let is_free = processes.workspace.is_some();
     match baseline_blocker(context, is_sound, is_free, &outlook) {
         Some(why) => findings.push(Finding::skipped("baseline", why)),
-        None => findings.extend(check_baseline(context, &judges, &env).await),
+        None => findings.extend(check_baseline(context, judges, env).await),
     }
-    Ok(findings)
+    if rehearses {
+        match rehearsal::try_moves(context, &setup, &processes, (is_sound, is_free)).await? {
+            Some(found) => findings.extend(found),
+            None => return Ok(Checked::Stopped(processes.stop_status())),
+        }
+    }
+    Ok(Checked::All(findings))
+}
+
+/// Looks at the agent, and whether somebody is logged in if it is there.
+async fn check_agent_and_login(
+    context: &Context,
+    first: &ConfiguredAgent,
+    env: &BTreeMap<String, String>,
+) -> Vec<Finding> {
+    let found = check_agent(context, first, env).await;
+    let is_there = found.is_ok();
+    let mut findings = vec![Finding::new("agent", found, exit::UNAVAILABLE)];
+    if is_there {
+        let adapter = &context.loaded.config.agent.adapter;
+        let problem = login::find_problem(context, adapter, first, env).await;
+        findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
+    }
+    findings
 }
 
 /// Looks at each agent that takes over from another.

@@ -19,6 +19,7 @@ pub(crate) mod notify;
 pub(crate) mod pause;
 pub(crate) mod prompts;
 pub(crate) mod receipt;
+pub(crate) mod rehearse;
 pub(crate) mod report;
 pub(crate) mod reset;
 pub(crate) mod rollback;

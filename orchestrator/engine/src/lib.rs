@@ -61,6 +61,7 @@ mod protection;
 mod record_control;
 mod redact;
 pub mod registry;
+mod rehearsal;
 mod relocated;
 mod renew;
 mod replaced_workspace;
@@ -113,6 +114,7 @@ pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
 pub use processes::{NoProcesses, Processes};
 pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;
+pub use rehearsal::{Rehearsal, RehearsedOutcome};
 pub use replaced_workspace::ReplacedWorkspace;
 pub use request::{MissingProducts, PartText, Request, RunPart};
 pub use role_prompts::{

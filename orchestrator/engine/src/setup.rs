@@ -5,18 +5,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
-use ralph_orchestrator_contract::{LayeredFolder, Setup, SetupProblem, ValidationContext, Verdict};
+use ralph_orchestrator_contract::{
+    Change, LayeredFolder, Setup, SetupProblem, ValidationContext, Verdict,
+};
 use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_workspace::ProtectedPaths;
 
 use super::bytecode::BytecodeDir;
-use super::check_tests::CheckTestsReader;
+use super::check_tests::{CheckTests, CheckTestsReader};
 use super::execution::{Execution, WaitEnd};
 use super::test_floor::TestFloor;
 use super::validate::baseline_claim;
-use super::validation_policy::CompletionPolicy;
+use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validation_task::Selection;
 use crate::workspace_setup::SetupContext;
 
@@ -126,49 +128,22 @@ impl CompletionPolicy {
         at_most: Option<Duration>,
         (selection, floor): (Selection, &TestFloor),
     ) -> Vec<ValidatorVerdict> {
-        let claim = baseline_claim();
-        let mut env = env.clone();
-        // As during a run, and removed afterwards. Without it the check works all the same.
         let bytecode = BytecodeDir::create("setup").ok();
-        if let Some(folder) = &bytecode {
-            let path = folder.path().display().to_string();
-            env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
-        }
-        let env = &env;
-        let written_in = BTreeMap::new();
-        let context = ValidationContext {
-            checkout,
-            output: None,
-            run: "",
-            iteration: 0,
-            claim: &claim,
-            workspace,
-            tree_since: 0,
-            written_in: &written_in,
-            evidence_listed: false,
-            protected_changes: &[],
-            env,
-        };
-        let problem = self.set_up(SetupContext { run: "", iteration: 0, workspace, checkout, env });
-        let problem = problem.await.err();
+        let env = &with_bytecode(env, bytecode.as_ref());
+        let site = CheckSite { workspace, checkout, env };
+        let problem = self.set_up(site).await.err();
         let mut verdicts = Vec::new();
         for check in self.validators.iter().filter(|check| selection.includes(check)) {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
-            // Nothing cancels it.
-            let execution = Execution::default();
-            let reader = CheckTestsReader::default();
-            let context = ValidationContext { output: Some(&reader), ..context };
-            let verdict = match &problem {
-                Some(message) => Some(Verdict::Error { message: message.clone() }),
-                None => {
-                    let work = check.validator.validate(context, &execution.cancel);
-                    execution.wait(work, time_out(time)).await
+            let executed = match &problem {
+                Some(message) => {
+                    Some((Verdict::Error { message: message.clone() }, CheckTests::default()))
                 }
+                None => check.execute_outside(site, &[], time_out(time)).await,
             };
-            let Some(verdict) = verdict else { continue };
-            let tests = reader.finish(&verdict);
-            let (verdict, tests) = selection.examine(floor, check, (verdict, tests));
+            let Some(executed) = executed else { continue };
+            let (verdict, tests) = selection.examine(floor, check, executed);
             let duration_ms = millis(started.elapsed());
             let named = ValidatorVerdict::new(&check.info, verdict, duration_ms);
             verdicts.push(ValidatorVerdict { tests, ..named });
@@ -177,9 +152,13 @@ impl CompletionPolicy {
     }
 
     /// Prepares a checkout for its checks.
-    async fn set_up(&self, context: SetupContext<'_>) -> Result<(), String> {
+    pub(super) async fn set_up(
+        &self,
+        CheckSite { workspace, checkout, env }: CheckSite<'_>,
+    ) -> Result<(), String> {
         match &self.checkout.setup {
-            Some(setup) if !context.checkout.is_empty() => {
+            Some(setup) if !checkout.is_empty() => {
+                let context = SetupContext { run: "", iteration: 0, workspace, checkout, env };
                 let done = setup.run(context, time_out(setup.timeout)).await;
                 done.unwrap_or(Ok(()))
             }
@@ -188,7 +167,50 @@ impl CompletionPolicy {
     }
 }
 
-async fn time_out(time: Duration) -> WaitEnd {
+impl ConfiguredValidator {
+    /// Executes it once outside of any run, until `end`; `None` if it was cancelled.
+    pub(super) async fn execute_outside(
+        &self,
+        CheckSite { workspace, checkout, env }: CheckSite<'_>,
+        protected_changes: &[Change],
+        end: impl Future<Output = WaitEnd>,
+    ) -> Option<(Verdict, CheckTests)> {
+        let (claim, written_in) = (baseline_claim(), BTreeMap::new());
+        let (execution, reader) = (Execution::default(), CheckTestsReader::default());
+        let context = ValidationContext {
+            checkout,
+            output: Some(&reader),
+            run: "",
+            iteration: 0,
+            claim: &claim,
+            workspace,
+            tree_since: 0,
+            written_in: &written_in,
+            evidence_listed: false,
+            protected_changes,
+            env,
+        };
+        let work = self.validator.validate(context, &execution.cancel);
+        let verdict = execution.wait(work, end).await?;
+        let tests = reader.finish(&verdict);
+        Some((verdict, tests))
+    }
+}
+
+/// Has Python cache its bytecode in this folder, as during a run. Without it checks work all the same.
+pub(super) fn with_bytecode(
+    env: &BTreeMap<String, String>,
+    folder: Option<&BytecodeDir>,
+) -> BTreeMap<String, String> {
+    let mut env = env.clone();
+    if let Some(folder) = folder {
+        let path = folder.path().display().to_string();
+        env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
+    }
+    env
+}
+
+pub(super) async fn time_out(time: Duration) -> WaitEnd {
     tokio::time::sleep(time).await;
     WaitEnd::TimedOut(time)
 }

@@ -93,15 +93,19 @@ fn is_test_command(words: &[&str]) -> bool {
         || matches!(words, ["rails", "test", ..])
 }
 
-/// Whether a script speaks of tests: in its commands, but for the `test` of shells.
-pub(crate) fn script_runs_tests(script: &Path) -> bool {
+/// Returns the commands of a script, as far as it is text.
+pub(crate) fn script_commands(script: &Path) -> Vec<Vec<String>> {
     let mut text = String::new();
     let read = File::open(script).and_then(|file| file.take(MOST_SCRIPT).read_to_string(&mut text));
-    read.is_ok()
-        && commands(&text).iter().any(|command| {
-            let own = usize::from(command.first().is_some_and(|word| word == "test"));
-            let mut words = command.iter().skip(own).map(|word| word.to_lowercase());
-            runs_tests(command)
-                || words.any(|word| ["test", "junit"].iter().any(|of| word.contains(of)))
-        })
+    read.map_or(Vec::new(), |_| commands(&text))
+}
+
+/// Whether a script speaks of tests: in its commands, but for the `test` of shells.
+pub(crate) fn script_runs_tests(script: &Path) -> bool {
+    script_commands(script).iter().any(|command| {
+        let own = usize::from(command.first().is_some_and(|word| word == "test"));
+        let mut words = command.iter().skip(own).map(|word| word.to_lowercase());
+        runs_tests(command)
+            || words.any(|word| ["test", "junit"].iter().any(|of| word.contains(of)))
+    })
 }

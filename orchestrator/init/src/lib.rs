@@ -1,4 +1,5 @@
-//! Writes a configuration to start from: which agent is there, how the project is tested, what its checks rely on.
+//! Writes a configuration to start from: which agent is there, how the project is tested, what its checks rely on. Tries what
+//! those checks would let pass: a new test runner is a row in `rehearsal/runners.rs`.
 //! Must not know the state of runs.
 
 mod agent;
@@ -12,6 +13,7 @@ mod packages;
 mod preset;
 mod prompt;
 mod protect;
+mod rehearsal;
 mod systemd;
 mod systems;
 mod test_files;
@@ -21,4 +23,5 @@ pub use agent::names as agent_names;
 pub use command::{InitArgs, init};
 pub use ignore::is_in_repository;
 pub use protect::protected_by;
+pub use rehearsal::{MoveKind, RehearsalReport, RehearsedRow, RowVerdict, rehearse};
 pub use systems::dependencies::implied_setup;

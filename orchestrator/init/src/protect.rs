@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
+use ralph_orchestrator_shell_text::quote_command;
 use ralph_validator_command::{find_script, makefile_recipes};
 use serde_json::Value;
 
-use super::check_commands::{commands, runs_tests, script_runs_tests};
+use super::check_commands::{commands, runs_tests, script_commands, script_runs_tests};
 use super::packages::{find_settings, split_packages};
 use super::systems::patterns::file_name;
 use super::test_files::{self, escape};
@@ -90,11 +91,7 @@ fn find_for(folder: &Path, command: &[String], entered: &[String]) -> ProtectedG
     packages.extend_from_slice(entered);
     let program = program.as_slice();
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
-    let definitions: &[&str] = match program.first().map(String::as_str) {
-        Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
-        Some("just") => &["justfile", "Justfile", ".justfile"],
-        _ => &[],
-    };
+    let definitions = definitions(program);
     let files = definitions.iter().chain(&SETTINGS).filter(|name| folder.join(name).is_file());
     globs.extend(files.map(|name| (*name).to_owned()));
     let recipes = recipe_commands(folder, program, definitions);
@@ -111,6 +108,31 @@ fn find_for(folder: &Path, command: &[String], entered: &[String]) -> ProtectedG
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
     ProtectedGlobs { globs, more, lacks_tests }
+}
+
+/// The files in which the recipes of a command are.
+fn definitions(program: &[String]) -> &'static [&'static str] {
+    match program.first().map(String::as_str) {
+        Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
+        Some("just") => &["justfile", "Justfile", ".justfile"],
+        _ => &[],
+    }
+}
+
+/// Returns the commands that a program and its arguments come to: those of its shell line, of recipes and of scripts.
+pub(crate) fn find_commands(folder: &Path, program: &[String]) -> Vec<Vec<String>> {
+    let mut found = commands(&quote_command(program));
+    for command in found.clone() {
+        found.extend(recipe_commands(folder, &command, definitions(&command)));
+    }
+    for command in found.clone() {
+        found.extend(
+            script_of(folder, &command)
+                .into_iter()
+                .flat_map(|(script, _)| script_commands(&folder.join(script))),
+        );
+    }
+    found
 }
 
 /// The commands of the recipes that a command runs: of a Makefile or justfile all, of a package its scripts.
@@ -183,7 +205,7 @@ pub fn protected_by(folder: &Path, command: &str) -> Vec<String> {
 
 /// Returns the word of a command that is a script in the folder, with its glob. What a program is given as its script is a
 /// file; a word alone may be in PATH.
-fn script_of(folder: &Path, command: &[String]) -> Option<(String, String)> {
+pub(crate) fn script_of(folder: &Path, command: &[String]) -> Option<(String, String)> {
     let script = find_script(command);
     let word = command.get(script.unwrap_or_default())?;
     let is_file = script.is_some_and(|at| at > 0) || word.contains('/');

@@ -92,7 +92,7 @@ fn text(path: PathBuf) -> Option<String> {
 }
 
 /// Returns the project's own files, sorted; at most [`MOST_ENTRIES`] entries are read.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![(PathBuf::new(), 0)];
     let mut seen = 0;
@@ -183,8 +183,20 @@ impl TestFiles {
     }
 }
 
+/// Whether a file is one of tests, by its path.
+pub(crate) fn is_test(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    is_in_test_folder(path) || FILES.iter().any(|glob| matches(glob, name))
+}
+
+/// Whether a path lies in a folder of tests.
+pub(crate) fn is_in_test_folder(path: &Path) -> bool {
+    let above = path.parent().into_iter().flat_map(Path::iter);
+    above.into_iter().any(|part| FOLDERS.iter().any(|folder| part == *folder))
+}
+
 /// Whether a name matches a glob with at most one star.
-fn matches(glob: &str, name: &str) -> bool {
+pub(crate) fn matches(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,
         Some((start, end)) => {

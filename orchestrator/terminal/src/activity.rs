@@ -36,6 +36,11 @@ impl Activity {
         }
     }
 
+    /// Makes this the current activity, where there is no run.
+    pub fn begin(self) {
+        NOW.store(self as u8, Ordering::Relaxed);
+    }
+
     /// Updates the activity by an event of the run.
     pub fn update(notice: &RunEvent) {
         if let Some(next) = Self::now().after(notice) {

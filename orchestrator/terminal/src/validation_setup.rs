@@ -3,26 +3,33 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_assembly::backlog_view;
 use ralph_orchestrator_assembly::backlogs::add_item_check;
 use ralph_orchestrator_assembly::context::Context;
-use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
-use ralph_orchestrator_engine::{CompletionPolicy, ConfiguredAgent, HeldFiles, build_context};
+use ralph_orchestrator_engine::{
+    CompletionPolicy, ConfiguredAgent, HeldFiles, StopRequest, StopRequests, build_context,
+};
 use ralph_orchestrator_supervisor::KillSwitch;
+use tokio::sync::watch;
 
-use crate::{output, signals};
+use crate::activity::Activity;
+use crate::output;
+use crate::signals::{self, Signals};
 
 /// What the processes of checks outside of a run end with, and hold while they live.
 #[derive(Default)]
 pub struct CheckProcesses {
-    /// Pulled at the first signal, which ends the program.
+    /// Pulled at the first signal, which ends the program, unless [stop requests](Self::take_stop_requests) are waited for.
     pub switch: KillSwitch,
+    signals: Option<Signals>,
     /// The lock of the workspace: no run begins beside them, also if this program was killed.
     pub workspace: Option<Arc<File>>,
     /// Restores, when the checks are over, what they must not change.
@@ -54,7 +61,8 @@ impl CheckProcesses {
     pub fn begin(context: &Context) -> Result<Self, CommandError> {
         let workspace = Some(context.lock_workspace()?);
         let _held = Some(RestoredFiles::hold(context));
-        Ok(Self { switch: signals::listen()?.switch, workspace, _held })
+        let signals = signals::listen()?;
+        Ok(Self { switch: signals.switch.clone(), signals: Some(signals), workspace, _held })
     }
 
     /// The same, but without the lock where it cannot be taken.
@@ -62,7 +70,23 @@ impl CheckProcesses {
         let workspace = context.lock_workspace().ok();
         // Where a run works it is the agent who may change them, and the run that restores them.
         let _held = workspace.as_ref().map(|_| RestoredFiles::hold(context));
-        Ok(Self { switch: signals::listen()?.switch, workspace, _held })
+        let signals = signals::listen()?;
+        Ok(Self { switch: signals.switch.clone(), signals: Some(signals), workspace, _held })
+    }
+
+    /// Returns the requests to stop that come from now on, which no longer end the program at once.
+    pub fn take_stop_requests(&self) -> StopRequests {
+        Activity::Validators.begin();
+        match &self.signals {
+            Some(signals) => signals.stop_requests(),
+            None => watch::channel(StopRequest::default()).1,
+        }
+    }
+
+    /// Returns the exit status of the signal that requested the stop.
+    pub fn stop_status(&self) -> u8 {
+        let status = self.signals.as_ref().map(|signals| signals.status.load(Ordering::Relaxed));
+        status.unwrap_or(exit::INTERRUPTED)
     }
 
     /// Returns a registry of everything, whose processes they are.

@@ -76,6 +76,8 @@ pub struct Baseline {
 const RESERVED: &str = "/reserved/";
 /// Its value.
 const ABSENT: &str = "absent";
+/// The state of a file that was changed only in thought: no file has it.
+const ALTERED: &str = "altered";
 /// What the key of an absolute path begins with.
 const OUTSIDE: &str = "/outside";
 /// What the key of a path begins with that a check goes through.
@@ -204,6 +206,22 @@ impl Baseline {
             Some(Change { path: path.clone(), kind })
         });
         Ok(changes.collect())
+    }
+
+    /// Returns what it would be after these changes. What was not looked at when it was taken stays unknown.
+    #[must_use]
+    pub fn with_changes(&self, changes: &[Change]) -> Self {
+        let mut after = self.clone();
+        for Change { path, kind } in changes {
+            match kind {
+                ChangeKind::Removed => drop(after.paths.remove(path)),
+                ChangeKind::Added => drop(after.paths.insert(path.clone(), ALTERED.to_owned())),
+                ChangeKind::Modified | ChangeKind::Redirected => {
+                    after.paths.entry(path.clone()).and_modify(|state| ALTERED.clone_into(state));
+                }
+            }
+        }
+        after
     }
 
     /// Returns the modules of Python beneath a folder.
