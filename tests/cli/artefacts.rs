@@ -53,9 +53,55 @@ fn a_report_from_before_the_run_is_named_before_any_money_is_spent() {
     env.config(&check("reports", REPORT, ""));
     env.write("report.xml", "left by an earlier execution");
     env.agent.call(1).script("touch done\n").out(CLAIM);
-    let ended = env.start(&["run", "--once"]).wait();
-    ended.says("warning: the validator `reports` will accept nothing: it changes files");
+    let ended = env.run().expect(78);
+    ended.says(
+        "nothing could be accepted: the validator `reports` will accept nothing: it changes files",
+    );
     ended.says("list them in .gitignore, or add `artefacts = [\"report.xml\"]`");
+    assert_eq!(env.agent.calls(), 0);
+    // Nothing was begun, so that what is mended counts.
+    env.config(&check("reports", REPORT, "artefacts = [\"report.xml\"]\n"));
+    env.ralph(&["run", "--restart"]).expect(0);
+}
+
+/// A check during which something else writes to a file of the workspace: it waits until that is done.
+fn with_an_outside_writer(env: &TestEnvironment) {
+    let (begun, written) = (env.fifo("begun"), env.fifo("written"));
+    let script =
+        format!("echo > {}; read x < {}; test -e done", begun.display(), written.display());
+    env.config(&check("served", &script, ""));
+    env.write("dev.log", "0");
+    let log = env.path("dev.log");
+    std::thread::spawn(move || {
+        for number in 1.. {
+            if fs::read(&begun).is_err() || fs::write(&log, format!("{number}")).is_err() {
+                break;
+            }
+            if fs::write(&written, "\n").is_err() {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_is_started_where_something_else_keeps_changing_the_work() {
+    let env = TestEnvironment::new();
+    with_an_outside_writer(&env);
+    env.agent.default_call().script("touch done\n").out(CLAIM);
+    for _ in 0..2 {
+        let ended = env.run().expect(78);
+        ended.says(
+            "something else than the checks changes files of the workspace each time they run",
+        );
+        ended.says("`dev.log` (modified)").says("`bookkeeping = [\"dev.log\"]` below [run]");
+    }
+    assert_eq!(env.agent.calls(), 0);
+    env.ralph(&["why"]).says("stop what changes the files");
+    let config =
+        env.read("ralph.toml").replacen("[run]\n", "[run]\nbookkeeping = [\"dev.log\"]\n", 1);
+    env.write("ralph.toml", config);
+    env.ralph(&["run", "--restart"]).expect(0);
 }
 
 #[test]

@@ -274,8 +274,10 @@ fn a_check_that_writes_below_its_own_protection_is_named_before_any_work() {
     env.write("build.sh", "date > tests/out.log; sh ./tests/check.sh\n");
     env.agent.default_call().out(CLAIM);
     env.run()
-        .says("warning: nothing can be accepted: `tests` changed protected paths")
+        .expect(78)
+        .says("nothing could be accepted: `tests` changed protected paths")
         .says("tests/out.log");
+    assert_eq!(env.agent.calls(), 0);
 }
 
 #[test]

@@ -142,12 +142,17 @@ impl Session {
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
         let done = self.validate(Selection::RequiredChecks, baseline_claim()).await?;
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
-        warnings
-            .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
+        let hopeless = done.hopeless.into_iter().chain(done.tampering).collect();
         warnings.extend(self.test_floor.warnings());
         let unable = self.test_floor.missing_tools();
-        let check =
-            BaselineCheck { verdicts, artefacts, warnings, unable, ..BaselineCheck::default() };
+        let check = BaselineCheck {
+            verdicts,
+            artefacts,
+            warnings,
+            unable,
+            hopeless,
+            ..BaselineCheck::default()
+        };
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
         }

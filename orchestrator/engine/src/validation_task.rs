@@ -193,7 +193,8 @@ impl ValidationTask {
         }
         let Some(changes) = self.changes.take() else { return Ok(None) };
         let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
-        let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings } = outcome;
+        let Outcome { tree_before, tree_after, tree_left, artefacts, mut warnings, hopeless } =
+            outcome;
         warnings.extend(protection.take_warning());
         warnings.extend(self.find_unseen(&counted));
         warnings.extend(self.find_steering_changes(&verdicts, counted).await?);
@@ -205,6 +206,7 @@ impl ValidationTask {
             tree_left,
             artefacts,
             warnings,
+            hopeless,
             tampering: protection.into_tampering(),
             ..Validation::default()
         }))
@@ -227,6 +229,7 @@ impl ValidationTask {
     fn begin_changes(&self, before: Arc<TreeSnapshot>) -> WorkspaceChanges {
         let known = artefact_paths(&self.artefacts).collect();
         WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known)
+            .beside_checkout(self.checkout.is_some())
     }
 
     fn is_settled(&self) -> bool {
@@ -445,7 +448,7 @@ impl ValidationTask {
     fn reject_unsettled(&mut self, verdicts: &mut [ValidatorVerdict]) {
         let Some(changes) = &mut self.changes else { return };
         if self.selection == Selection::RequiredChecks {
-            return changes.warn_of_changes();
+            return changes.note_hopeless();
         }
         let mut errors = changes.errors();
         for named in verdicts {

@@ -50,7 +50,11 @@ pub(super) struct WorkspaceChanges {
     changes: Vec<Change>,
     /// A validator that must not change anything did.
     is_read_only_broken: bool,
+    /// Validators write elsewhere: whatever changes here is changed by something else.
+    is_beside_checkout: bool,
     warnings: Vec<String>,
+    /// Why nothing will be accepted.
+    hopeless: Vec<String>,
 }
 
 /// What came of it, for the validation.
@@ -60,6 +64,7 @@ pub(super) struct Outcome {
     pub(super) tree_left: String,
     pub(super) artefacts: BTreeMap<String, Vec<String>>,
     pub(super) warnings: Vec<String>,
+    pub(super) hopeless: Vec<String>,
 }
 
 impl WorkspaceChanges {
@@ -76,8 +81,15 @@ impl WorkspaceChanges {
             artefacts: BTreeMap::new(),
             changes: Vec::new(),
             is_read_only_broken: false,
+            is_beside_checkout: false,
             warnings: Vec::new(),
+            hopeless: Vec::new(),
         }
+    }
+
+    /// Takes whether the validators run in a checkout.
+    pub(super) fn beside_checkout(self, is_beside_checkout: bool) -> Self {
+        Self { is_beside_checkout, ..self }
     }
 
     /// Observes what `check` did. Returns its error if it must not change anything.
@@ -135,11 +147,14 @@ impl WorkspaceChanges {
     /// Begins the second attempt with the workspace as it is now.
     pub(super) fn begin_again(&mut self) {
         for change in std::mem::take(&mut self.changes) {
-            self.warnings.push(format!(
-                "the validator `{}` changed {} while it checked the work, which is validated once more \
-                 as it is now",
-                change.validator, change.named
-            ));
+            let (validator, named) = (&change.validator, &change.named);
+            let what = match self.is_beside_checkout {
+                true => format!("something changed {named} while `{validator}` checked the work"),
+                false => {
+                    format!("the validator `{validator}` changed {named} while it checked the work")
+                }
+            };
+            self.warnings.push(format!("{what}, which is validated once more as it is now"));
         }
         self.before = self.now.digest().clone();
     }
@@ -150,6 +165,15 @@ impl WorkspaceChanges {
         let message = |change: &Change| {
             let globs: Vec<String> =
                 change.paths.iter().take(NAMED).map(|path| format!("{path:?}")).collect();
+            if self.is_beside_checkout {
+                return format!(
+                    "something else than the checks changes files of the workspace each time they run: {}; so what is \
+                     checked is not what is there afterwards. Stop what writes them, such as a server or a watcher; or add \
+                     `bookkeeping = [{}]` below [run], or have git ignore them, and begin anew with `run --restart`",
+                    change.named,
+                    globs.join(", ")
+                );
+            }
             format!(
                 "it changes files of the workspace each time it runs: {}; so what it checks is not what \
                  is there afterwards. If it writes them as its own reports, list them in .gitignore, or \
@@ -163,13 +187,16 @@ impl WorkspaceChanges {
         self.changes.iter().map(|change| (change.validator.as_str(), message(change))).collect()
     }
 
-    /// Warns, before there is any work, of validators that will accept nothing.
-    pub(super) fn warn_of_changes(&mut self) {
-        let warning = |(validator, error): (&str, String)| {
-            format!("the validator `{validator}` will accept nothing: {error}")
+    /// Notes, before there is any work, why nothing will be accepted.
+    pub(super) fn note_hopeless(&mut self) {
+        let is_beside = self.is_beside_checkout;
+        let note = |(validator, error): (&str, String)| match is_beside {
+            true => error,
+            false => format!("the validator `{validator}` will accept nothing: {error}"),
         };
-        let warnings: Vec<String> = self.errors().into_iter().map(warning).collect();
-        self.warnings.extend(warnings);
+        let mut notes: Vec<String> = self.errors().into_iter().map(note).collect();
+        notes.dedup();
+        self.hopeless.extend(notes);
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
@@ -182,6 +209,7 @@ impl WorkspaceChanges {
             tree_left: left,
             artefacts: self.artefacts,
             warnings: self.warnings,
+            hopeless: self.hopeless,
         }
     }
 

@@ -19,6 +19,11 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
     if between_iterations::ignores_verdicts(next, interrupted, check.out_of_time) {
         return;
     }
+    if !check.hopeless.is_empty() {
+        // It is not recorded as done: the next start runs the checks again.
+        next.warn(check.warnings);
+        return next.finish(StopReason::Baseline, nothing_is_accepted(&check.hopeless));
+    }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
     let required = check.verdicts.iter().filter(|named| named.required);
@@ -57,6 +62,11 @@ fn passes_already(names: &[String]) -> String {
          (completion.baseline = \"must_fail\")",
         names.join(", ")
     )
+}
+
+/// Says why no work could be accepted, so that an agent would be paid for nothing.
+fn nothing_is_accepted(hopeless: &[String]) -> String {
+    format!("nothing could be accepted: {}; no agent was started", hopeless.join("; "))
 }
 
 /// Says of checks whose program is missing that they would reject whatever is done.

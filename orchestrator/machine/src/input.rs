@@ -109,6 +109,8 @@ pub struct BaselineCheck {
     pub warnings: Vec<String>,
     /// Those that cannot run whatever the work is, each with why.
     pub unable: Vec<String>,
+    /// Why nothing can be accepted whatever the work is: what is checked does not stay as it is meanwhile.
+    pub hopeless: Vec<String>,
     /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
     /// Broken off by `limits.max_runtime`: the verdicts do not count.

@@ -41,6 +41,8 @@ pub enum ResumeBlocker {
     Processes(Vec<String>),
     /// The checks accept before any work is done.
     Baseline,
+    /// Something changes what is checked, each time it is checked.
+    Unsteady,
     /// Nothing: the run was asked to stop.
     Nothing,
 }
@@ -61,6 +63,9 @@ impl State {
             StopReason::InitFailed => ResumeBlocker::Products(self.initializer.missing.clone()),
             StopReason::NeedsHuman => self.human_blocker(),
             StopReason::AgentUnavailable => self.unavailable_blocker(),
+            StopReason::Baseline if self.validation.baseline_accepted.is_none() => {
+                ResumeBlocker::Unsteady
+            }
             StopReason::Baseline => ResumeBlocker::Baseline,
             StopReason::Initialized | StopReason::Interrupted | StopReason::Once => {
                 ResumeBlocker::Nothing

@@ -100,6 +100,8 @@ pub struct Validation {
     pub artefacts: BTreeMap<String, Vec<String>>,
     /// Warnings to the user about what validators did to the workspace.
     pub warnings: Vec<String>,
+    /// Why nothing can be accepted, found before any work: validators or others change what is checked.
+    pub hopeless: Vec<String>,
     /// Changes to protected paths meanwhile, for the agent: nothing is accepted then.
     pub tampering: Vec<String>,
     /// Accepted evidence, already copied.

@@ -111,14 +111,23 @@ fn advise(
         ResumeBlocker::Processes(names) => {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
         }
-        ResumeBlocker::Baseline => {
-            format!(
-                "correct what the check runs until it fails without the work, then {resumes}; or change the \
-                 check itself, and {restart}; or allow it: `{program} run --set completion.baseline=warn`"
-            )
+        ResumeBlocker::Unsteady => {
+            format!("stop what changes the files, then {resumes}; or add the line, and {restart}")
         }
+        ResumeBlocker::Baseline => format!(
+            "correct what the check runs until it fails without the work, then {resumes}; {}",
+            change_check(program)
+        ),
         ResumeBlocker::Nothing => resumes,
     }
+}
+
+/// Returns what else helps where the checks accept before any work.
+fn change_check(program: &str) -> String {
+    format!(
+        "or change the check itself, and `{program} run --restart` begins a new run; or allow it: `{program} run --set \
+         completion.baseline=warn`"
+    )
 }
 
 /// Returns what to do where all work is rejected until then.

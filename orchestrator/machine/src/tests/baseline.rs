@@ -52,6 +52,22 @@ fn warns_of_checks_that_accept_before_any_work() {
 }
 
 #[test]
+fn nothing_begins_where_nothing_could_be_accepted_until_that_is_mended() {
+    for mode in [BaselineMode::Warn, BaselineMode::MustFail] {
+        let mut world = begun(mode);
+        world.observe(vec![], "t0");
+        let Input::Baseline(check) = checked(false) else { panic!() };
+        let hopeless = vec!["a server writes".to_owned()];
+        world.feed(Input::Baseline(BaselineCheck { hopeless, ..check }));
+        assert_eq!(world.finished(), Some(StopReason::Baseline));
+        assert_eq!(world.state.iterations, 0);
+        assert_eq!(world.state.resume_blocker(), Some(ResumeBlocker::Unsteady));
+        world.feed(again(mode));
+        assert!(world.observe(vec![], "t0").contains(&Effect::CheckBaseline));
+    }
+}
+
+#[test]
 fn must_fail_does_not_begin_until_a_check_fails() {
     let mut world = begun(BaselineMode::MustFail);
     world.observe(vec![], "t0");
