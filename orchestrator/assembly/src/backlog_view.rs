@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogSnapshot, GuardRules, ItemPlacement, NextItem, PlacementReason,
+    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemPlacement, NextItem, PlacementReason,
 };
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
@@ -389,11 +389,11 @@ pub async fn check(context: &Context) -> Result<Option<CheckedBacklog>, CommandE
 }
 
 /// Returns the id of the item that is worked on next; `None` if there is none, or the backlog cannot be read.
-pub async fn find_next(context: &Context) -> Option<String> {
+pub async fn find_next(context: &Context) -> Option<BacklogItem> {
     context.loaded.config.backlog.as_ref()?;
     let list = require(context).await.ok()?;
     match read_counted(&*list, context).ok()?.select_next() {
-        NextItem::Item { item } => Some(item.id),
+        NextItem::Item { item } => Some(item),
         NextItem::Blocked { .. } | NextItem::Complete | NextItem::Empty => None,
     }
 }

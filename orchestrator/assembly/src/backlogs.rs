@@ -84,9 +84,9 @@ pub fn item_limits(config: &BacklogConfig) -> ItemLimits {
 /// The name of the check that each item has by `backlog.check`.
 const CHECK: &str = "backlog.check";
 
-/// Adds the check of an item to the validators, if `backlog.check` names one.
-pub fn add_item_check(config: &mut Config, item: &str) {
-    let program = config.backlog.as_ref().map(|backlog| backlog.check_of(item));
+/// Adds the check of an item with this id and command to the validators, if `backlog.check` names one.
+pub fn add_item_check(config: &mut Config, item: &str, verify: Option<&str>) {
+    let program = config.backlog.as_ref().map(|backlog| backlog.check_of(item, verify));
     let Some(program) = program.filter(|program| !program.is_empty()) else { return };
     let workspace = &config.run.workspace;
     let file = |word: &String| {

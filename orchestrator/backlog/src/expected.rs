@@ -49,6 +49,7 @@ fn expect_new(new: &NewItem) -> ExpectedItem {
         criteria: new.criteria.clone(),
         dependencies: new.dependencies.clone(),
         notes: Vec::new(),
+        verify: None,
         location: None,
     };
     ExpectedItem { item, has_new_notes: false, added: Some(new.clone()) }

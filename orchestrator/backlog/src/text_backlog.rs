@@ -145,11 +145,13 @@ fn is_same_item(a: &BacklogItem, b: &BacklogItem) -> bool {
         criteria,
         dependencies,
         notes,
+        verify,
         location: _,
     } = a;
     (id, title, description, status, priority)
         == (&b.id, &b.title, &b.description, &b.status, &b.priority)
-        && (criteria, dependencies, notes) == (&b.criteria, &b.dependencies, &b.notes)
+        && (criteria, dependencies, notes, verify)
+            == (&b.criteria, &b.dependencies, &b.notes, &b.verify)
 }
 
 impl<F: TextFormat> Backlog for TextBacklog<F> {

@@ -42,7 +42,8 @@ pub(crate) struct BacklogTable {
     #[serde(deserialize_with = "units::usd_or_none")]
     #[schemars(schema_with = "units::usd_or_none_schema")]
     pub(crate) max_item_cost_usd: Option<Usd>,
-    /// A further check that every item has to pass: a program and its arguments, in which `{item}` is the item's id.
+    /// A further check that every item has to pass: a program and its arguments, in which `{item}` is the item's id, and
+    /// `{verify}` its own command line, such as `["sh", "-c", "{verify}"]`; an item without one has no such check.
     /// Files of the workspace that it names are protected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]

@@ -30,6 +30,9 @@ pub struct BacklogItem {
     /// What earlier sessions wrote down, oldest first. A format that keeps one text has one note.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The command line that shows whether the item is complete, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
     /// Where the item begins in its file; `None` in a database.
     #[serde(default)]
     pub location: Option<TextLocation>,

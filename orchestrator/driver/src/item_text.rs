@@ -74,6 +74,7 @@ mod tests {
             criteria: vec!["wrong passwords are refused".into()],
             dependencies: Vec::new(),
             notes: vec!["first\nsecond line".into()],
+            verify: None,
             location: None,
         }
     }

@@ -125,7 +125,7 @@ impl ValidationSetup {
         let item = backlog_view::find_next(context).await;
         let mut loaded = context.loaded.clone();
         if let Some(item) = &item {
-            add_item_check(&mut loaded.config, item);
+            add_item_check(&mut loaded.config, &item.id, item.verify.as_deref());
         }
         let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
         registry.set_launch_context(LaunchContext {
@@ -135,7 +135,7 @@ impl ValidationSetup {
         });
         let agent = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
         let mut env = agent.environment(&context.loaded, &context.vars);
-        env.extend(item.map(|item| ("RALPH_ITEM".to_owned(), item)));
+        env.extend(item.map(|item| ("RALPH_ITEM".to_owned(), item.id)));
         Ok(Self { registry, build, policy, agent, env })
     }
 }

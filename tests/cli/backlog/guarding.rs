@@ -358,6 +358,25 @@ fn each_item_has_a_check_of_its_own_that_the_agent_cannot_change() {
 }
 
 #[test]
+fn the_command_of_an_item_is_one_more_check_that_no_agent_changes() {
+    let env = environment("json", "feature-list.json", "check = [\"sh\", \"-c\", \"{verify}\"]\n");
+    let mut items = [feature("a", 9, &[]), feature("b", 5, &[]), feature("c", 1, &[])];
+    items[0]["verify"] = "test -f proved-a".into();
+    items[1]["test"] = serde_json::json!(["test -f proved-a", "test -f proved-b"]);
+    env.write("feature-list.json", feature_list(&items));
+    // Neither its own nor that of a later item.
+    let cheat = "sed -i 's/test -f proved-[ab]/true/' feature-list.json\n";
+    env.agent.call(1).script(&format!("{WORK}{cheat}")).out(CLAIM);
+    env.agent.call(2).script(": > proved-a\n").out(CLAIM);
+    env.agent.call(3).script(WORK).out(CLAIM);
+    env.agent.call(4).script(": > proved-b\n").out(CLAIM);
+    let ended = env.run().expect(0);
+    ended.says("rejected by backlog.check");
+    assert_eq!(env.agent.calls(), 5, "{}", ended.stderr);
+    assert!(env.read("feature-list.json").contains("test -f proved-b"));
+}
+
+#[test]
 fn a_check_of_items_needs_a_program() {
     let env = environment("json", "feature-list.json", "check = [\"{item}\"]\n");
     env.ralph(&["config", "check"]).expect(78).says("expected a program, such as [\"./accept.sh\"");

@@ -26,6 +26,9 @@ pub(crate) struct JsonLayout {
 /// What JSON ignores between values.
 const JSON_WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
+/// The fields in which an item has a command; the first that has one counts.
+const COMMANDS: [&str; 3] = ["verify", "test", "test_command"];
+
 const STRUCTURE: &str = "an object with `features` or `userStories`, or an array of features";
 
 pub(super) fn read_document(text: &str) -> Result<Document<JsonLayout>, Vec<BacklogDefect>> {
@@ -155,6 +158,7 @@ impl ItemReader<'_, '_> {
             criteria: criteria?,
             dependencies: dependencies?,
             notes: notes?,
+            verify: self.read_command(),
             location,
         })
     }
@@ -282,6 +286,20 @@ impl ItemReader<'_, '_> {
             return list;
         }
         Some(Vec::new())
+    }
+
+    /// Reads the command of an item: a text, or a list of texts that all have to succeed. Anything else is another tool's, and
+    /// none.
+    fn read_command(&mut self) -> Option<String> {
+        COMMANDS.iter().find_map(|key| {
+            let lines = match self.find(key)?.1 {
+                Value::String(line) => vec![line],
+                Value::Array(list) => list.iter().map(text_of).collect::<Option<_>>()?,
+                _ => return None,
+            };
+            let line = lines.join(" && ");
+            (!line.trim().is_empty()).then_some(line)
+        })
     }
 
     /// Reads notes: a list of texts, or one text.

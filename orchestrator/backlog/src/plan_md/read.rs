@@ -57,6 +57,7 @@ pub(super) fn read_plan(text: &str) -> Document<PlanLayout> {
             criteria: pick(false),
             dependencies: Vec::new(),
             notes: pick(true),
+            verify: None,
             location: Some(locator.locate(entry.span.start)),
         });
     }

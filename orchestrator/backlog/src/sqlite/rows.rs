@@ -177,6 +177,7 @@ fn read_item(columns: &[String], values: &[SqlValue]) -> Result<BacklogItem, Bac
         criteria: list(&["steps"])?,
         dependencies: list(&["dependencies", "depends_on"])?,
         notes: if notes.is_empty() { Vec::new() } else { vec![notes] },
+        verify: None,
         location: None,
         id,
     })

@@ -47,6 +47,7 @@ fn read_lines(text: &str) -> Result<Vec<BacklogItem>, FormatError> {
                 .collect(),
             dependencies: Vec::new(),
             notes: notes.split(';').filter(|note| !note.is_empty()).map(str::to_owned).collect(),
+            verify: None,
             location,
         });
     }

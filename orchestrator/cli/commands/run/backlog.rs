@@ -130,8 +130,8 @@ impl BacklogRuns<'_> {
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
-        if let Some(item) = &order.part.item {
-            add_item_check(&mut limited.config, item);
+        if let Some(item) = &order.item {
+            add_item_check(&mut limited.config, &item.id, item.verify.as_deref());
         }
         if order.part.products.is_none() {
             // Where the backlog has items, the initializer has done its work, or is not needed.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::is_name;
 use crate::backlog_table::BacklogTable;
 use crate::diagnostics::Diagnostics;
-use crate::model::{BacklogConfig, DetectorConfig, ITEM};
+use crate::model::{BacklogConfig, DetectorConfig, ITEM, VERIFY};
 
 /// The detector of what an agent sets to completed.
 const DETECTOR: &str = "backlog";
@@ -40,7 +40,9 @@ pub(super) fn check(
         );
         diagnostics.add(&["backlog", "path"], message);
     }
-    if table.check.first().is_some_and(|program| program.is_empty() || program.contains(ITEM)) {
+    let is_no_program =
+        |program: &String| program.is_empty() || program.contains(ITEM) || program.contains(VERIFY);
+    if table.check.first().is_some_and(is_no_program) {
         let message = format!("expected a program, such as [\"./accept.sh\", \"{ITEM}\"]");
         diagnostics.add(&["backlog", "check"], message);
     }

@@ -25,18 +25,32 @@ pub struct BacklogConfig {
     pub max_item_iterations: CountOrAuto,
     /// Dollars that an item may cost before it is blocked.
     pub max_item_cost_usd: Option<Usd>,
-    /// A check of each item: program and arguments, in which `{item}` is its id.
+    /// A check of each item: program and arguments, in which `{item}` is its id, and `{verify}` its command.
     pub check: Vec<String>,
 }
 
 /// What stands for the id of the item in its check.
 pub(crate) const ITEM: &str = "{item}";
+/// What stands for the command of the item in its check.
+pub(crate) const VERIFY: &str = "{verify}";
 
 impl BacklogConfig {
-    /// Returns the check of an item, which is empty if there is none.
+    /// Returns the check of an item with this id and command, which is empty if there is none: one that runs the item's command
+    /// is none of an item without a command.
     #[must_use]
-    pub fn check_of(&self, item: &str) -> Vec<String> {
-        self.check.iter().map(|word| word.replace(ITEM, item)).collect()
+    pub fn check_of(&self, item: &str, verify: Option<&str>) -> Vec<String> {
+        let needs_command = self.check.iter().any(|word| word.contains(VERIFY));
+        if needs_command && verify.is_none() {
+            return Vec::new();
+        }
+        let command = verify.unwrap_or_default();
+        // A command may have braces of its own: each word is read once.
+        let fill = |word: &String| {
+            let parts: Vec<String> =
+                word.split(VERIFY).map(|part| part.replace(ITEM, item)).collect();
+            parts.join(command)
+        };
+        self.check.iter().map(fill).collect()
     }
 }
 

@@ -25,8 +25,8 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, strict_enum};
 
-pub(crate) use backlog::ITEM;
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
+pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;

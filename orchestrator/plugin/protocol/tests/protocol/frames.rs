@@ -50,6 +50,7 @@ fn backlog_item() -> BacklogItem {
         criteria: vec!["works".into()],
         dependencies: vec!["b".into()],
         notes: vec!["one\ntwo".into()],
+        verify: Some("make a".into()),
         location: Some(TextLocation { line: 2, column: 3 }),
     }
 }

@@ -161,6 +161,7 @@ impl BacklogFormat for BadFormat {
             criteria: Vec::new(),
             dependencies: Vec::new(),
             notes: Vec::new(),
+            verify: None,
             location: None,
         };
         Ok(text.lines().map(item).collect())
