@@ -89,7 +89,11 @@ fn status_before_during_and_after_says_the_same_as_everything_else() {
     let after = env.status();
     assert_eq!(after["phase"], "completed");
     assert_eq!(after["stop_reason"], last["stop_reason"]);
-    assert_eq!(after["cost_usd"], last["cost_usd"]);
+    // The agent reports none.
+    assert_eq!(
+        (&after["cost_usd"], &last["cost_reported"]),
+        (&serde_json::Value::Null, &false.into())
+    );
     assert_eq!((&last["exit_code"], &last["stop_reason"]), (&0.into(), &"completed".into()));
     env.ralph(&["status"]).expect(0).says("completed").says("accepted after iteration 1");
     for key in ["run", "agent", "limits", "tokens", "runtime_s", "state_dir", "cost_estimated"] {

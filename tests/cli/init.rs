@@ -143,6 +143,15 @@ fn finds_the_check_that_is_there() {
         (&[("Makefile", "VAR := a\n.PHONY: x\nall check:\n\tx\n")], r#"["make", "check"]"#),
         (&[("justfile", "@test arg='x':\n  x\n")], r#"["just", "test"]"#),
         (&[("Makefile", "test := x\n\ttest: x\nall:\n")], "exit 126"),
+        (
+            &[
+                ("composer.json", "\"pestphp/pest\": \"*\", \"phpunit/phpunit\": \"*\""),
+                ("phpunit.xml", ""),
+            ],
+            r#"["vendor/bin/pest"]"#,
+        ),
+        (&[("phpspec.yml", "")], r#"["phpspec", "run"]"#),
+        (&[("phpunit.xml", "")], r#"["phpunit"]"#),
     ];
     for (files, program) in table {
         let env = bare();

@@ -280,6 +280,23 @@ fn a_check_that_writes_below_its_own_protection_is_named_before_any_work() {
     assert_eq!(env.agent.calls(), 0);
 }
 
+/// It may be what the task makes, so that the run begins all the same.
+#[test]
+fn a_check_that_is_not_there_is_said_loudly_before_any_work() {
+    let env = TestEnvironment::new();
+    env.config(
+        "\n[[validator]]\nkind = \"command\"\nname = \"missing\"\nprogram = [\"./nope.sh\"]\n",
+    );
+    env.agent
+        .call(1)
+        .script("touch done; printf '#!/bin/sh\\n' > nope.sh; chmod +x nope.sh\n")
+        .out(CLAIM);
+    let ended = env.run().expect(0);
+    ended
+        .says("warning: NOTHING CAN BE ACCEPTED as long as the check `missing` comes to no verdict")
+        .says("`./nope.sh` could not be run");
+}
+
 #[test]
 fn a_check_that_accepts_before_any_work_is_a_warning_and_said_at_the_end() {
     let env = TestEnvironment::new();
@@ -341,7 +358,8 @@ fn a_validator_that_cannot_check_is_reported_to_the_user_and_stops_the_run() {
     ended.says("warning: the validator `tests` reached no verdict").says("not found");
     ended.says("needs_human: the validator `tests` reached no verdict 3 times in a row");
     let warnings = ended.stderr.lines().filter(|line| line.trim_start().starts_with("warning:"));
-    assert!(warnings.clone().count() == 3, "{}", ended.stderr);
+    // One before any work, and one for each iteration.
+    assert!(warnings.clone().count() == 4, "{}", ended.stderr);
     assert!(warnings.into_iter().all(|line| !line.contains("not found")), "said with the verdict");
     assert_eq!(env.agent.calls(), 3, "not thirty");
     let reported = String::from_utf8(env.agent.stdin(2)).unwrap();

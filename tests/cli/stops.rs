@@ -132,3 +132,11 @@ fn no_stop_leaves_anything_of_any_agent() {
         }
     });
 }
+
+#[test]
+fn the_end_says_that_the_agent_spoke_of_being_done_without_a_claim() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().out("All done.\n");
+    let ended = env.start(&["run", "--once"]).wait();
+    ended.says("claims      said to be done 1×, never claimed; `why` shows what a claim is");
+}

@@ -57,6 +57,9 @@ fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -
         limits.max_cost_usd.filter(|_| state.budget.cost_reported).map(|max| max.to_string());
     let spent = spent.strip_prefix("cost ").unwrap_or(&spent);
     rows.add("cost", &format!("{spent}{}", of(limit)));
+    if let Some(unclaimed) = describe_unclaimed(story) {
+        rows.add("claims", &unclaimed);
+    }
     changed(story, &mut rows);
     let mut label = "verdicts";
     for named in &story.verdicts {
@@ -72,6 +75,14 @@ fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -
     }
     rows.path("state", &folder);
     rows.lines
+}
+
+/// Says that the agent spoke of being done without a claim, where only that has the work validated.
+fn describe_unclaimed(story: &RunSummary) -> Option<String> {
+    let stats = &story.claim_stats;
+    let is_unclaimed = stats.needs_claims() && stats.claims == 0 && stats.says_done > 0;
+    let line = stats.summary_line().filter(|_| is_unclaimed)?;
+    Some(format!("{line}; `why` shows what a claim is"))
 }
 
 struct Rows {

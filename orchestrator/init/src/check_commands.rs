@@ -85,7 +85,7 @@ fn is_test_command(words: &[&str]) -> bool {
         [program, ..] => Some(program),
         [] => None,
     };
-    let known = ["rspec", "rake", "phpunit", "bats"];
+    let known = ["rspec", "rake", "phpunit", "pest", "phpspec", "bats"];
     let is_known = |word: &&str| known.contains(word) || patterns::is_script_runner(word);
     !patterns::of_command(words).is_empty()
         || runner.is_some_and(is_known)

@@ -7,6 +7,7 @@ use super::record::Record;
 use super::state::State;
 use super::stop::StopReason;
 use super::transition::Transition;
+use super::verdict::ValidatorVerdict;
 
 const ALREADY_ACCEPTED: &str = "every check accepts the unchanged workspace";
 
@@ -44,11 +45,27 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
     if must_fail && !check.unable.is_empty() {
         return next.finish(StopReason::Baseline, cannot_run(&check.unable));
     }
+    next.warn(describe_errors(&next.state));
     if accepted {
         let consequence = consequence(&next.state);
         next.warn([format!("{ALREADY_ACCEPTED}: {consequence}")]);
     }
     between_iterations::continue_run(next);
+}
+
+/// Says of required checks without a verdict that nothing can be accepted before somebody mends that.
+fn describe_errors(state: &State) -> Vec<String> {
+    let errors =
+        state.validation.baseline_verdicts.iter().filter(|named| named.required_error().is_some());
+    // Why is said with the verdict.
+    let name = |named: &ValidatorVerdict| {
+        format!(
+            "NOTHING CAN BE ACCEPTED as long as the check `{}` comes to no verdict. Unless the task is to mend that, stop now: \
+             the agent is paid for work that is never accepted",
+            named.validator
+        )
+    };
+    errors.map(name).collect()
 }
 
 /// Says of checks that accept what nobody has worked on that they cannot prove any work.

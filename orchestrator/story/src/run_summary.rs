@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_contract::{ClaimKind, ErrorClass, NearMiss, Tokens, Usd};
+use ralph_orchestrator_contract::{ClaimKind, ErrorClass, NearMiss, Tokens, Usage, Usd};
 use ralph_orchestrator_machine::{
     Changes, ClaimStats, IterationOutcome, Record, StopReason, ValidatorVerdict, is_unchecked,
 };
@@ -177,6 +177,9 @@ pub struct RunSummary {
     /// Runtime when the running iteration began.
     #[serde(skip)]
     began_ms: u64,
+    /// The running iteration, with what earlier attempts at it had used.
+    #[serde(skip)]
+    running: (u64, Usd, Tokens),
 }
 
 impl<'a> FromIterator<&'a Record> for RunSummary {
@@ -210,7 +213,10 @@ impl RunSummary {
                 summary.agent = agent;
                 summary.role.clone_from(role);
                 summary.attempts = summary.attempts.max(*attempt);
+                self.running = (*iteration, summary.cost_usd, summary.tokens);
             }
+            // What one that was interrupted has used is known before the next start charges it.
+            Record::Usage { usage, .. } => self.iteration_used(usage),
             Record::IterationEnded { .. } => self.iteration_ended(record),
             // One that succeeds says nothing, unless an attempt before it failed.
             Record::SetupFinished { iteration, problem, .. }
@@ -247,6 +253,15 @@ impl RunSummary {
         }
     }
 
+    fn iteration_used(&mut self, usage: &Usage) {
+        let (iteration, cost_before, tokens_before) = self.running;
+        let summary = self.iteration(iteration);
+        summary.cost_usd = cost_before + usage.cost.unwrap_or_default();
+        summary.tokens = tokens_before + usage.tokens.unwrap_or_default();
+        summary.cost_reported |= usage.cost.is_some();
+        summary.cost_estimated |= usage.estimated;
+    }
+
     fn iteration_ended(&mut self, record: &Record) {
         let Record::IterationEnded {
             iteration,
@@ -265,12 +280,11 @@ impl RunSummary {
         self.tokens += usage.tokens.unwrap_or_default();
         self.claim_stats.count_done_statement(*says_done);
         let duration_ms = runtime_ms.saturating_sub(self.began_ms);
+        self.iteration_used(usage);
+        let charged = self.running.1 + *cost_usd;
         let summary = self.iteration(*iteration);
         summary.outcome = Some(outcome.clone());
-        summary.cost_usd += *cost_usd;
-        summary.tokens += usage.tokens.unwrap_or_default();
-        summary.cost_reported |= usage.cost.is_some();
-        summary.cost_estimated |= usage.estimated;
+        summary.cost_usd = charged;
         summary.duration_ms = summary.duration_ms.saturating_add(duration_ms);
         summary.says_done |= says_done;
     }

@@ -1,5 +1,6 @@
 //! How a run stands, as a phase, a line and an object.
 
+use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, Limit, State, StopKind, StopReason};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
 use ralph_orchestrator_text::{one_line, timestamp};
@@ -33,6 +34,12 @@ pub fn phase(state: &State, held: bool) -> &'static str {
     }
 }
 
+/// Returns the cost of a run; `None` as long as none was reported, and nothing was charged.
+fn known_cost(state: &State) -> Option<Usd> {
+    let cost = state.cost();
+    (state.budget.cost_reported || cost > Usd::ZERO).then_some(cost)
+}
+
 /// Returns what `status --json` prints where there is no run.
 pub fn no_run(layout: &Layout) -> Value {
     json!({
@@ -64,7 +71,7 @@ pub fn object(stored: &SelectedRun) -> Value {
         "notes": state.notes,
         "latch": latch(state),
         "git": git(state),
-        "cost_usd": state.cost(),
+        "cost_usd": known_cost(state),
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
         "runtime_s": seconds(stored.runtime_ms()),

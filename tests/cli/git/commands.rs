@@ -219,4 +219,9 @@ fn a_run_without_checkpoints_says_so() {
     env.run().expect(0);
     env.ralph(&["diff"]).expect(64).says("has no checkpoints");
     env.ralph(&["rollback", "--list"]).expect(64).says("has no checkpoints");
+    env.ralph(&["diff"]).expect(64).says("`[git] commit = \"checkpoint\"` makes one");
+    // What is set is no longer advised.
+    super::init(&env);
+    super::set_mode(&env, "checkpoint");
+    env.ralph(&["diff"]).expect(64).says("`git.commit` was set after this run had worked");
 }

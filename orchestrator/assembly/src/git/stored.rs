@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ralph_orchestrator_config::CommitMode;
 use ralph_orchestrator_engine::redactor_of_run;
 use ralph_orchestrator_git::{CheckpointName, Repository, RunRef};
 use ralph_orchestrator_safe_fs::real_path;
@@ -29,6 +30,9 @@ pub async fn open_stored(
     let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
     let configured = context.loaded.config.run.workspace.clone();
     let (layout, around) = (&selected.layout, (context.agent_places(), None));
+    if !layout.git(&selected.found.run).exists() {
+        return Err(missing_checkpoints(&selected.found.run, context.loaded.config.git.commit));
+    }
     let stored = open_stored_run(layout, selected.found, configured, around, &context.vars).await?;
     let moved = {
         let (repository, run) = (stored.repository.clone(), stored.run.clone());
@@ -46,6 +50,17 @@ pub async fn open_stored(
     Ok(stored)
 }
 
+/// Says that a run has no checkpoints, and what makes them where this is configured now.
+fn missing_checkpoints(run: &str, mode: CommitMode) -> CommandError {
+    let hint = match mode {
+        CommitMode::Off => "`[git] commit = \"checkpoint\"` makes one after each iteration",
+        CommitMode::Checkpoint | CommitMode::Iteration | CommitMode::Handoff => {
+            "`git.commit` was set after this run had worked: the next `run` makes one after each iteration"
+        }
+    };
+    CommandError::user(format!("run {run} has no checkpoints")).hinted(hint)
+}
+
 /// Opens the repository of a run whose workspace is the configured one if none was recorded. `places` is where its
 /// agents can write beside it, `confinement` confines what runs programs that the repository names.
 pub async fn open_stored_run(
@@ -57,8 +72,7 @@ pub async fn open_stored_run(
 ) -> Result<StoredRepository, CommandError> {
     let folder = layout.git(&found.run);
     if !folder.exists() {
-        return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
-            .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
+        return Err(missing_checkpoints(&found.run, CommitMode::Off));
     }
     let rollbacks = Rollbacks::read(&Disk::default(), layout)?.saved_of(&found.run);
     let rollbacks = rollbacks

@@ -1,8 +1,8 @@
 //! Systems that one file gives away.
 
 use super::patterns::{
-    CARGO, CTEST, DENO, DOTNET, GO, GRADLE, GRADLE_REPORT, MAVEN, MESON, MINITEST, MIX, PHPUNIT,
-    RSPEC, SBT, SWIFT,
+    CARGO, CTEST, DENO, DOTNET, GO, GRADLE, GRADLE_REPORT, MAVEN, MESON, MINITEST, MIX, PEST,
+    PHPSPEC, PHPUNIT, RSPEC, SBT, SWIFT,
 };
 use super::{ProjectDir, TestSystem, found};
 
@@ -103,18 +103,63 @@ fn dotnet(project: &ProjectDir<'_>) -> Option<TestSystem> {
     })
 }
 
+/// A test runner of PHP.
+struct PhpRunner {
+    name: &'static str,
+    package: &'static str,
+    /// Files that only this runner has.
+    settings: &'static [&'static str],
+    arguments: &'static [&'static str],
+    must_match: &'static str,
+}
+
+/// The first that fits counts: Pest has the settings of PHPUnit, too.
+const OF_PHP: [PhpRunner; 3] = [
+    PhpRunner {
+        name: "pest",
+        package: "pestphp/pest",
+        settings: &["tests/Pest.php"],
+        arguments: &[],
+        must_match: PEST,
+    },
+    PhpRunner {
+        name: "phpspec",
+        package: "phpspec/phpspec",
+        settings: &["phpspec.yml", "phpspec.yml.dist"],
+        arguments: &["run"],
+        must_match: PHPSPEC,
+    },
+    PhpRunner {
+        name: "phpunit",
+        package: "phpunit/phpunit",
+        settings: &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"],
+        arguments: &[],
+        must_match: PHPUNIT,
+    },
+];
+
 fn php(project: &ProjectDir<'_>) -> Option<TestSystem> {
-    let settings = project.first(&["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"]);
-    let named = project.text("composer.json").contains("phpunit/phpunit");
-    let because = settings.or(named.then_some("composer.json"))?;
-    // Installed for the whole machine, or to be installed for the project.
-    let program =
-        if named || project.has("vendor/bin/phpunit") { "vendor/bin/phpunit" } else { "phpunit" };
-    Some(TestSystem {
-        must_match: vec![PHPUNIT],
-        definitions: &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"],
-        open: project.first(&["composer.json"]).map(str::to_owned).into_iter().collect(),
-        artefacts: &["vendor/", ".phpunit.result.cache"],
-        ..found("phpunit", because, &[program])
+    let composer = project.text("composer.json");
+    OF_PHP.iter().find_map(|runner| {
+        let PhpRunner { name, package, settings, arguments, must_match } = runner;
+        let named = composer.contains(package);
+        let because = project.first(settings).or(named.then_some("composer.json"))?;
+        // Installed for the whole machine, or to be installed for the project.
+        let installed = format!("vendor/bin/{name}");
+        let is_own = named || project.has(&installed);
+        let program = [&[if is_own { installed.as_str() } else { name }], *arguments].concat();
+        Some(TestSystem {
+            must_match: vec![must_match],
+            definitions: &[
+                "phpunit.xml",
+                "phpunit.xml.dist",
+                "phpunit.dist.xml",
+                "phpspec.yml",
+                "phpspec.yml.dist",
+            ],
+            open: project.first(&["composer.json"]).map(str::to_owned).into_iter().collect(),
+            artefacts: &["vendor/", ".phpunit.result.cache"],
+            ..found(name, because, &program)
+        })
     })
 }

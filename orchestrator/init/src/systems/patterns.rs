@@ -34,6 +34,11 @@ pub(crate) const MESON: &str = r"^Ok:\s+[1-9]";
 pub(crate) const PHPUNIT: &str =
     r"^(OK \([1-9]\d* tests?|Tests: (?<ran>[1-9]\d*)(.*\b(Skipped|Incomplete): (?<skipped>\d+))?)";
 
+pub(crate) const PEST: &str = r"^\s*Tests:\s.*\b[1-9]\d* passed";
+/// It counts examples that are pending or skipped, too.
+pub(crate) const PHPSPEC: &str =
+    r"^(?<ran>[1-9]\d*) examples? \((?:(?<skipped>\d+) (?:skipped|pending), )?[1-9]\d* passed";
+
 /// Runners that scripts of a `package.json` name.
 pub(crate) const OF_SCRIPTS: [(&str, &str); 10] = [
     ("jest", r"^Tests:.*\b[1-9]\d* passed"),
@@ -71,6 +76,8 @@ pub(crate) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
         _ if has("pytest") => Some(PYTEST),
         _ if has("unittest") => Some(UNITTEST),
         _ if has("rspec") => Some(RSPEC),
+        _ if has("pest") => Some(PEST),
+        _ if has("phpspec") => Some(PHPSPEC),
         _ => None,
     };
     one.into_iter().collect()

@@ -235,6 +235,25 @@ fn a_single_rejection_is_not_called_always() {
 }
 
 #[test]
+fn what_an_iteration_has_used_is_known_before_its_end_and_counted_once() {
+    let usage =
+        |cents: u64| Usage { cost: Some(Usd::from_nanos(cents * 10_000_000)), ..Usage::default() };
+    let used = |cents| Record::Usage { usage: usage(cents), runtime_ms: 5 };
+    let mut records = iteration(1, "t1");
+    records.splice(1..1, [used(20), used(30)]);
+    let cost = |records: &[Record]| summarize(records).iterations[&1].cost_usd;
+    assert_eq!(cost(&records[..2]), usage(20).cost.unwrap());
+    assert_eq!(cost(&records[..3]), usage(30).cost.unwrap());
+    if let Record::IterationEnded { usage: own, cost_usd, .. } = &mut records[3] {
+        (*own, *cost_usd) = (usage(35), usage(40).cost.unwrap());
+    }
+    assert_eq!(cost(&records), usage(40).cost.unwrap());
+    // Another attempt at the same iteration.
+    let twice = [records.clone(), records].concat();
+    assert_eq!(cost(&twice), usage(80).cost.unwrap());
+}
+
+#[test]
 fn follows_the_tree_back_and_forth() {
     let trees = ["t1", "t1", "t2", "t1", "t3"];
     let records: Vec<Record> = (1..).zip(trees).flat_map(|(n, tree)| iteration(n, tree)).collect();
