@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::JobContents;
+use ralph_orchestrator_bench::statistics::paired::PairedTest;
 use ralph_orchestrator_bench::statistics::plan::{Plan, PlanRequest, PlannedSize, plan as compute};
 use ralph_orchestrator_bench::statistics::variance::{ColumnVariance, DifferenceVariance};
+use ralph_orchestrator_bench::summary::pair_rewards;
+use ralph_orchestrator_bench::trial::{Column, TrialRecord};
 use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_terminal::output;
@@ -17,15 +20,12 @@ use super::job_error::explain;
 /// How much of the variance of rewards lies between tasks, where nothing is known: agents solve some tasks always and
 /// some never.
 const TASK_SHARE: f64 = 0.5;
-/// How alike tasks are to both columns, where nothing is known.
-const CORRELATION: f64 = 0.5;
-
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
     /// Smallest difference of the scores to detect, such as 5pp
     #[arg(long, value_name = "POINTS", value_parser = parse_points)]
     detect: f64,
-    /// Folder of a job whose first column says how rewards vary, and what a trial costs
+    /// Folder of a job whose first two columns say how rewards vary, and what a trial costs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["prior", "cost", "tasks"])]
     pilot: Option<PathBuf>,
     /// Share of the trials that you expect to be solved, from 0 to 1
@@ -69,64 +69,115 @@ fn parse_points(text: &str) -> Result<f64, String> {
     Err("expected more than 0pp and at most 100pp, or a share below 1 such as 0.05".to_owned())
 }
 
+/// What a plan is made from.
+struct Basis {
+    variance: DifferenceVariance,
+    /// The test of one trial for each task.
+    single_trials: PairedTest,
+    tasks: u64,
+    cost: Option<f64>,
+    /// What is taken for true, for people.
+    assumption: String,
+}
+
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, CommandError> {
-    let (variance, tasks, cost) = match &args.pilot {
+    let basis = match &args.pilot {
         Some(folder) => from_pilot(folder)?,
-        None => {
-            if !(0.0..=1.0).contains(&args.prior) {
-                return Err(CommandError::user("--prior: expected a share from 0 to 1"));
-            }
-            let column = ColumnVariance::from_prior(args.prior, TASK_SHARE);
-            (DifferenceVariance::from_column(column, CORRELATION), args.tasks, args.cost)
-        }
+        None => from_prior(args)?,
     };
     let request = PlanRequest {
         detect: args.detect,
         significance: args.significance,
         power: args.power,
-        tasks,
+        tasks: basis.tasks,
         max_trials: args.max_trials,
-        variance,
-        cost_per_trial_usd: cost,
+        variance: basis.variance,
+        single_trials: basis.single_trials,
+        cost_per_trial_usd: basis.cost,
     };
     let found = compute(&request).map_err(|error| CommandError::user(error.to_string()))?;
     if args.json {
         output::json(&found);
     } else {
-        print(&found, &request);
+        print(&found, &request, &basis.assumption);
     }
     Ok(exit::OK)
 }
 
-/// Returns how rewards vary in the first column of a job, its tasks, and what a trial costs.
-fn from_pilot(
-    folder: &std::path::Path,
-) -> Result<(DifferenceVariance, u64, Option<f64>), CommandError> {
+/// Returns the least that can be said without a job: both columns are independent of each other on each task.
+fn from_prior(args: &PlanArgs) -> Result<Basis, CommandError> {
+    if !(0.0..=1.0).contains(&args.prior) {
+        return Err(CommandError::user("--prior: expected a share from 0 to 1"));
+    }
+    // Whichever of the two it is that the other column solves, it is planned for the one that is harder to see.
+    let others = [args.prior - args.detect, args.prior + args.detect];
+    let others = others.into_iter().filter(|share| (0.0..=1.0).contains(share));
+    let other = others.min_by(|one, other| (one - 0.5).abs().total_cmp(&(other - 0.5).abs()));
+    let other = other.unwrap_or(args.prior);
+    let [baseline, candidate] =
+        [args.prior, other].map(|share| ColumnVariance::from_prior(share, TASK_SHARE));
+    Ok(Basis {
+        variance: DifferenceVariance::from_independent(baseline, candidate),
+        single_trials: PairedTest::McNemar,
+        tasks: args.tasks,
+        cost: args.cost,
+        assumption: "the two columns solve tasks independently of each other; half of the variance lies between tasks \
+                     (a pilot with both columns knows better, and mostly needs less)"
+            .to_owned(),
+    })
+}
+
+/// Returns how rewards vary in the first two columns of a job, its tasks, and what a trial costs.
+fn from_pilot(folder: &std::path::Path) -> Result<Basis, CommandError> {
     let folder = absolute(folder)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
-    let column = contents.plan.columns.first();
-    let last = contents.last_records();
-    let mut rewards: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let columns: Vec<&Column> = contents.plan.columns.iter().take(2).collect();
+    let last: Vec<TrialRecord> = contents.last_records().into_values().cloned().collect();
+    let of_pilot = last.iter().filter(|record| columns.contains(&&record.key.column));
     let mut costs = Vec::new();
-    for record in last.values().filter(|record| Some(&record.key.column) == column) {
+    let mut rewards: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for record in of_pilot {
         if let Some(reward) = record.reward() {
             rewards.entry(&record.key.task).or_default().push(reward);
         }
         costs.extend(record.usage.cost.map(Usd::dollars));
     }
-    let tasks = rewards.len() as u64;
-    let rewards: Vec<Vec<f64>> = rewards.into_values().collect();
-    let variance = ColumnVariance::from_rewards(&rewards).ok_or_else(|| {
+    let (variance, assumption) = match columns.as_slice() {
+        [baseline, candidate] => {
+            let pairs = pair_rewards((*baseline, &last), (*candidate, &last));
+            let assumption = format!(
+                "rewards vary, and differ, as those of {baseline} and {candidate} in the pilot"
+            );
+            (DifferenceVariance::from_pairs(&pairs), assumption)
+        }
+        _ => {
+            let tasks: Vec<&Vec<f64>> = rewards.values().collect();
+            let column = ColumnVariance::from_rewards(&tasks);
+            let assumption = "rewards vary as in the pilot, and the two columns solve tasks independently of each other \
+                              (a pilot with both columns knows better, and mostly needs less)";
+            (
+                column.map(|column| DifferenceVariance::from_independent(column, column)),
+                assumption.to_owned(),
+            )
+        }
+    };
+    let variance = variance.ok_or_else(|| {
         CommandError::user("the job is too small for a pilot").hinted(
-            "it needs two tasks with judged trials, and two trials of one task; or give `--prior SHARE`",
+            "it needs two tasks with judged trials, of each column two trials of one task; or give `--prior SHARE`",
         )
     })?;
+    let is_binary = rewards.values().flatten().all(|reward| *reward == 0.0 || *reward == 1.0);
     let number = u32::try_from(costs.len()).unwrap_or(u32::MAX);
-    let cost = (number > 0).then(|| costs.iter().sum::<f64>() / f64::from(number));
-    Ok((DifferenceVariance::from_column(variance, CORRELATION), tasks, cost))
+    Ok(Basis {
+        variance,
+        single_trials: if is_binary { PairedTest::McNemar } else { PairedTest::PairedT },
+        tasks: rewards.len() as u64,
+        cost: (number > 0).then(|| costs.iter().sum::<f64>() / f64::from(number)),
+        assumption,
+    })
 }
 
-fn print(plan: &Plan, request: &PlanRequest) {
+fn print(plan: &Plan, request: &PlanRequest, assumption: &str) {
     let points = |share: f64| format!("{:.1} points", share * 100.0);
     output::result(&format!(
         "to detect a difference of {} with a probability of {:.0} % (two-sided, {:.0} % significance):",
@@ -134,13 +185,16 @@ fn print(plan: &Plan, request: &PlanRequest) {
         request.power * 100.0,
         request.significance * 100.0
     ));
-    match &plan.with_these_tasks {
-        Some(size) => output::result(&format!("  {}", describe(size))),
-        None => output::result(&format!(
-            "  {} are not enough: even {} of each on each task detect no less than {}",
-            count(request.tasks, "task"),
-            count(u64::from(request.max_trials), "trial"),
-            points(plan.smallest_detectable)
+    let tasks = count(request.tasks, "task");
+    let trials = count(u64::from(request.max_trials), "trial");
+    match (&plan.with_these_tasks, plan.smallest_detectable) {
+        (Some(size), _) => output::result(&format!("  {}", describe(size))),
+        (None, Some(smallest)) => output::result(&format!(
+            "  {tasks} are not enough: even {trials} of each on each task detect no less than {}",
+            points(smallest)
+        )),
+        (None, None) => output::result(&format!(
+            "  {tasks} are not enough: with {trials} of each on each task no difference is significant"
         )),
     }
     if !plan.with_more_tasks.is_empty() {
@@ -149,14 +203,23 @@ fn print(plan: &Plan, request: &PlanRequest) {
     for size in &plan.with_more_tasks {
         output::result(&format!("  {}", describe(size)));
     }
+    output::result(&format!("assumed: {assumption}"));
+    if let Some(share) = plan.discordant_share {
+        output::result(&format!(
+            "single trials differ on {:.0} % of the tasks then; their test is McNemar's, exact, as in `bench compare`",
+            share * 100.0
+        ));
+    }
 }
 
 fn describe(size: &PlannedSize) -> String {
     let cost = size.cost_usd.map(|cost| format!(", about ${cost:.2}")).unwrap_or_default();
     format!(
-        "{} × {} each for both columns: {}{cost}",
+        "{} × {} each for both columns: {}{cost} ({:.0} %, {})",
         count(size.tasks, "task"),
         count(u64::from(size.trials_per_task), "trial"),
-        count(size.trials, "trial")
+        count(size.trials, "trial"),
+        size.power * 100.0,
+        size.test.name()
     )
 }

@@ -7,6 +7,7 @@
 pub mod bootstrap;
 pub mod distribution;
 pub mod interval;
+pub mod mcnemar;
 pub mod paired;
 pub mod passes;
 pub mod plan;

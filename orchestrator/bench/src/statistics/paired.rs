@@ -1,5 +1,7 @@
 //! Two columns on the same tasks.
 
+use serde::{Deserialize, Serialize};
+
 use super::distribution::{fair_coin_at_most, student_tail};
 use super::interval::{compute_standard_error, is_zero_or_one, student_interval, wilson_interval};
 use super::{Estimate, compute_mean, count_to_f64};
@@ -14,11 +16,13 @@ pub struct TaskPair {
 }
 
 /// The test that a probability is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PairedTest {
     /// Student's t of the differences of tasks.
     PairedT,
     /// McNemar's, exact: one 0/1 trial per task in both columns.
+    #[serde(rename = "mcnemar")]
     McNemar,
     /// The signs of the differences, exact: all differences are the same, so that t has nothing to divide by.
     Sign,

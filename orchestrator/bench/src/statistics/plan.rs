@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::distribution::t_test_power;
+use super::mcnemar::mcnemar_power;
+use super::paired::PairedTest;
 use super::variance::DifferenceVariance;
 use super::whole_to_f64;
 
@@ -11,7 +13,8 @@ const TRIALS_WITH_MORE_TASKS: [u32; 5] = [1, 2, 3, 5, 10];
 /// More tasks than anybody has.
 const MAX_TASKS: u64 = 1_000_000;
 
-/// What is to be planned: a comparison of two columns by a paired t test over tasks, two-sided.
+/// What is to be planned: a comparison of two columns on the same tasks, two-sided, by the test that
+/// [`compare_pairs`](super::paired::compare_pairs) takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanRequest {
     /// The smallest difference of the mean rewards that is to be found, such as 0.05.
@@ -26,6 +29,8 @@ pub struct PlanRequest {
     pub max_trials: u32,
     /// How the difference varies.
     pub variance: DifferenceVariance,
+    /// The test of one trial for each task: McNemar's where rewards are 0 or 1.
+    pub single_trials: PairedTest,
     /// Mean cost of a trial, over both columns, in US dollars, if it is known.
     pub cost_per_trial_usd: Option<f64>,
 }
@@ -41,6 +46,8 @@ pub struct PlannedSize {
     pub trials: u64,
     /// The probability to find a difference as large as asked for.
     pub power: f64,
+    /// The test that finds it.
+    pub test: PairedTest,
     /// Cost of all trials in US dollars, if that of one is known.
     pub cost_usd: Option<f64>,
 }
@@ -50,8 +57,11 @@ pub struct PlannedSize {
 pub struct Plan {
     /// The fewest trials on the tasks that there are; none where no number up to the most allowed suffices.
     pub with_these_tasks: Option<PlannedSize>,
-    /// The smallest difference that the tasks that there are can show with the most trials allowed.
-    pub smallest_detectable: f64,
+    /// The smallest difference that the tasks that there are can show with the most trials allowed; none if no difference is
+    /// large enough.
+    pub smallest_detectable: Option<f64>,
+    /// The share of tasks on which single trials of the two columns are taken to differ, where that test is McNemar's.
+    pub discordant_share: Option<f64>,
     /// The fewest tasks for few trials each. Without what even a million tasks cannot show.
     pub with_more_tasks: Vec<PlannedSize>,
 }
@@ -106,6 +116,8 @@ pub fn plan(request: &PlanRequest) -> Result<Plan, PlanError> {
     Ok(Plan {
         with_these_tasks: trials.and_then(|trials| size(request, request.tasks, trials)),
         smallest_detectable: find_smallest_detectable(request),
+        discordant_share: (request.single_trials == PairedTest::McNemar)
+            .then(|| request.variance.discordant_share(request.detect)),
         with_more_tasks,
     })
 }
@@ -136,7 +148,17 @@ fn power(request: &PlanRequest, tasks: u64, trials: u64) -> f64 {
     power_to_detect(request, request.detect, tasks, trials)
 }
 
+/// Returns the test that a comparison of so many trials for each task takes.
+fn test_of(request: &PlanRequest, trials: u64) -> PairedTest {
+    if trials == 1 { request.single_trials } else { PairedTest::PairedT }
+}
+
 fn power_to_detect(request: &PlanRequest, detect: f64, tasks: u64, trials: u64) -> f64 {
+    if test_of(request, trials) == PairedTest::McNemar {
+        let discordant = request.variance.discordant_share(detect);
+        let (better, worse) = (f64::midpoint(discordant, detect), (discordant - detect) / 2.0);
+        return mcnemar_power(tasks, better, worse.max(0.0), request.significance);
+    }
     let tasks = whole_to_f64(tasks);
     let variance = request.variance.compute_mean_variance(tasks, whole_to_f64(trials));
     if variance <= 0.0 {
@@ -152,6 +174,7 @@ fn size(request: &PlanRequest, tasks: u64, trials: u64) -> Option<PlannedSize> {
         trials_per_task: u32::try_from(trials).ok()?,
         trials: all,
         power: power(request, tasks, trials),
+        test: test_of(request, trials),
         cost_usd: request.cost_per_trial_usd.map(|cost| cost * whole_to_f64(all)),
     })
 }
@@ -177,11 +200,15 @@ fn find_least(last: u64, first: u64, is_enough: impl Fn(u64) -> bool) -> Option<
     Some(high)
 }
 
-fn find_smallest_detectable(request: &PlanRequest) -> f64 {
+fn find_smallest_detectable(request: &PlanRequest) -> Option<f64> {
     let trials = u64::from(request.max_trials);
     let is_enough =
         |detect: f64| power_to_detect(request, detect, request.tasks, trials) >= request.power;
     let (mut low, mut high) = (0.0, 1.0);
+    // Of rewards that are 0 or 1 no difference is larger.
+    if test_of(request, trials) == PairedTest::McNemar && !is_enough(high) {
+        return None;
+    }
     while !is_enough(high) && high < f64::MAX / 4.0 {
         low = high;
         high *= 2.0;
@@ -195,5 +222,5 @@ fn find_smallest_detectable(request: &PlanRequest) -> f64 {
             low = middle;
         }
     }
-    high
+    Some(high)
 }

@@ -46,10 +46,21 @@ pub struct DifferenceVariance {
 }
 
 impl DifferenceVariance {
-    /// Returns it for two columns that vary alike, with a correlation, from 0 to 1, of what tasks do to both.
+    /// Returns it for two columns of which each is solved or not on a task whatever the other does: columns that tasks are
+    /// alike to differ less.
     #[must_use]
-    pub fn from_column(column: ColumnVariance, correlation: f64) -> Self {
-        Self { within: 2.0 * column.within, between: 2.0 * column.between * (1.0 - correlation) }
+    pub fn from_independent(baseline: ColumnVariance, candidate: ColumnVariance) -> Self {
+        Self {
+            within: baseline.within + candidate.within,
+            between: baseline.between + candidate.between,
+        }
+    }
+
+    /// Returns the share of tasks on which single 0/1 trials of the two columns differ, if the second is better by
+    /// `difference` in the mean.
+    #[must_use]
+    pub fn discordant_share(self, difference: f64) -> f64 {
+        (self.within + self.between + difference * difference).max(difference).min(1.0)
     }
 
     /// Estimates it from two columns, by the method of moments; none without two tasks that both have rewards for, or

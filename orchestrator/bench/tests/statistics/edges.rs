@@ -115,7 +115,8 @@ fn request() -> PlanRequest {
         power: 0.8,
         tasks: 40,
         max_trials: 100,
-        variance: DifferenceVariance::from_column(column, 0.5),
+        variance: DifferenceVariance { within: 2.0 * column.within, between: column.between },
+        single_trials: PairedTest::PairedT,
         cost_per_trial_usd: None,
     }
 }
@@ -127,7 +128,7 @@ fn where_trials_alone_cannot_do_it_the_plan_says_how_many_tasks() {
         found.with_these_tasks, None,
         "tasks differ by more than 5 points in the mean of 40"
     );
-    assert!(found.smallest_detectable > 0.05);
+    assert!(found.smallest_detectable.unwrap() > 0.05);
     assert_eq!(found.with_more_tasks.len(), 5);
     assert!(found.with_more_tasks.iter().all(|size| size.tasks > 40 && size.cost_usd.is_none()));
     let enough = PlanRequest { tasks: found.with_more_tasks[1].tasks, ..request() };

@@ -7,7 +7,7 @@ use ralph_orchestrator_bench::statistics::distribution::{
     fair_coin_at_most, student_quantile, student_tail, t_test_power,
 };
 use ralph_orchestrator_bench::statistics::interval::{estimate_mean, wilson_interval};
-use ralph_orchestrator_bench::statistics::paired::{TaskPair, compare_pairs};
+use ralph_orchestrator_bench::statistics::paired::{PairedTest, TaskPair, compare_pairs};
 use ralph_orchestrator_bench::statistics::passes::{Passes, estimate_pass_at, estimate_pass_hat};
 use ralph_orchestrator_bench::statistics::plan::{PlanRequest, plan};
 use ralph_orchestrator_bench::statistics::random::SeededRandom;
@@ -216,6 +216,7 @@ proptest! {
             tasks,
             max_trials: 64,
             variance: DifferenceVariance { within, between },
+            single_trials: PairedTest::PairedT,
             cost_per_trial_usd: Some(0.25),
         };
         let found = plan(&request).unwrap();
@@ -223,13 +224,13 @@ proptest! {
             Some(size) => {
                 prop_assert!(size.power >= power && size.trials_per_task <= 64 && size.tasks == tasks);
                 prop_assert_eq!(size.cost_usd.unwrap().to_bits(), (0.25 * size.trials as f64).to_bits());
-                prop_assert!(found.smallest_detectable <= detect * (1.0 + 1e-9));
+                prop_assert!(found.smallest_detectable.unwrap() <= detect * (1.0 + 1e-9));
                 if size.trials_per_task > 1 {
                     let fewer = PlanRequest { max_trials: size.trials_per_task - 1, ..request };
                     prop_assert_eq!(plan(&fewer).unwrap().with_these_tasks, None);
                 }
             }
-            None => prop_assert!(found.smallest_detectable > detect),
+            None => prop_assert!(found.smallest_detectable.unwrap() > detect),
         }
         let needed: Vec<u64> = found.with_more_tasks.iter().map(|size| size.tasks).collect();
         prop_assert!(needed.is_sorted_by(|a, b| a >= b), "more trials never need more tasks: {:?}", needed);

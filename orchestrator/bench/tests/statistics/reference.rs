@@ -278,6 +278,7 @@ fn planned_tasks_are_those_of_statsmodels() {
                 tasks: 40,
                 max_trials: 100,
                 variance,
+                single_trials: PairedTest::PairedT,
                 cost_per_trial_usd: None,
             };
             for size in plan(&request).unwrap().with_more_tasks {

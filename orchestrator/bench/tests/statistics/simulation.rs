@@ -3,7 +3,7 @@
 use ralph_orchestrator_bench::statistics::Estimate;
 use ralph_orchestrator_bench::statistics::bootstrap::{BootstrapOptions, bootstrap_clusters};
 use ralph_orchestrator_bench::statistics::interval::estimate_mean;
-use ralph_orchestrator_bench::statistics::paired::{TaskPair, compare_pairs};
+use ralph_orchestrator_bench::statistics::paired::{PairedTest, TaskPair, compare_pairs};
 use ralph_orchestrator_bench::statistics::passes::{Passes, estimate_pass_at, estimate_pass_hat};
 use ralph_orchestrator_bench::statistics::plan::{PlanRequest, plan};
 use ralph_orchestrator_bench::statistics::random::SeededRandom;
@@ -237,6 +237,7 @@ fn a_planned_job_finds_the_difference_as_often_as_planned() {
         tasks: 40,
         max_trials: 100,
         variance,
+        single_trials: PairedTest::McNemar,
         cost_per_trial_usd: Some(0.5),
     };
     let size = plan(&request).unwrap().with_these_tasks.unwrap();
@@ -351,4 +352,68 @@ fn a_bootstrapped_ratio_covers_the_truth_nearly_at_its_level() {
     }
     // Percentile intervals are known to be a little short.
     assert_share_at_least("cost of a solved trial", covered, SIMULATIONS, 0.93);
+}
+
+/// Draws single trials of two columns, whose chances on a task `draw` returns, and returns how often the difference is
+/// found.
+fn find_with_single_trials(
+    random: &mut SeededRandom,
+    tasks: u64,
+    simulations: u32,
+    draw: impl Fn(&mut SeededRandom) -> (f64, f64),
+) -> f64 {
+    let mut found = 0;
+    for _ in 0..simulations {
+        let pairs: Vec<TaskPair> = (0..tasks)
+            .map(|_| {
+                let (baseline, candidate) = draw(random);
+                let baseline = toss(random, baseline, 1);
+                TaskPair { baseline, candidate: toss(random, candidate, 1) }
+            })
+            .collect();
+        found += u32::from(compare_pairs(&pairs, LEVEL).p_value.unwrap() < 0.05);
+    }
+    f64::from(found) / f64::from(simulations)
+}
+
+#[test]
+fn single_trials_find_a_difference_at_least_as_often_as_a_prior_promises() {
+    const SIMULATIONS: u32 = 1_500;
+    let mut random = SeededRandom::from_seed(12);
+    for (prior, detect) in [(0.5, 0.1), (0.5, 0.2), (0.5, 0.4), (0.3, 0.1), (0.8, 0.15), (0.2, 0.3)]
+    {
+        // The other column is the one that is harder to see, as the command takes it.
+        let other = if prior < 0.5 { prior + detect } else { prior - detect };
+        let column = |share| ColumnVariance::from_prior(share, 0.5);
+        let variance = DifferenceVariance::from_independent(column(prior), column(other));
+        let request = PlanRequest {
+            detect,
+            significance: 0.05,
+            power: 0.8,
+            tasks: 40,
+            max_trials: 1,
+            variance,
+            single_trials: PairedTest::McNemar,
+            cost_per_trial_usd: None,
+        };
+        let found = plan(&request).unwrap();
+        let size = found.with_more_tasks[0];
+        assert_eq!((size.trials_per_task, size.test), (1, PairedTest::McNemar));
+        let discordant = prior * (1.0 - other) + other * (1.0 - prior);
+        assert!((found.discordant_share.unwrap() - discordant).abs() < 1e-12);
+        let tolerance = tolerance(size.power, SIMULATIONS);
+        let name = format!("{prior}, {detect}: {size:?}");
+        // Columns that are independent of each other are what was assumed.
+        let share =
+            find_with_single_trials(&mut random, size.tasks, SIMULATIONS, |_| (prior, other));
+        assert!((share - size.power).abs() <= tolerance, "{name}: {share}");
+        // Tasks that are hard or easy for both leave fewer that differ, and more is found.
+        let (low, high) = (prior.min(other), prior.max(other));
+        let spread = low.min(1.0 - high) * 0.8;
+        let share = find_with_single_trials(&mut random, size.tasks, SIMULATIONS, |random| {
+            let shift = spread * (2.0 * random.draw_unit() - 1.0);
+            (prior + shift, other + shift)
+        });
+        assert!(share >= size.power - tolerance, "{name}: {share}");
+    }
 }
