@@ -33,6 +33,21 @@ pub(super) fn column(agent: &str) -> Column {
     Column { agent: agent.into(), variant: None }
 }
 
+/// A comparison of which tests change what they are about.
+pub(super) fn comparison() -> Comparison {
+    Comparison {
+        baseline: column("baseline"),
+        candidate: column("candidate"),
+        tasks: 40,
+        difference: None,
+        p_value: Some(0.035),
+        holm_p_value: None,
+        test: "paired t".into(),
+        better: 3,
+        worse: 11,
+    }
+}
+
 pub(super) fn estimate(value: f64, low: f64, high: f64) -> Estimate {
     let (low, high) = (Some(low), Some(high));
     Estimate { value, standard_error: Some(0.04), low, high, observations: 12 }
@@ -125,6 +140,7 @@ pub(super) fn build_job(
             -0.003 - 0.1 * at as f64,
         )),
         p_value: Some(0.035),
+        holm_p_value: None,
         test: "paired t".into(),
         better: 3,
         worse: 6,

@@ -5,6 +5,7 @@ use ralph_orchestrator_text::escape_line;
 use crate::report::figures::{
     format_interval, format_level, format_number, format_p_value, format_things,
 };
+use crate::statistics::paired::{PairedTest, compute_sign_p};
 use crate::summary::Comparison;
 
 /// Returns a comparison as a sentence without a full stop, such as "b is 4.2 points worse than a (95 % interval −8.1
@@ -40,12 +41,31 @@ pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
         Some(_) => format!("; {}", escape_line(&comparison.test)),
         None => String::new(),
     };
+    let holm = comparison
+        .holm_p_value
+        .map(|p| format!("; after Holm for all comparisons here {}", format_p_value(p)));
+    let few = describe_few(comparison, level);
     let disagreement = if disagree(comparison, level) {
         "; interval and p have different methods and disagree about chance: p decides"
     } else {
         ""
     };
-    format!("{candidate} is {finding} ({}; {counts}{test}{disagreement})", facts.join(", "))
+    let holm = holm.unwrap_or_default();
+    let facts = facts.join(", ");
+    format!("{candidate} is {finding} ({facts}; {counts}{test}{holm}{few}{disagreement})")
+}
+
+/// Says that a test of signs cannot find anything, however they are divided: at 5 % with fewer than six tasks that differ.
+fn describe_few(comparison: &Comparison, level: f64) -> String {
+    let differing = comparison.better.saturating_add(comparison.worse);
+    let best = compute_sign_p(0, differing);
+    let is_of_signs = comparison.test != PairedTest::PairedT.name();
+    if comparison.p_value.is_none() || !is_of_signs || best < 1.0 - level {
+        return String::new();
+    }
+    let tasks = format_things(differing, "discordant task");
+    let best = format_p_value(best);
+    format!("; too few for a result: with {tasks} even all on one side have {best}")
 }
 
 /// Whether the interval leaves zero out and the test finds chance enough, or the other way round.
@@ -60,19 +80,10 @@ fn disagree(comparison: &Comparison, level: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples::{column, estimate};
+    use crate::report::samples::{self, estimate};
 
     fn comparison(value: f64) -> Comparison {
-        Comparison {
-            baseline: column("baseline"),
-            candidate: column("candidate"),
-            tasks: 40,
-            difference: Some(estimate(value, -0.081, -0.003)),
-            p_value: Some(0.035),
-            test: "paired t".into(),
-            better: 3,
-            worse: 11,
-        }
+        Comparison { difference: Some(estimate(value, -0.081, -0.003)), ..samples::comparison() }
     }
 
     #[test]
@@ -129,6 +140,30 @@ mod tests {
             ..estimate(0.0, -0.492, 0.492)
         });
         assert!(describe_comparison(&found, 0.95).contains("−49.2 to 49.2 by Wilson"));
+    }
+
+    #[test]
+    fn says_where_too_few_tasks_differ_for_any_result() {
+        let describe = |test: &str, better, worse| {
+            let found = Comparison { test: test.into(), better, worse, ..comparison(-0.1) };
+            describe_comparison(&found, 0.95)
+        };
+        let said = describe("McNemar, exact", 1, 4);
+        assert!(
+            said.contains("with 5 discordant tasks even all on one side have p = 0.062"),
+            "{said}"
+        );
+        for (test, better) in [("McNemar, exact", 2), ("paired t", 1)] {
+            let said = describe(test, better, 4);
+            assert!(!said.contains("too few"), "{said}");
+        }
+    }
+
+    #[test]
+    fn says_what_several_comparisons_make_of_it() {
+        let found = Comparison { holm_p_value: Some(0.07), ..comparison(-0.1) };
+        let said = describe_comparison(&found, 0.95);
+        assert!(said.contains("after Holm for all comparisons here p = 0.070"), "{said}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::attempts::{Trial, collect_rewards, group_by_trial};
 use super::types::Comparison;
+use crate::statistics::count_to_f64;
 use crate::statistics::paired::{TaskPair, compare_pairs};
 use crate::trial::{Column, TrialRecord};
 
@@ -66,9 +67,31 @@ pub(super) fn compare_trials(
         tasks: found.tasks,
         difference: found.difference,
         p_value: found.p_value,
+        holm_p_value: None,
         test: found.test.name().to_owned(),
         better: found.better,
         worse: found.worse,
+    }
+}
+
+/// Corrects the probabilities of several comparisons by Holm's method: where there is no difference at all, the smallest of
+/// them is below a level no more often than the level says.
+pub(super) fn correct_comparisons(comparisons: &mut [Comparison]) {
+    let mut known: Vec<(usize, f64)> = comparisons
+        .iter()
+        .enumerate()
+        .filter_map(|(at, comparison)| Some((at, comparison.p_value?)))
+        .collect();
+    if known.len() < 2 {
+        return;
+    }
+    known.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let mut largest = 0.0_f64;
+    for (rank, (at, p)) in known.iter().enumerate() {
+        largest = largest.max(p * count_to_f64(known.len() - rank)).min(1.0);
+        if let Some(comparison) = comparisons.get_mut(*at) {
+            comparison.holm_p_value = Some(largest);
+        }
     }
 }
 
@@ -96,4 +119,28 @@ fn collect_digests<'a>(column: &Column, trials: &[Trial<'a>]) -> BTreeMap<&'a st
         .filter(|trial| trial.key().column == *column)
         .map(|trial| (trial.key().task.as_str(), trial.last().verifier_digest()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_comparisons_are_corrected_by_holm() {
+        let corrected = |values: &[Option<f64>]| {
+            let column = Column { agent: "a".to_owned(), variant: None };
+            let nothing = compare((&column, &[]), (&column, &[]), 0.95);
+            let with = |p_value: &Option<f64>| Comparison { p_value: *p_value, ..nothing.clone() };
+            let mut comparisons: Vec<Comparison> = values.iter().map(with).collect();
+            correct_comparisons(&mut comparisons);
+            comparisons.iter().map(|found| found.holm_p_value).collect::<Vec<_>>()
+        };
+        // As `p.adjust` of R has it: 3 × 0.01, 2 × 0.03, and no less than the one before.
+        assert_eq!(
+            corrected(&[Some(0.03), Some(0.01), None, Some(0.04)]),
+            [Some(0.06), Some(0.03), None, Some(0.06)]
+        );
+        assert_eq!(corrected(&[Some(0.6), Some(0.9)]), [Some(1.0), Some(1.0)]);
+        assert_eq!(corrected(&[Some(0.01), None]), [None, None]);
+    }
 }

@@ -60,7 +60,7 @@ pub fn summarize(
         .iter()
         .map(|column| column::summarize(column, &trials, &cheatable, options))
         .collect();
-    let comparisons = match planned.columns.split_first() {
+    let mut comparisons: Vec<Comparison> = match planned.columns.split_first() {
         None => Vec::new(),
         Some((baseline, others)) => others
             .iter()
@@ -77,6 +77,7 @@ pub fn summarize(
     };
     JobSummary {
         job: job.to_owned(),
+    comparison::correct_comparisons(&mut comparisons);
         planned: columns.iter().map(|column| column.planned).sum(),
         level: options.level,
         comparisons,

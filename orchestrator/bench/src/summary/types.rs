@@ -158,6 +158,9 @@ pub struct Comparison {
     pub difference: Option<Estimate>,
     /// Probability of such a difference if there is none, two-sided.
     pub p_value: Option<f64>,
+    /// The same after Holm's correction for all comparisons of the report, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holm_p_value: Option<f64>,
     /// The test that `p_value` is of: "paired t", "McNemar, exact" with one 0/1 trial for each task in both, or
     /// "sign test, exact" where all differences are the same.
     pub test: String,
