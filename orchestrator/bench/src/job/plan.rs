@@ -103,23 +103,27 @@ impl JobPlan {
     }
 
     /// Returns all trials in the order in which they are begun: all first trials before all second ones, so that a
-    /// job that ends early is balanced, and within these in an order that `seed` decides, so that no agent
-    /// always has the machine first.
+    /// job that ends early is balanced; within these the tasks in an order that `seed` decides, each with all its columns
+    /// one after the other, so that such a job has pairs; and of a task the columns in an order that `seed` decides, so that no
+    /// agent always has the machine first.
     #[must_use]
     pub fn trials(&self) -> Vec<TrialKey> {
         let mut keyed = Vec::new();
         for trial in 1..=self.trials {
             for task in &self.tasks {
+                let place = self.draw(|hasher| {
+                    hash_part(hasher, Some(&task.name));
+                    hasher.update(&trial.to_le_bytes());
+                });
                 for column in &self.columns {
                     let key = TrialKey { column: column.clone(), task: task.name.clone(), trial };
-                    keyed.push((trial, self.draw(&key), key));
+                    let draw = self.draw(|hasher| hash_key(hasher, &key));
+                    keyed.push(((trial, place, draw), key));
                 }
             }
         }
-        keyed.sort_by(|(trial, draw, _), (other_trial, other_draw, _)| {
-            (trial, draw).cmp(&(other_trial, other_draw))
-        });
-        keyed.into_iter().map(|(_, _, key)| key).collect()
+        keyed.sort_by_key(|(place, _)| *place);
+        keyed.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Returns the task of this name.
@@ -128,26 +132,30 @@ impl JobPlan {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// Returns a number that this job's seed gives this trial.
-    fn draw(&self, key: &TrialKey) -> [u8; 32] {
+    /// Returns a number that this job's seed gives to what is hashed.
+    fn draw(&self, hash: impl FnOnce(&mut blake3::Hasher)) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.seed.to_le_bytes());
-        hash_key(&mut hasher, key);
+        hash(&mut hasher);
         *hasher.finalize().as_bytes()
     }
 }
 
-/// Adds what tells trials apart. Each part is preceded by its length, so that no two keys are hashed alike.
+/// Adds what tells trials apart.
 pub(super) fn hash_key(hasher: &mut blake3::Hasher, key: &TrialKey) {
     let variant = key.column.variant.as_deref();
-    let parts = [Some(key.column.agent.as_str()), variant, Some(key.task.as_str())];
-    for part in parts {
-        let Some(part) = part else {
-            hasher.update(&u64::MAX.to_le_bytes());
-            continue;
-        };
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
+    for part in [Some(key.column.agent.as_str()), variant, Some(key.task.as_str())] {
+        hash_part(hasher, part);
     }
     hasher.update(&key.trial.to_le_bytes());
+}
+
+/// Adds a part after its length, so that no two keys are hashed alike.
+fn hash_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
+    let Some(part) = part else {
+        hasher.update(&u64::MAX.to_le_bytes());
+        return;
+    };
+    hasher.update(&(part.len() as u64).to_le_bytes());
+    hasher.update(part.as_bytes());
 }

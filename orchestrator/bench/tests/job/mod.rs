@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use ralph_orchestrator_bench::job::{
     Budgets, JobContents, JobEnd, JobError, JobPlan, JobStore, Schedule, run_job,
 };
-use ralph_orchestrator_bench::trial::{Cause, Column};
+use ralph_orchestrator_bench::trial::{Cause, Column, TrialKey};
 use ralph_orchestrator_contract::Usd;
 
 use scripted::{ScriptedRunner, Silent, block_on, costs, create, dollars, fault, perform, plan};
@@ -268,4 +268,27 @@ proptest! {
         prop_assert!(end == JobEnd::Finished || end == JobEnd::OutOfBudget);
         prop_assert_eq!(end == JobEnd::Finished, runner.begun().len() == 16);
     }
+}
+
+#[test]
+fn a_job_that_ends_early_has_pairs() {
+    let mut job = plan(&["a", "b", "c", "d"], 20, 2);
+    let order = job.trials();
+    let mut first_columns = BTreeSet::new();
+    for trials in order.chunks(4) {
+        let columns: BTreeSet<&str> = trials.iter().map(|key| key.column.agent.as_str()).collect();
+        assert_eq!(columns.len(), 4, "{trials:?}");
+        assert!(
+            trials.iter().all(|key| (&key.task, key.trial) == (&trials[0].task, trials[0].trial))
+        );
+        first_columns.insert(trials[0].column.agent.clone());
+    }
+    assert_eq!(first_columns.len(), 4, "none of them always has the machine first");
+    assert!(order.iter().take(80).all(|key| key.trial == 1));
+    // Tasks stay where they are when a column is added.
+    job.columns.pop();
+    let tasks = |order: &[TrialKey], columns| {
+        order.iter().step_by(columns).map(|key| key.task.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(tasks(&order, 4), tasks(&job.trials(), 3));
 }
