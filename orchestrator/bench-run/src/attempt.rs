@@ -70,6 +70,8 @@ impl Runner<'_> {
             shared: self.setup.shared_mounts(),
             vars: &self.variables(&order.key),
             shown: Vec::new(),
+            let logs = order.dir.join("logs");
+            staged.install_logs(&logs).map_err(|error| failed(std::io::Error::other(error)))?;
             has_bundled_tests: false,
             network: &task.environment.network,
             cache: self.setup.image_locks(),

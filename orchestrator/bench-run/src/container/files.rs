@@ -102,7 +102,7 @@ impl ContainerSetup<'_> {
             fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
         })?;
         let mounts = vec![StagedMount { path: workdir.clone(), folder }];
-        Ok(StagedEnvironment { root, mounts, workdir, env, user: None, setup: Vec::new() })
+        Ok(StagedEnvironment::with_mounts(root, mounts, workdir, env))
     }
 
     /// Returns what of this machine the container shows, and makes the folders of it.

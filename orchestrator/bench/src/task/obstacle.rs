@@ -8,7 +8,7 @@ use super::model::{EnvironmentSource, Step, Task, TaskForm, Verification};
 use super::problem::TextLocation;
 use super::provided::{Package, install_command};
 use super::settings::{EnvironmentSettings, MAIN_SERVICE, NetworkPolicy, OperatingSystem, User};
-use super::stage::{find_mount_point, find_sources, find_workdir};
+use super::stage::{find_image_folder, find_mount_point, find_sources, find_workdir};
 use super::template::resolve_env;
 
 /// What keeps a trial apart from the machine.
@@ -225,12 +225,19 @@ impl Search<'_> {
             EnvironmentSource::Dockerfile(dockerfile)
                 if self.capabilities.isolation != IsolationKind::Container =>
             {
-                self.check_dockerfile(dockerfile, is_verifier);
-                if find_workdir(settings, source).is_none() {
-                    self.add_at(
-                        TextLocation::from_file(&dockerfile.path),
+                self.check_dockerfile(dockerfile);
+                let at = TextLocation::from_file(&dockerfile.path);
+                match (find_workdir(settings, source), &settings.workdir) {
+                    (None, _) => self.add_at(
+                        at,
                         "its work directory is not known: add a WORKDIR line, or `workdir` to [environment]",
-                    );
+                    ),
+                    (Some(path), None) => {
+                        if let Err(reason) = find_mount_point(&path, is_verifier) {
+                            self.add_at(at, format!("the work directory {reason}"));
+                        }
+                    }
+                    (Some(_), Some(_)) => {}
                 }
             }
             _ => {}
@@ -243,7 +250,7 @@ impl Search<'_> {
         }
     }
 
-    fn check_dockerfile(&mut self, dockerfile: &Dockerfile, is_verifier: bool) {
+    fn check_dockerfile(&mut self, dockerfile: &Dockerfile) {
         let at = |line| TextLocation::from_line(&dockerfile.path, line);
         for (line, reason) in &dockerfile.unsupported {
             self.add_at(at(*line), reason.clone());
@@ -251,7 +258,7 @@ impl Search<'_> {
         for action in &dockerfile.actions {
             match action {
                 FileAction::Folder { path } => {
-                    if let Err(reason) = find_mount_point(path, is_verifier) {
+                    if let Err(reason) = find_image_folder(path) {
                         self.add_at(
                             TextLocation::from_file(&dockerfile.path),
                             format!("the folder {reason}"),
@@ -259,7 +266,7 @@ impl Search<'_> {
                     }
                 }
                 FileAction::Copy(copy) => {
-                    if let Err(reason) = find_mount_point(&copy.target, is_verifier) {
+                    if let Err(reason) = find_image_folder(&copy.target) {
                         self.add_at(at(copy.line), format!("COPY: the target {reason}"));
                     }
                     if let Err(error) = find_sources(dockerfile, copy) {
@@ -267,7 +274,7 @@ impl Search<'_> {
                     }
                 }
                 FileAction::Run(command) if command.is_covered(&self.capabilities.provided) => {
-                    self.check_run_effects(command.line, dockerfile, command, is_verifier);
+                    self.check_run_effects(command.line, dockerfile, command);
                 }
                 FileAction::Run(command) if !self.capabilities.has(Feature::Setup) => {
                     let message = self.explain_run(command);
@@ -284,14 +291,13 @@ impl Search<'_> {
         line: usize,
         dockerfile: &Dockerfile,
         command: &super::dockerfile::SetupCommand,
-        is_verifier: bool,
     ) {
         for effect in command.effects.iter().flatten() {
             let (RunEffect::Folder { path, .. } | RunEffect::Mode { path, .. }) = effect else {
                 continue;
             };
             let path = resolve(&command.workdir, path);
-            if let Err(reason) = find_mount_point(&path, is_verifier) {
+            if let Err(reason) = find_image_folder(&path) {
                 let location = TextLocation::from_line(&dockerfile.path, line);
                 self.add_at(location, format!("RUN: the path {reason}"));
             }

@@ -10,12 +10,13 @@ use super::dockerfile::{Dockerfile, FileAction, SetupCommand};
 use super::model::{EnvironmentSource, Task, VerifierEnvironment};
 use super::provided::Package;
 use super::settings::EnvironmentSettings;
-use super::stage::{DockerfileStager, StageError, StagedEnvironment, list_mounts};
+use super::stage::{
+    DockerfileStager, StageError, StagedEnvironment, find_image_folder, list_mounts, locate,
+};
 
 /// The files of an environment while they are made.
 pub struct SetupStage<'t> {
     dockerfile: &'t Dockerfile,
-    has_bundled_tests: bool,
     /// How many lines were followed.
     done: usize,
     staged: StagedEnvironment,
@@ -84,9 +85,9 @@ impl<'t> TaskEnvironment<'t> {
         let root = real_path(into).join("root");
         create_folder(&root)?;
         let staged = StagedEnvironment::empty(root);
-        let has_bundled_tests = self.has_bundled_tests;
-        let stage = SetupStage { dockerfile, has_bundled_tests, done: 0, staged };
+        let stage = SetupStage { dockerfile, done: 0, staged };
         stage.stager().require_supported()?;
+        stage.create_mount_points()?;
         Ok(stage)
     }
 
@@ -107,12 +108,20 @@ impl<'t> TaskEnvironment<'t> {
 }
 
 impl SetupStage<'_> {
-    fn stager(&self) -> DockerfileStager<'_> {
-        DockerfileStager {
-            dockerfile: self.dockerfile,
-            root: &self.staged.root,
-            has_bundled_tests: self.has_bundled_tests,
+    /// Makes the folders of the root that WORKDIR and VOLUME lines name: a RUN line before them may write there, and nothing
+    /// else makes a folder of the root, which is read-only.
+    fn create_mount_points(&self) -> Result<(), StageError> {
+        for action in &self.dockerfile.actions {
+            if let FileAction::Folder { path } = action {
+                let point = find_image_folder(path).map_err(StageError::Path)?;
+                create_folder(&locate(&self.staged.root, &point))?;
+            }
         }
+        Ok(())
+    }
+
+    fn stager(&self) -> DockerfileStager<'_> {
+        DockerfileStager { dockerfile: self.dockerfile, root: &self.staged.root }
     }
 
     /// Follows lines up to the next one that has to be run, and returns its command; none at the end. The environment

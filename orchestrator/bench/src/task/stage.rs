@@ -44,6 +44,8 @@ pub struct StagedEnvironment {
     pub root: PathBuf,
     /// What comes where; no path is below another's.
     pub mounts: Vec<Mount>,
+    /// What the image has where the trial puts its own files: it lies below those. No agent sees it.
+    pub(super) covered: Vec<Mount>,
     /// The folder that processes run in, by its path in the environment.
     pub workdir: String,
     /// The environment variables of the task.
@@ -63,6 +65,7 @@ impl StagedEnvironment {
             user: None,
             setup: Vec::new(),
             mounts: Vec::new(),
+            covered: Vec::new(),
             root,
         }
     }
@@ -77,6 +80,32 @@ impl StagedEnvironment {
             Some(if rest == Path::new("") { mount.folder.clone() } else { mount.folder.join(rest) })
         };
         self.mounts.iter().find_map(place)
+    }
+
+    /// Returns an environment with these files, which processes see at `mounts`.
+    #[must_use]
+    pub fn with_mounts(
+        root: PathBuf,
+        mounts: Vec<Mount>,
+        workdir: String,
+        env: BTreeMap<String, String>,
+    ) -> Self {
+        Self { mounts, workdir, env, ..Self::empty(root) }
+    }
+
+    /// Returns the folder on this machine of what the image has at a path where the trial puts its own files.
+    pub(super) fn find_covered(&self, path: &str) -> Option<&Path> {
+        let covered = self.covered.iter().find(|mount| mount.path == path);
+        covered.map(|mount| mount.folder.as_path())
+    }
+
+    /// Copies what the image has in `/logs` into the folder of the trial's logs.
+    ///
+    /// # Errors
+    /// A file cannot be copied.
+    pub fn install_logs(&self, logs: &Path) -> Result<(), TreeError> {
+        let rules = CopyRules { replace: true, ..CopyRules::default() };
+        self.find_covered("/logs").map_or(Ok(()), |folder| copy_tree(folder, logs, rules).map(drop))
     }
 }
 
@@ -157,7 +186,7 @@ impl Task {
         match source {
             EnvironmentSource::Configuration(_) => return self.stage_folder(staged),
             EnvironmentSource::Dockerfile(dockerfile) => {
-                let stager = DockerfileStager { dockerfile, root: &staged.root, has_bundled_tests };
+                let stager = DockerfileStager { dockerfile, root: &staged.root };
                 stager.stage()?;
             }
             EnvironmentSource::Files(files) => {
@@ -196,7 +225,9 @@ impl Task {
         create_folder(&locate(&staged.root, &workdir))?;
         staged.env.extend(resolve_env(&settings.env, host)?);
         staged.workdir = workdir;
-        staged.mounts = list_mounts(&staged.root)?;
+        let is_covered = |mount: &Mount| find_mount_point(&mount.path, has_bundled_tests).is_err();
+        (staged.covered, staged.mounts) =
+            list_mounts(&staged.root)?.into_iter().partition(is_covered);
         Ok(staged)
     }
 
@@ -236,6 +267,21 @@ pub(super) fn find_workdir(
 /// # Errors
 /// Returns why there can be none.
 pub(super) fn find_mount_point(path: &str, has_bundled_tests: bool) -> Result<String, String> {
+    let point = find_image_folder(path)?;
+    let first = point.trim_start_matches('/');
+    if RESERVED_FOLDERS.contains(&first) && !(has_bundled_tests && first == "tests") {
+        return Err(format!(
+            "{path} is in /{first}, where the trial itself puts its files: use a folder such as /app"
+        ));
+    }
+    Ok(point)
+}
+
+/// Returns the folder of the root in which a line of a Dockerfile makes files.
+///
+/// # Errors
+/// Returns why it cannot.
+pub(super) fn find_image_folder(path: &str) -> Result<String, String> {
     let mut parts = Path::new(path).components().filter(|part| *part != Component::RootDir);
     let Some(Component::Normal(first)) = parts.next() else {
         return Err(format!(
@@ -246,11 +292,6 @@ pub(super) fn find_mount_point(path: &str, has_bundled_tests: bool) -> Result<St
     if SYSTEM_FOLDERS.contains(&&*first) {
         return Err(format!(
             "{path} is in /{first}, which is the machine's own and read-only: use a folder such as /app or /opt"
-        ));
-    }
-    if RESERVED_FOLDERS.contains(&&*first) && !(has_bundled_tests && first == "tests") {
-        return Err(format!(
-            "{path} is in /{first}, where the trial itself puts its files: use a folder such as /app"
         ));
     }
     Ok(format!("/{first}"))
@@ -353,7 +394,6 @@ fn read_ignore(dockerfile: &Dockerfile) -> Result<IgnoreFile, String> {
 pub(super) struct DockerfileStager<'d> {
     pub(super) dockerfile: &'d Dockerfile,
     pub(super) root: &'d Path,
-    pub(super) has_bundled_tests: bool,
 }
 
 impl DockerfileStager<'_> {
@@ -384,8 +424,7 @@ impl DockerfileStager<'_> {
     }
 
     fn place(&self, line: usize, path: &str) -> Result<PathBuf, StageError> {
-        find_mount_point(path, self.has_bundled_tests)
-            .map_err(|reason| self.error(line, reason))?;
+        find_image_folder(path).map_err(|reason| self.error(line, reason))?;
         Ok(locate(self.root, path))
     }
 

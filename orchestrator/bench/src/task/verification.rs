@@ -41,7 +41,9 @@ impl Task {
     ) -> Result<Option<PathBuf>, TreeError> {
         match &step.verification {
             Verification::Script { folders, script } if !folders.is_empty() => {
-                install_scripts(folders, script, into).map(Some)
+                let of_image = staged.find_covered("/tests").map(Path::to_owned);
+                let folders: Vec<PathBuf> = of_image.into_iter().chain(folders.clone()).collect();
+                install_scripts(&folders, script, into).map(Some)
             }
             Verification::Command { files, .. } => {
                 install_files(files, &clear_workdir(staged)?)?;
@@ -64,7 +66,9 @@ impl Task {
     ) -> Result<Option<PathBuf>, TreeError> {
         match &step.oracle {
             Some(Oracle::Script { folder, script }) => {
-                install_scripts(std::slice::from_ref(folder), script, into).map(Some)
+                let of_image = staged.find_covered("/solution").map(Path::to_owned);
+                let folders: Vec<PathBuf> = of_image.into_iter().chain([folder.clone()]).collect();
+                install_scripts(&folders, script, into).map(Some)
             }
             Some(Oracle::Files(files)) => {
                 install_files(files, &clear_workdir(staged)?)?;

@@ -175,6 +175,25 @@ fn replaces_variables_of_the_image_and_of_earlier_lines() {
 }
 
 #[test]
+fn replaces_variables_that_known_images_set() {
+    let go =
+        "/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    for (image, value, expected) in [
+        ("golang:1.22", "$GOPATH/src", "/go/src"),
+        ("golang", "$PATH", go),
+        ("docker.io/library/python:3.12-slim", "${LANG}", "C.UTF-8"),
+        ("ruby@sha256:0", "$GEM_HOME", "/usr/local/bundle"),
+        ("rust:1 AS build\nFROM build", "$CARGO_HOME", "/usr/local/cargo"),
+        ("golang:1 AS python\nFROM debian", "x$GOPATH", "x"),
+    ] {
+        let scratch = Scratch::dockerfile(&format!("FROM {image}\nWORKDIR /app\nENV A={value}\n"));
+        let env = scratch.stage().unwrap().env;
+        // They are what the image's programs want, and those of this machine may not.
+        assert_eq!(env, [("A".to_owned(), expected.to_owned())].into(), "{image}");
+    }
+}
+
+#[test]
 fn tells_the_commands_of_run_lines() {
     let text = "FROM x\nARG V=8\nENV E=1\nWORKDIR /app\nSHELL [\"/bin/bash\", \"-c\"]\n\
                 RUN --mount=type=cache,target=/root/.cache pip install pytest==$V \\\n  && apt-get install -y bats\n\
@@ -215,7 +234,7 @@ fn refuses_what_it_cannot_follow() {
         ("COPY /etc/passwd .", "/etc/passwd".trim_start_matches('/')),
         ("COPY only", "needs a source and a target"),
         ("COPY Dockerfile /usr/local/bin/x", "is in /usr, which is the machine's own"),
-        ("COPY Dockerfile /tests/", "is in /tests, where the trial itself puts its files"),
+        ("WORKDIR /tests", "is in /tests, where the trial itself puts its files"),
         ("COPY Dockerfile /app/../etc/x", "/etc/x is in /etc"),
         ("COPY Dockerfile /", "is the root folder"),
         ("COPY --chmod=u+x Dockerfile x", "the mode `u+x` is not interpreted"),

@@ -33,6 +33,27 @@ fn tests_and_solution_come_into_fresh_folders() {
 }
 
 #[test]
+fn what_the_image_has_there_lies_below_tests_and_solution_and_no_agent_sees_it() {
+    let to = |path: &str| format!("COPY Dockerfile {path}\n");
+    let lines = ["/tests/extra", "/tests/test.sh", "/solution/extra", "/logs/verifier/extra"];
+    let text = format!("FROM x\nWORKDIR /tests\nWORKDIR /app\n{}", lines.map(to).concat());
+    let scratch = Scratch::dockerfile(&text);
+    let (task, staged) = ready(&scratch);
+    let seen: Vec<&str> = staged.mounts.iter().map(|mount| mount.path.as_str()).collect();
+    assert_eq!(seen, ["/app"]);
+    let step = &task.steps[0];
+    let tests = task.install_tests(step, &staged, &scratch.path("t")).unwrap().unwrap();
+    assert_eq!(list(&tests), ["extra", "test.sh"]);
+    // The task's own take the place of the image's.
+    let script = fs::read(tests.join("test.sh")).unwrap();
+    assert_eq!(script, fs::read(scratch.path("task/tests/test.sh")).unwrap());
+    let solution = task.install_solution(step, &staged, &scratch.path("s")).unwrap().unwrap();
+    assert_eq!(list(&solution), ["extra", "solve.sh"]);
+    staged.install_logs(&scratch.path("logs")).unwrap();
+    assert_eq!(list(&scratch.path("logs")), ["verifier/", "verifier/extra"]);
+}
+
+#[test]
 fn the_files_of_a_step_replace_what_the_agent_put_in_their_way() {
     let scratch = Scratch::harbor("[[steps]]\nname = \"a\"\n");
     scratch.write("task/steps/a/instruction.md", "x");

@@ -7,6 +7,26 @@ use super::words::Variables;
 /// The search path of an image that sets none, as a container engine has it.
 const IMAGE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Returns what an official image sets; of `PATH` what it puts before the usual one.
+fn list_image_variables(image: &str) -> &'static [(&'static str, &'static str)] {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    match name.split(['@', ':']).next().unwrap_or_default() {
+        "golang" => &[("GOPATH", "/go"), ("PATH", "/go/bin:/usr/local/go/bin")],
+        "python" => &[("LANG", "C.UTF-8")],
+        "ruby" => &[
+            ("GEM_HOME", "/usr/local/bundle"),
+            ("LANG", "C.UTF-8"),
+            ("PATH", "/usr/local/bundle/bin"),
+        ],
+        "rust" => &[
+            ("CARGO_HOME", "/usr/local/cargo"),
+            ("PATH", "/usr/local/cargo/bin"),
+            ("RUSTUP_HOME", "/usr/local/rustup"),
+        ],
+        _ => &[],
+    }
+}
+
 /// What a stage of a build has come to.
 #[derive(Clone, Default)]
 pub(super) struct Stage {
@@ -29,9 +49,17 @@ impl Stage {
         self.workdir.as_deref().unwrap_or("/")
     }
 
-    /// Returns the variables that an instruction can name: those of the lines before it, and those that every image has.
+    /// Returns the variables that an instruction can name: those of the lines before it, those that every image has, and those
+    /// of known ones. Processes do not get the latter: they say where programs of the image are.
     pub(super) fn variables(&self) -> Variables {
-        let mut all = Variables::from([("PATH".to_owned(), IMAGE_PATH.to_owned())]);
+        let image = list_image_variables(self.image.as_deref().unwrap_or_default());
+        let path = image
+            .iter()
+            .find(|(name, _)| *name == "PATH")
+            .map(|(_, first)| format!("{first}:{IMAGE_PATH}"));
+        let mut all: Variables =
+            image.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        all.insert("PATH".to_owned(), path.unwrap_or_else(|| IMAGE_PATH.to_owned()));
         all.extend(self.env.clone());
         all
     }
