@@ -127,6 +127,8 @@ pub struct ProcessEnd {
     pub hint: Option<&'static str>,
     /// Whether it exited with status 0, or was stopped after the agent had reported its result.
     pub success: bool,
+    /// Whether its exit status is that by which shells and `env` report a program that is missing or cannot be executed.
+    pub is_missing_program: bool,
     /// Why the orchestrator ended it before the agent had reported its result.
     pub cancelled: Option<CancelReason>,
     /// Processes that it left behind.
@@ -150,11 +152,14 @@ impl ProcessEnd {
             let message = "the agent was ended because the orchestrator asked for it";
             Some((ErrorClass::Cancelled, format!("{message}: {}", reason.because())))
         } else if !self.success {
-            Some(match failure {
+            let (class, message) = match failure {
                 None => (ErrorClass::Crashed, format!("the agent ended with {}", self.exit)),
                 Some((class, message)) if message.contains(&self.exit) => (class, message),
                 Some((class, message)) => (class, format!("{message} ({})", self.exit)),
-            })
+            };
+            // A wrapper of the agent ran, the agent did not: the next iteration would only meet the same.
+            let is_missing = self.is_missing_program && class == ErrorClass::Crashed;
+            Some((if is_missing { ErrorClass::Unavailable } else { class }, message))
         } else {
             failure
         };

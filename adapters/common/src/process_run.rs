@@ -7,7 +7,8 @@ use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
 use ralph_orchestrator_supervisor::{
-    Chunk, Exit, Input, Process, ProcessEvent, SpawnError, Spec, Stream, Supervisor, TurnBudget,
+    Chunk, Ending, Exit, Input, Process, ProcessEvent, SpawnError, Spec, Stream, Supervisor,
+    TurnBudget,
 };
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
@@ -165,6 +166,7 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
             exit: exit.ending.to_string(),
             hint: exit.hint(),
             success: exit.ending.is_success() || done_when_stopped,
+            is_missing_program: matches!(exit.ending, Ending::Exited(126 | 127)),
             cancelled: self.cancelled,
             leftovers: Leftovers::new(exit.left_behind, exit.survived),
             stderr: std::mem::take(&mut self.stderr).into_tail(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
+use ralph_orchestrator_assembly::agent_names::ORACLE;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -14,8 +14,8 @@ use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_bench_run::container::Engine;
 use ralph_orchestrator_bench_run::isolation::IsolationRow;
 use ralph_orchestrator_bench_run::planning::load_tasks;
-use ralph_orchestrator_bench_run::trial_config::{CheckedColumn, list_columns};
-use ralph_orchestrator_bench_run::visibility::{find_hidden_program, verifier_path};
+use ralph_orchestrator_bench_run::trial_config::list_columns;
+use ralph_orchestrator_bench_run::visibility::verifier_path;
 use ralph_orchestrator_bench_run::{JobSetup, trial_config};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, TaskSetup};
 use ralph_orchestrator_engine::plain_environment;
@@ -26,6 +26,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
+use super::missing_programs::{MissingPrograms, name_tasks};
 use super::{MatrixArgs, load_setup};
 
 #[derive(Debug, clap::Args)]
@@ -44,8 +45,8 @@ pub(super) struct Problems {
     pub(super) refusals: Vec<Refusal>,
     /// The container engine and its version, if trials are performed in containers.
     pub(super) engine: Option<String>,
-    /// Columns none of whose trials could begin, since they do not see the agent's program.
-    hidden: BTreeSet<String>,
+    /// Programs that trials need and do not see; its warnings are among the others.
+    missing: MissingPrograms,
 }
 
 /// Why a task cannot be performed here.
@@ -68,27 +69,6 @@ impl Problems {
             "`--skip-unsupported` leaves these out; `--provided pip:NAME` says what is installed",
         ))
     }
-
-    /// Warns of an agent that every trial of a column would find missing, once for all its tasks.
-    fn add_hidden_program(&mut self, setup: &JobSetup, column: &Column, checked: &CheckedColumn) {
-        let config = &setup.loaded.config;
-        let isolation = IsolationRow::of(config.bench.isolation);
-        // What an image has is known when there is one.
-        if isolation.kind != IsolationKind::Namespace || is_reserved(&column.agent) {
-            return;
-        }
-        let Some(program) = &checked.program else { return };
-        let Some(hidden) = find_hidden_program(program, &config.sandbox) else { return };
-        let warning = format!(
-            "trials of {column} do not see its program {}, so none of them can begin: add the folder that it is \
-             installed in to `read` in [sandbox]",
-            hidden.display()
-        );
-        self.hidden.insert(column.to_string());
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
-    }
 }
 
 /// Looks for everything that would keep trials from being performed, without starting an agent.
@@ -102,7 +82,10 @@ pub(super) async fn find_problems(
     let bench = &setup.loaded.config.bench;
     let isolation = IsolationRow::of(bench.isolation);
     let mut problems = Problems::default();
-    check_configurations(setup, tasks, &mut problems).await?;
+    let columns = list_columns(setup)?;
+    check_configurations(setup, &columns, tasks, &mut problems).await?;
+    problems.missing.add_tasks(setup, &columns, tasks);
+    problems.warnings.append(&mut problems.missing.warnings);
     if isolation.has_root() {
         check_shared_paths(&setup.loaded)?;
     }
@@ -126,8 +109,7 @@ pub(super) async fn find_problems(
         provided.push(package);
     }
     if !isolation.is_container() {
-        let needed = find_missing_for_tests(tasks, &supervisor, setup).await?;
-        problems.warnings.extend(needed);
+        add_missing_packages(&mut problems, tasks, &supervisor, setup).await?;
     }
     let kind = isolation.kind;
     let mut capabilities =
@@ -200,12 +182,12 @@ async fn check_configurations(
     tasks: &[Task],
     problems: &mut Problems,
 ) -> Result<(), CommandError> {
-    let columns = list_columns(setup)?;
+    columns: &[Column],
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
     for column in columns.iter().filter(|_| !others.is_empty()) {
         let checked = trial_config::check_column(setup, column, None).await?;
-        problems.add_hidden_program(setup, column, &checked);
+        problems.missing.add_column(setup, column, &checked);
         let loaded = checked.loaded;
         let stepped = others.iter().filter(|task| task.steps.len() > 1);
         problems.refusals.extend(stepped.filter(|_| loaded.config.backlog.is_some()).map(|task| {
@@ -217,10 +199,10 @@ async fn check_configurations(
         }));
     }
     for task in own {
-        for column in &columns {
+        for column in columns {
             let checked = trial_config::check_column(setup, column, Some(task)).await;
             match checked {
-                Ok(checked) => problems.add_hidden_program(setup, column, &checked),
+                Ok(checked) => problems.missing.add_column(setup, column, &checked),
                 Err(error) => {
                     let reason = format!("{column}: {}", error.summary());
                     problems.refusals.push(Refusal { task: task.name.clone(), reason });
@@ -302,33 +284,29 @@ async fn look_for(
     ralph_orchestrator_assembly::git::blocking(find).await
 }
 
-/// Returns a warning for each package that the commands of tests need and this machine lacks: without it every agent would
-/// get a reward of 0.
-async fn find_missing_for_tests(
+/// Adds a warning for each package that the commands of tests need and this machine lacks.
+async fn add_missing_packages(
+    problems: &mut Problems,
     tasks: &[Task],
     supervisor: &Supervisor,
     setup: &JobSetup,
-) -> Result<Vec<String>, CommandError> {
-    let mut by_package: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+) -> Result<(), CommandError> {
+    let mut by_package: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for task in tasks {
         if let Some(needed) = task.steps.iter().find_map(|step| step.verification.needed_package())
         {
-            by_package.entry(needed).or_default().push(&task.name);
+            by_package.entry(needed).or_default().insert(&task.name);
         }
     }
-    let mut warnings = Vec::new();
     for (text, tasks) in by_package {
         let Ok(package) = text.parse::<Package>() else { continue };
         if let Err(missing) = look_for(&package, supervisor, setup).await? {
-            let first = tasks.first().copied().unwrap_or_default();
-            let others = match tasks.len() {
-                1 => String::new(),
-                all => format!(" and {}", count((all as u64).saturating_sub(1), "other task")),
-            };
-            warnings.push(format!("{missing}; the tests of {first}{others} need it"));
+            let tests = name_tasks(&tasks);
+            problems.warnings.push(format!("the tests of {tests} cannot be run: {missing}"));
+            problems.missing.tasks.extend(tasks.into_iter().map(str::to_owned));
         }
     }
-    Ok(warnings)
+    Ok(())
 }
 
 /// Runs a program of this machine to its end. Blocks.
@@ -394,28 +372,47 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
             output::result(&format!("engine     {engine}"));
         }
         for warning in &problems.warnings {
-            output::info(&format!("warning: {}", one_line(warning, 400)));
+            output::info(&format!("warning: {}", one_line(warning, 1000)));
         }
         for refusal in &problems.refusals {
             output::result(&format!("refused    {}: {}", refusal.task, refusal.reason));
         }
         let refused: BTreeSet<&str> =
             problems.refusals.iter().map(|refusal| refusal.task.as_str()).collect();
-        output::info(&conclude(refused.len() as u64, &problems.hidden));
+        output::info(&conclude(refused.len() as u64, &problems.missing));
     }
-    Ok(match (problems.refusals.is_empty(), problems.hidden.is_empty()) {
+    let missing = &problems.missing;
+    let is_complete = missing.columns.is_empty() && missing.tasks.is_empty();
+    Ok(match (problems.refusals.is_empty(), is_complete) {
         (false, _) => exit::CONFIG,
         (true, false) => exit::UNAVAILABLE,
         (true, true) => exit::OK,
     })
 }
 
-/// Returns the last line of what was found: how many tasks are refused, and the columns without a program.
-fn conclude(refused: u64, hidden: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = hidden.iter().map(String::as_str).collect();
-    match (refused, names.as_slice()) {
-        (0, []) => "nothing was started; `bench run` performs the trials".to_owned(),
-        (0, names) => format!("no trial of {} could begin", one_line(&names.join(", "), 200)),
-        _ => format!("{} cannot be performed here", count(refused, "task")),
+/// Returns the last line of what was found: how many tasks are refused, and what lacks a program.
+fn conclude(refused: u64, missing: &MissingPrograms) -> String {
+    let join = |names: &BTreeSet<String>| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        one_line(&names.join(", "), 200)
+    };
+    let mut parts = Vec::new();
+    if refused > 0 {
+        parts.push(format!("{} cannot be performed here", count(refused, "task")));
+    }
+    if !missing.columns.is_empty() {
+        parts.push(format!("no trial of {} could begin", join(&missing.columns)));
+    }
+    if !missing.tasks.is_empty() {
+        let tasks = missing.tasks.len() as u64;
+        parts.push(format!(
+            "{} would lack a program: {}",
+            count(tasks, "task"),
+            join(&missing.tasks)
+        ));
+    }
+    match parts.is_empty() {
+        true => "nothing was started; `bench run` performs the trials".to_owned(),
+        false => parts.join("; "),
     }
 }

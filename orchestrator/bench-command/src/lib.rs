@@ -7,6 +7,7 @@ mod import;
 mod job_error;
 mod job_line;
 mod observer;
+mod missing_programs;
 mod plan;
 mod regrade;
 mod report;

@@ -5,6 +5,7 @@
 pub mod adversary;
 mod agent_run;
 mod attempt;
+mod called_programs;
 pub mod container;
 mod contention;
 mod decoys;
@@ -16,6 +17,8 @@ pub mod imported_task;
 pub mod isolation;
 pub mod job_setup;
 pub mod lock;
+mod missing_parts;
+pub mod needed_programs;
 mod opener;
 pub mod planning;
 mod regrading;

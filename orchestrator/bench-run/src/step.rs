@@ -1,5 +1,6 @@
 //! One step of a trial: what is put into the environment, the run of the agent, and the verification.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Instant;
 
 use ralph_orchestrator_assembly::agent_names::{ORACLE, is_reserved};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, TrialOrder};
+use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, MISSING_PROGRAM_ERROR, TrialOrder};
 use ralph_orchestrator_bench::task::{
     LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env, reward,
 };
@@ -15,6 +16,7 @@ use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
 use ralph_orchestrator_config::{LoadedConfig, VerifierTimeout};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_shell_text::quote_command;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
@@ -23,11 +25,12 @@ use super::contention::CpuPressure;
 use super::decoys::Decoys;
 use super::faults::fault;
 use super::faults::{self, AGENT_NOT_AVAILABLE};
+use super::needed_programs::ProgramSight;
 use super::opener::TrialOpener;
 use super::runner::{Progress, Runner, millis, state_dir};
 use super::snapshots::Snapshots;
 use super::trial_config::{self, TrialSettings};
-use super::trial_environment::{SOLUTION, TrialEnvironment};
+use super::trial_environment::{COMMAND_ERROR, PROBE_TIMEOUT, SOLUTION, TrialEnvironment};
 use super::verification::{Rewards, UNUSABLE_WORK, VERIFIER_TIMEOUT, Verifier, unusable_work};
 
 /// Performs a command, and claims that all is done if it succeeds.
@@ -71,6 +74,7 @@ impl StepTrial<'_> {
         // That of an earlier step is not the agent's.
         reward::remove_rewards(&self.order.dir.join("logs/verifier")).map_err(no_environment)?;
         let tests = self.task.record_test_files(self.step, self.staged).map_err(no_environment)?;
+        self.require_test_tools().await?;
         let sight = self.prepare_sight()?;
         progress.durations.setup_ms += millis(before);
         let before = Instant::now();
@@ -104,6 +108,36 @@ impl StepTrial<'_> {
         }
         progress.durations.verifier_ms += millis(before);
         rewards
+    }
+
+    /// Checks that what runs the tests is there, before an agent is paid for work that nothing could verify.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) async fn require_test_tools(&self) -> Result<(), Fault> {
+        let Some(probe) = self.step.verification.find_probe() else { return Ok(()) };
+        let words: Vec<String> = probe.iter().map(|word| (*word).to_owned()).collect();
+        let missing = |what: &str| {
+            let sight = ProgramSight::of(self.runner.setup);
+            let known = sight.find_missing_for_tests(self.task, self.step).into_iter().next();
+            let advice = known.map_or_else(|| what.to_owned(), |program| sight.explain(&program));
+            let message = format!("the tests cannot be run: {advice}");
+            fault(Cause::Infrastructure, MISSING_PROGRAM_ERROR, message)
+        };
+        let ended = self.environment.run(&words, &BTreeMap::new(), PROBE_TIMEOUT, &[]).await;
+        match ended {
+            Ok(end) if end.is_success => Ok(()),
+            Ok(end) => {
+                let command = quote_command(&words);
+                Err(missing(&format!(
+                    "`{command}` ended with {}: {}",
+                    end.status,
+                    end.output.trim()
+                )))
+            }
+            Err(error) if error.kind == COMMAND_ERROR => Err(missing(&error.message)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the rewards of what the agent left, and what it did to the verification. Work that cannot be verified for

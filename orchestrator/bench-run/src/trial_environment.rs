@@ -32,13 +32,15 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
 /// Finds a program in the search path of a container.
 const FIND_PROGRAM: &str = r#"command -v "$1" >/dev/null"#;
 /// How long that may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Where the logs of agent, verifier and artifacts are.
 pub(super) const LOGS: &str = "/logs";
 /// Where the verifier's tests come to, once the agent has ended.
 pub(super) const TESTS: &str = "/tests";
 /// Where a task's own solution is, for the agent that performs it.
 pub(super) const SOLUTION: &str = "/solution";
+/// The kind of fault of a command of a task that cannot be started.
+pub(super) const COMMAND_ERROR: &str = "CommandError";
 /// The kind of fault of a container that ended or cannot be started.
 const CONTAINER_ERROR: &str = "ContainerError";
 /// The home folder if the environment names none.
@@ -325,6 +327,8 @@ pub(super) struct CommandEnd {
     pub(super) is_success: bool,
     /// It was ended because its time was over.
     pub(super) is_timed_out: bool,
+    /// Its exit status is that by which shells and `env` report a program that is missing or cannot be executed.
+    pub(super) is_missing_program: bool,
     /// How it ended, in words.
     pub(super) status: String,
     /// What it printed.
@@ -343,9 +347,9 @@ impl TrialEnvironment {
         timeout: Duration,
         extra: &[Mount],
     ) -> Result<CommandEnd, Fault> {
-        let failed = |message: String| fault(Cause::Sandbox, "CommandError", message);
+        let failed = |message: String| fault(Cause::Sandbox, COMMAND_ERROR, message);
         let (name, args) = words.split_first().ok_or_else(|| {
-            fault(Cause::Verifier, "CommandError", "no command is known for these tests".to_owned())
+            fault(Cause::Verifier, COMMAND_ERROR, "no command is known for these tests".to_owned())
         })?;
         let mut all = self.env.clone();
         all.extend(env.clone());
@@ -383,6 +387,7 @@ impl TrialEnvironment {
         Ok(CommandEnd {
             is_success: output.exit.ending == Ending::Exited(0),
             is_timed_out: output.stopped,
+            is_missing_program: matches!(output.exit.ending, Ending::Exited(126 | 127)),
             status: output.exit.ending.to_string(),
             output: [output.stdout.text(), output.stderr.text()].concat(),
         })

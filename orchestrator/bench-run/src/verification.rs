@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_orchestrator_bench::job::MISSING_PROGRAM_ERROR;
 use ralph_orchestrator_bench::task::{
     MAIN_SERVICE, StagedEnvironment, Step, Task, TreeError, Verification, VerifierEnvironment,
     copy_artifacts, resolve_env, reward,
 };
-use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
+use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD, reduce_rewards};
 use ralph_orchestrator_config::Isolation;
 use ralph_orchestrator_safe_fs::replace_file;
 use ralph_orchestrator_supervisor::{KillSwitch, Mount, MountAccess, Supervisor};
 
 use super::container::{ContainerSetup, JobContainers, find_folders};
 use super::faults::fault;
+use super::missing_parts::{find_missing_package, list_missing_programs};
+use super::needed_programs::{MissingProgram, ProgramSight};
 use super::setup_layer::SetupLayers;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 
@@ -167,18 +170,71 @@ impl Verifier<'_> {
                 let (seen, mounts) = see_tests(tests, environment);
                 let path = seen.join(script);
                 let words = ["bash".to_owned(), path.display().to_string()];
-                self.run(&words, &env, environment, &mounts, settings.timeout).await?;
-                reward::read_rewards(&logs)
-                    .map_err(|error| fault(Cause::Verifier, error.kind(), error.to_string()))
+                let end = self.run(&words, &env, environment, &mounts, settings.timeout).await?;
+                let rewards = reward::read_rewards(&logs)
+                    .map_err(|error| fault(Cause::Verifier, error.kind(), error.to_string()));
+                self.require_programs(rewards, &end, environment)
             }
             Verification::Command { program, env: own, .. } => {
                 env.extend(own.clone());
                 let end = self.run(program, &env, environment, &[], settings.timeout).await?;
                 let reward = f64::from(u8::from(end.is_success));
-                Ok(Rewards::from([(REWARD.to_owned(), reward)]))
+                let rewards = Rewards::from([(REWARD.to_owned(), reward)]);
+                self.require_packages(&end)?;
+                self.require_programs(Ok(rewards), &end, environment)
             }
             Verification::Validators { .. } => Ok(Rewards::new()),
         }
+    }
+
+    /// Returns the rewards, unless they are less than full for want of a program that this machine lacks. Only what the task
+    /// itself calls counts, and what no agent can have removed: that would be its way not to be judged.
+    fn require_programs(
+        &self,
+        rewards: Result<Rewards, Fault>,
+        end: &CommandEnd,
+        environment: &TrialEnvironment,
+    ) -> Result<Rewards, Fault> {
+        let is_solved = rewards.as_ref().is_ok_and(|rewards| reduce_rewards(rewards) >= Some(1.0));
+        if is_solved || !environment.has_root() || environment.container().is_some() {
+            return rewards;
+        }
+        let sight = ProgramSight::of(self.layers.job);
+        let named = list_missing_programs(&end.output);
+        let is_cause = |program: &MissingProgram| {
+            end.is_missing_program || program.is_certain && named.contains(&program.name.as_str())
+        };
+        let missing = sight.find_missing_for_tests(self.task, self.step).into_iter().find(is_cause);
+        let unseen = || {
+            named
+                .iter()
+                .find(|name| end.is_missing_program && sight.is_called_in_vain(name, self.step))
+        };
+        let advice = match missing {
+            Some(program) => sight.explain(&program),
+            None => match unseen() {
+                Some(name) => format!("this machine has no `{name}`"),
+                None => return rewards,
+            },
+        };
+        let message = format!("the tests ended with {}: {advice}", end.status);
+        Err(fault(Cause::Verifier, MISSING_PROGRAM_ERROR, message))
+    }
+
+    /// Checks that tests did not fail for want of a package that the task itself names.
+    fn require_packages(&self, end: &CommandEnd) -> Result<(), Fault> {
+        if end.is_success {
+            return Ok(());
+        }
+        let Some(name) = find_missing_package(&end.output) else { return Ok(()) };
+        if !self.task.names_package(self.step, name) {
+            return Ok(());
+        }
+        let message = format!(
+            "the tests need the package {name}, which this machine does not have: install it, or put the folder that it is \
+             downloaded to, such as ~/.cargo or ~/go, into `read` of [sandbox]"
+        );
+        Err(fault(Cause::Verifier, MISSING_PROGRAM_ERROR, message))
     }
 
     /// Runs the verifier's program, and keeps what it prints.

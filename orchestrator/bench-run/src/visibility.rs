@@ -18,6 +18,14 @@ pub fn find_hidden_program(program: &Path, sandbox: &Sandbox) -> Option<PathBuf>
     (!resolved.iter().any(|path| real.starts_with(path))).then_some(real)
 }
 
+/// Returns the part of a search path that the agents of trials with a file system of their own see.
+pub fn agent_path(path: &str, sandbox: &Sandbox) -> String {
+    let mut seen = Root::default().system;
+    seen.extend(sandbox.read.iter().chain(&sandbox.write).cloned());
+    let is_seen = |folder: &&str| seen.iter().any(|path| Path::new(folder).starts_with(path));
+    path.split(':').filter(is_seen).collect::<Vec<_>>().join(":")
+}
+
 /// Returns the part of a search path that the tests of trials with a file system of their own use: folders that they see,
 /// and that no agent can write to.
 pub fn verifier_path(path: &str, sandbox: &Sandbox) -> String {

@@ -159,9 +159,9 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
     add_task(&env, "one", 600);
     let seen = "--set=sandbox.read=[\"agents/solves.sh\"]";
     // It is said before anything is paid for.
-    let warning = "trials of hidden do not see its program";
+    let warning = "trials of hidden cannot begin: trials do not see `";
     let check = env.ralph(&["bench", "check", "--agents", "hidden,solves", seen]).expect(69);
-    check.says(warning).says("hidden.sh").says("`read` in [sandbox]");
+    check.says(warning).says("hidden.sh").says("agents\"]` in [sandbox]");
     check.says("no trial of hidden could begin");
     env.ralph(&["bench", "check", "--agents", "solves", seen]).expect(0);
     assert!(!check.stderr.contains("trials of solves"), "{}", check.stderr);

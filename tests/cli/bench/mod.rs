@@ -10,6 +10,7 @@ mod import;
 mod isolations;
 mod killed;
 mod locked;
+mod missing_programs;
 mod own_form;
 mod planning;
 mod progress;

@@ -83,7 +83,7 @@ impl ProcessHandler for TextHandler {
         let said = report.final_text.clone().unwrap_or_default();
         let stderr = end.stderr.clone();
         end.conclude(Ok(report)).map_err(|mut error| {
-            if error.class == ErrorClass::Crashed {
+            if matches!(error.class, ErrorClass::Crashed | ErrorClass::Unavailable) {
                 explain(&mut error, &said, &stderr);
             }
             error

@@ -47,6 +47,20 @@ async fn a_signal_is_a_crash() {
 }
 
 #[tokio::test]
+async fn a_shell_whose_program_is_missing_is_unavailable_too() {
+    let place = Place::new();
+    for (script, named) in [
+        ("exec no-such-program-anywhere", "no-such-program-anywhere"),
+        ("env no-such-program-anywhere", "no-such-program-anywhere"),
+        ("/etc/passwd", "/etc/passwd"),
+    ] {
+        let error = place.shell(script, &Sink::new()).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unavailable, "{error}");
+        assert!(error.message.contains(named), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_unavailable_by_name() {
     let place = Place::new();
     for program in ["no-such-program-anywhere", "./no/such/program"] {

@@ -22,7 +22,7 @@ pub use ledger_entry::LedgerEntry;
 pub use plan::{FORMAT, Goal, JobPlan, PlannedTask, RunOptions};
 pub use reuse::{ReusedTrials, find_reusable};
 pub use schedule::{
-    CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TASK_SETUP_ERROR,
-    TrialOrder, TrialRunner, run_job,
+    CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, MISSING_PROGRAM_ERROR, Schedule,
+    StopSignal, TASK_SETUP_ERROR, TrialOrder, TrialRunner, run_job,
 };
 pub use store::{JobContents, JobStore, StartedTrial, TrialLayout};

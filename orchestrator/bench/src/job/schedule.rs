@@ -23,7 +23,10 @@ pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
 pub const TASK_SETUP_ERROR: &str = "TaskSetupError";
 
 /// Faults that the next attempt would only meet again.
-const LASTING: [&str; 6] = [
+const LASTING: [&str; 7] = [
+/// The kind of fault of a machine that lacks what the tests of a task need.
+pub const MISSING_PROGRAM_ERROR: &str = "MissingProgramError";
+
     "AuthenticationError",
     "BillingError",
     "ModelNotFoundError",
@@ -32,8 +35,14 @@ const LASTING: [&str; 6] = [
     TASK_SETUP_ERROR,
 ];
 
+    MISSING_PROGRAM_ERROR,
 /// An attempt to be performed.
 #[derive(Clone, Debug)]
+/// The pause before the second attempt at a trial that the provider refused; doubled each time, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+
 pub struct TrialOrder {
     /// Which trial.
     pub key: TrialKey,

@@ -17,6 +17,7 @@ mod exercism;
 mod harbor;
 mod load;
 mod model;
+mod named_packages;
 mod names;
 mod obstacle;
 mod own;

@@ -211,11 +211,23 @@ impl Verification {
     #[must_use]
     pub fn needed_package(&self) -> Option<&'static str> {
         let Self::Command { program, .. } = self else { return None };
-        match program.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["python3", "-m", "pytest", ..] => Some("pip:pytest"),
-            ["bats", ..] => Some("apt:bats"),
-            _ => None,
-        }
+        let is_pytest = program.iter().take(3).eq(["python3", "-m", "pytest"].iter());
+        is_pytest.then_some("pip:pytest")
+    }
+
+    /// Returns a command that succeeds where what runs its tests is installed. None if nothing more is known than the name of
+    /// its program.
+    #[must_use]
+    pub fn find_probe(&self) -> Option<&'static [&'static str]> {
+        let Self::Command { program, .. } = self else { return None };
+        Some(match program.first()?.as_str() {
+            "python3" => &["python3", "-c", "import pytest"],
+            "bats" => &["bats", "--version"],
+            "cargo" => &["cargo", "--version"],
+            "go" => &["go", "version"],
+            "ruby" => &["ruby", "--version"],
+            _ => return None,
+        })
     }
 }
 
