@@ -1,10 +1,11 @@
 //! `bench run` and `bench resume`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ralph_orchestrator_assembly::agent_names::is_reserved;
+use clap::ValueEnum as _;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -26,6 +27,7 @@ use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_story::words::short_usd;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_terminal::output_place::find_file;
 use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::count;
@@ -102,6 +104,17 @@ const NAMED_TRIALS: usize = 10;
 
 pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     begin(file, args, args.matrix.to_sets()?, Goal::Solve)
+impl RetriedCause {
+    /// Returns its word on the command line.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Infrastructure => "infrastructure",
+            Self::Sandbox => "sandbox",
+        }
+    }
+}
+
 }
 
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
@@ -332,6 +345,9 @@ fn perform(
                 tokio::pin!(job);
                 let mut redraw = tokio::time::interval(REDRAW);
                 loop {
+        if let Some((command, trials)) = suggest_retry(&folder, &contents) {
+            output::info(&describe_retry(&command, trials));
+        }
                     tokio::select! {
                         end = &mut job => break end,
                         _ = redraw.tick() => reporter.draw(),
@@ -427,4 +443,38 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
         ),
     });
     status
+}
+    let retry = suggest_retry(folder, contents);
+            "retry": retry.as_ref().map(|(command, _)| command),
+    if let Some((command, trials)) = retry {
+        output::info(&describe_retry(&command, trials));
+    }
+
+/// Returns the command that performs trials again that are not judged, since this machine or the provider failed, and how many
+/// these are. None if there are none.
+fn suggest_retry(folder: &Path, contents: &JobContents) -> Option<(String, u64)> {
+    let mut causes: BTreeSet<&str> = BTreeSet::new();
+    let mut trials = 0;
+    for record in contents.last_records().values().filter(|record| !record.is_judged()) {
+        let cause = record.fault.as_ref().map(|fault| fault.cause);
+        let mut retried = RetriedCause::value_variants().iter();
+        let Some(retried) = retried.find(|value| Some(Cause::from(**value)) == cause) else {
+            continue;
+        };
+        causes.insert(retried.word());
+        trials += 1;
+    }
+    let causes: Vec<&str> = causes.into_iter().collect();
+    let folder = quote_word(folder);
+    (trials > 0).then(|| {
+        (format!("ralph-orchestrator bench resume {folder} --retry {}", causes.join(",")), trials)
+    })
+}
+
+/// Says what a person can do about trials that are not judged.
+fn describe_retry(command: &str, trials: u64) -> String {
+    let trials = count(trials, "trial");
+    format!(
+        "not judged for want of provider or machine: {trials}; once the cause is gone, `{command}` performs them again"
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -30,6 +30,9 @@ use super::trial_environment::{TrialEnvironment, add_logs};
 const CONTENDED: &str = "the processors were contended for 20 % or more of the agent's time in some trials (`contention` of \
      their records): time limits weighed more there; use a lower `concurrency`, or a machine that does nothing else";
 
+/// What is said of an attempt that waited for the provider when the job was stopped.
+const NOT_BEGUN: &str = "the job was stopped while it waited for the provider";
+
 impl Runner<'_> {
     /// Performs an attempt. What it came to until a fault is in `progress`.
     async fn perform(&self, order: &TrialOrder, progress: &mut Progress) -> Result<(), Fault> {
@@ -42,6 +45,16 @@ impl Runner<'_> {
         let ended = self.perform_steps(task, order, (&staged, &environment), progress).await;
         progress.warnings.extend(environment.remove().await);
         ended
+    }
+
+    /// Waits before an attempt. Returns whether it can begin: no stop was requested meanwhile.
+    async fn wait(&self, pause: Duration) -> bool {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|request| request.times > 0), if !pause.is_zero() => false,
+            () = tokio::time::sleep(pause) => true,
+        }
     }
 
     /// Makes the environment of an attempt.
@@ -225,7 +238,11 @@ impl TrialRunner for Runner<'_> {
     async fn run(&self, order: TrialOrder) -> (TrialRecord, Vec<LedgerEntry>) {
         let started = Timestamp::now();
         let mut progress = Progress::default();
-        if let Err(fault) = Box::pin(self.perform(&order, &mut progress)).await {
+        let ended = match is_free {
+            true => Box::pin(self.perform(&order, &mut progress)).await,
+            false => Err(fault(Cause::Cancelled, "CancelledError", NOT_BEGUN.to_owned())),
+        };
+        if let Err(fault) = ended {
             progress.fault = Some(fault);
             progress.rewards.clear();
         }
@@ -267,6 +284,7 @@ impl TrialRunner for Runner<'_> {
 
 /// Returns the lines of the ledger for a run of an attempt.
 fn to_ledger(facts: &RunFacts, trial: &str, agent: &str, attempt: u32) -> Vec<LedgerEntry> {
+        let is_free = self.wait(order.pause).await;
     let line = |(iteration, usage): (&u64, &IterationUsage)| LedgerEntry {
         trial: trial.to_owned(),
         agent: agent.to_owned(),

@@ -31,6 +31,12 @@ const MARKER: &str = "marker";
 /// The prompt file of a trial whose agent claims in it, in the work directory.
 const PROMPT_FILE: &str = "PROMPT.md";
 
+/// Returns how long a trial of this time waits for its provider in a row. However short it is, that is more than the first
+/// wait of a run, which is 30 s.
+fn longest_wait(time: Duration) -> Duration {
+    time.max(Duration::from_secs(60))
+}
+
 /// What a trial adds to the configuration of its job.
 pub struct TrialSettings<'a> {
     /// What is compared.
@@ -112,10 +118,10 @@ pub fn load(
     env.insert("PATH".to_owned(), settings.path.to_owned());
     sources.flags.push(flag("env.set", &json!(env)));
     if let Some(time) = settings.max_runtime {
-        let time = json!(duration_text(time));
-        sources.flags.push(flag("limits.max_runtime", &time));
+        sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));
         // Waits for the provider use up none of it. An outage ends the trial, which is performed again.
-        sources.flags.push(flag("limits.max_wait", &time));
+        let wait = json!(duration_text(longest_wait(time)));
+        sources.flags.push(flag("limits.max_wait", &wait));
     }
     let text = flag("run.prompt_text", &json!(settings.prompt));
     let mut as_text = sources.clone();
@@ -385,4 +391,15 @@ fn load_for_check(
         )),
         None => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_trial_waits_longer_for_its_provider_than_it_may_take() {
+        let seconds = |time| longest_wait(Duration::from_secs(time)).as_secs();
+        assert_eq!((seconds(5), seconds(600)), (60, 600));
+    }
 }

@@ -11,6 +11,7 @@ mod isolations;
 mod killed;
 mod locked;
 mod missing_programs;
+mod outages;
 mod own_form;
 mod planning;
 mod progress;

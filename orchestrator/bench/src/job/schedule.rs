@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
 
 use super::budget::SpentMoney;
@@ -22,27 +24,27 @@ pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
 /// The kind of fault of a task whose environment cannot be made, since one of its commands fails.
 pub const TASK_SETUP_ERROR: &str = "TaskSetupError";
 
-/// Faults that the next attempt would only meet again.
-const LASTING: [&str; 7] = [
 /// The kind of fault of a machine that lacks what the tests of a task need.
 pub const MISSING_PROGRAM_ERROR: &str = "MissingProgramError";
 
+/// Faults that the next attempt would only meet again.
+const LASTING: [&str; 7] = [
     "AuthenticationError",
     "BillingError",
     "ModelNotFoundError",
     "AgentNotAvailableError",
     CONFIGURATION_ERROR,
     TASK_SETUP_ERROR,
+    MISSING_PROGRAM_ERROR,
 ];
 
-    MISSING_PROGRAM_ERROR,
-/// An attempt to be performed.
-#[derive(Clone, Debug)]
 /// The pause before the second attempt at a trial that the provider refused; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 
+/// An attempt to be performed.
+#[derive(Clone, Debug)]
 pub struct TrialOrder {
     /// Which trial.
     pub key: TrialKey,
@@ -56,6 +58,8 @@ pub struct TrialOrder {
     pub max_cost: Option<Usd>,
     /// What an iteration of its agent usually costs, if that is known: what one is charged with that cannot say.
     pub usual_cost: Option<Usd>,
+    /// How long to wait before it begins, since the provider refused the attempt before.
+    pub pause: Duration,
 }
 
 /// Performs attempts. What goes wrong is part of their records.
@@ -122,6 +126,8 @@ pub struct Schedule {
     queue: VecDeque<(TrialKey, u32)>,
     /// Repetitions after faults, of each trial.
     retries: BTreeMap<TrialKey, u32>,
+    /// When trials may begin again that the provider refused.
+    resting: BTreeMap<TrialKey, Timestamp>,
     /// No more of a trial than what the job goes on by: with the whole records a long job would grow without end.
     ended: BTreeMap<TrialKey, Option<f64>>,
     running: BTreeMap<String, u32>,
@@ -168,6 +174,7 @@ impl Schedule {
         let mut schedule = Self {
             queue: VecDeque::new(),
             retries: BTreeMap::new(),
+            resting: BTreeMap::new(),
             ended: BTreeMap::new(),
             running: BTreeMap::new(),
             spent: SpentMoney::default(),
@@ -222,8 +229,29 @@ impl Schedule {
         }
     }
 
-    /// Takes the next attempt that can begin now, with what it may cost.
-    fn take_next(&mut self, plan: &JobPlan) -> NextTrial {
+    /// Queues another attempt at a trial, behind all others. The provider is given time.
+    fn repeat(&mut self, record: &TrialRecord) {
+        let key = record.key.clone();
+        if record.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Provider) {
+            let earlier = self.retries.get(&key).copied().unwrap_or(1).saturating_sub(1);
+            let pause = FIRST_PAUSE.saturating_mul(1 << earlier.min(16)).min(LONGEST_PAUSE);
+            if let Ok(until) = record.finished.checked_add(pause) {
+                self.resting.insert(key.clone(), until);
+            }
+        }
+        self.queue.push_back((key, record.attempt.saturating_add(1)));
+    }
+
+    /// Returns how long a trial still has to wait.
+    fn pause_of(&self, key: &TrialKey, now: Timestamp) -> Duration {
+        let until = self.resting.get(key);
+        until.map_or(Duration::ZERO, |until| {
+            until.duration_since(now).try_into().unwrap_or_default()
+        })
+    }
+
+    /// Takes the next attempt that can begin now, with what it may cost: one that need not wait before one that has to.
+    fn take_next(&mut self, plan: &JobPlan, now: Timestamp) -> NextTrial {
         let running: u32 = self.running.values().sum();
         let free = plan.options.concurrency.max(1).saturating_sub(running);
         if self.queue.is_empty() {
@@ -239,7 +267,10 @@ impl Schedule {
         };
         let slots = free.min(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
         let mut is_broke = false;
-        for index in 0..self.queue.len() {
+        let has_to_wait = |key: &TrialKey| !self.pause_of(key, now).is_zero();
+        let mut order: Vec<usize> = (0..self.queue.len()).collect();
+        order.sort_by_key(|index| self.queue.get(*index).is_some_and(|(key, _)| has_to_wait(key)));
+        for index in order {
             let Some((key, attempt)) = self.queue.get(index) else { break };
             let agent = key.column.agent.as_str();
             if !can_begin(agent) {
@@ -251,8 +282,10 @@ impl Schedule {
                 continue;
             }
             let (key, attempt) = (key.clone(), *attempt);
+            let pause = self.pause_of(&key, now);
             self.queue.remove(index);
-            return NextTrial::Begin { key, attempt, max_cost: allowance };
+            self.resting.remove(&key);
+            return NextTrial::Begin { key, attempt, max_cost: allowance, pause };
         }
         // What others have reserved may come back.
         if is_broke && running == 0 { NextTrial::OutOfBudget } else { NextTrial::Wait }
@@ -265,6 +298,7 @@ enum NextTrial {
         key: TrialKey,
         attempt: u32,
         max_cost: Option<Usd>,
+        pause: Duration,
     },
     /// One that is being performed has to end first.
     Wait,
@@ -296,12 +330,12 @@ pub async fn run_job(
                 end = JobEnd::Decided;
                 break;
             }
-            match schedule.take_next(&plan) {
-                NextTrial::Begin { key, attempt, max_cost } => {
+            match schedule.take_next(&plan, Timestamp::now()) {
+                NextTrial::Begin { key, attempt, max_cost, pause } => {
                     let dir = store.begin_attempt(&key, attempt)?;
                     let name = plan.trial_name(&key);
                     let usual_cost = schedule.usual_costs.of(&key.column.agent);
-                    let order = TrialOrder { key, name, attempt, dir, max_cost, usual_cost };
+                    let order = TrialOrder { key, name, attempt, dir, max_cost, usual_cost, pause };
                     let agent = order.key.column.agent.clone();
                     *schedule.running.entry(agent.clone()).or_default() += 1;
                     schedule.spent.reserve(&agent, max_cost);
@@ -326,7 +360,7 @@ pub async fn run_job(
         store.end_attempt(&record, &costs)?;
         let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
         if is_retried {
-            schedule.queue.push_back((record.key.clone(), record.attempt.saturating_add(1)));
+            schedule.repeat(&record);
         } else if !record.is_cancelled() {
             schedule.ended.insert(record.key.clone(), record.reward());
         }

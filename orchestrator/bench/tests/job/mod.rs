@@ -131,6 +131,28 @@ fn faults_of_the_machine_are_retried_and_those_of_the_agent_count() {
 }
 
 #[test]
+fn a_provider_that_refuses_a_trial_is_given_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path(), plan(&["a"], 3, 1));
+    let runner = ScriptedRunner::new(|order| {
+        let is_refused = order.key.task == "task-1" && order.attempt < 3;
+        (is_refused.then(|| fault(Cause::Provider, "OverloadedError")), dollars(1.0))
+    });
+    assert_eq!(perform(&mut store, &runner, &Silent::default()), JobEnd::Finished);
+    let pauses = runner.pauses("task-1");
+    let [first, second, third] = pauses.as_slice() else { panic!("{pauses:?}") };
+    assert!(
+        *first == 0.0 && (25.0..=30.0).contains(second) && (55.0..=60.0).contains(third),
+        "{pauses:?}"
+    );
+    // Others need not wait, and come first.
+    assert_eq!((runner.pauses("task-0"), runner.pauses("task-2")), (vec![0.0], vec![0.0]));
+    let begun = runner.begun();
+    let last: Vec<&str> = begun.iter().skip(3).map(|(key, _)| key.task.as_str()).collect();
+    assert_eq!(last, ["task-1", "task-1"]);
+}
+
+#[test]
 fn an_attempt_that_was_lost_is_paid_and_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let job = plan(&["a"], 2, 1);

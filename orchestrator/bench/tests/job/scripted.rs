@@ -116,6 +116,13 @@ impl ScriptedRunner {
         Self::new(move |_| (None, dollars(cost)))
     }
 
+    /// How long each attempt at a task is to wait, in seconds.
+    pub(crate) fn pauses(&self, task: &str) -> Vec<f64> {
+        let orders = self.orders.borrow();
+        let of_task = orders.iter().filter(|order| order.key.task == task);
+        of_task.map(|order| order.pause.as_secs_f64()).collect()
+    }
+
     pub(crate) fn begun(&self) -> Vec<(TrialKey, u32)> {
         self.orders.borrow().iter().map(|order| (order.key.clone(), order.attempt)).collect()
     }
@@ -168,7 +175,12 @@ impl TrialRunner for ScriptedRunner {
         self.promised.set(self.promised.get() - promised);
         self.spent.set(self.spent.get() + cost.nanos());
         let agent = &order.key.column.agent;
-        (record(&order.key, order.attempt, fault), costs(&order.name, agent, order.attempt, cost))
+        let mut record = record(&order.key, order.attempt, fault);
+        if record.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Provider) {
+            // What follows depends on how long ago that was.
+            record.finished = Timestamp::now();
+        }
+        (record, costs(&order.name, agent, order.attempt, cost))
     }
 
     async fn recover(
