@@ -366,6 +366,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench validate",
+        &[
+            ("Which tasks are broken", "bench validate tasks"),
+            ("The same for a script", "bench validate tasks --out jobs/validated --json"),
+        ],
+    ),
+    (
         "bench plan",
         &[
             (

@@ -61,6 +61,7 @@ const COMMANDS: [&str; 67] = [
     "bench run",
     "bench resume",
     "bench check",
+    "bench validate",
     "bench plan",
     "bench status",
     "bench report",

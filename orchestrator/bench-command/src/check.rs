@@ -26,6 +26,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::json;
 
+use super::deep_check::start_environments;
 use super::missing_programs::{MissingPrograms, name_tasks};
 use super::{MatrixArgs, load_setup};
 
@@ -33,6 +34,9 @@ use super::{MatrixArgs, load_setup};
 pub struct CheckArgs {
     #[command(flatten)]
     matrix: MatrixArgs,
+    /// Also make and start one environment of each distinct Dockerfile, which runs RUN lines with `--setup`
+    #[arg(long)]
+    deep: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -179,10 +183,10 @@ fn find_shortage(task: &Task, host: &Host) -> Vec<String> {
 /// The configuration of a column is wrong.
 async fn check_configurations(
     setup: &JobSetup,
+    columns: &[Column],
     tasks: &[Task],
     problems: &mut Problems,
 ) -> Result<(), CommandError> {
-    columns: &[Column],
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
     for column in columns.iter().filter(|_| !others.is_empty()) {
@@ -345,7 +349,14 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
     let setup = load_setup(file, &args.matrix.to_sets()?)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     let columns = list_columns(&setup)?;
-    let problems = block_on(find_problems(&setup, &tasks))?;
+    let mut problems = block_on(find_problems(&setup, &tasks))?;
+    if args.deep {
+        let is_refused =
+            |task: &Task| problems.refusals.iter().any(|refusal| refusal.task == task.name);
+        let left: Vec<Task> = tasks.iter().filter(|task| !is_refused(task)).cloned().collect();
+        let failed = start_environments(&setup, &left)?.into_iter();
+        problems.refusals.extend(failed.map(|(task, reason)| Refusal { task, reason }));
+    }
     let bench = &setup.loaded.config.bench;
     let trials = columns.len() as u64 * tasks.len() as u64 * u64::from(bench.trials);
     if args.json {

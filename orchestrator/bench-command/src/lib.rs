@@ -2,17 +2,19 @@
 
 mod check;
 mod compare;
+mod deep_check;
 mod export;
 mod import;
 mod job_error;
 mod job_line;
-mod observer;
 mod missing_programs;
+mod observer;
 mod plan;
 mod regrade;
 mod report;
 mod run;
 mod status;
+mod validate;
 
 use std::path::PathBuf;
 
@@ -39,6 +41,8 @@ pub enum BenchCommand {
     Resume(run::ResumeArgs),
     /// Check configuration, tasks, agents and isolation, without starting an agent
     Check(check::CheckArgs),
+    /// Perform tasks by oracle and nop; exit status 1 if nop is rewarded, or oracle is not
+    Validate(validate::ValidateArgs),
     /// Say how many trials, and dollars, it takes to detect a difference
     Plan(plan::PlanArgs),
     /// Show how far a job is
@@ -66,6 +70,7 @@ pub fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandErro
         BenchCommand::Run(args) => run::run(file, &args),
         BenchCommand::Resume(args) => run::resume(&args),
         BenchCommand::Check(args) => check::check(file, &args),
+        BenchCommand::Validate(args) => validate::validate(file, args),
         BenchCommand::Plan(args) => plan::plan(&args),
         BenchCommand::Status(args) => status::status(&args),
         BenchCommand::Report(args) => report::report(&args),

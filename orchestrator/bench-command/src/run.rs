@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Mutex;
 
-use ralph_orchestrator_assembly::agent_names::is_reserved;
 use clap::ValueEnum as _;
+use ralph_orchestrator_assembly::agent_names::is_reserved;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_bench::job::{
-    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, Schedule, find_reusable,
-    run_job,
+    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LockScope, Schedule,
+    find_reusable, run_job,
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
@@ -26,8 +27,8 @@ use ralph_orchestrator_bench_run::planning::{
 use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_story::words::short_usd;
 use ralph_orchestrator_terminal::output_place::find_file;
 use ralph_orchestrator_terminal::{output, signals};
 use ralph_orchestrator_text::count;
@@ -47,12 +48,16 @@ pub struct RunArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     going: GoingArgs,
-    /// Refuse to begin where anything differs from this lock: the file, or the folder of a job
-    #[arg(long, value_name = "PATH")]
-    locked: Option<PathBuf>,
+    /// Refuse to begin where anything differs from this lock: the file, or the folder of a job; `results` and `machine` take
+    /// those of the jobs of `--reuse`, without and with the machine's processors and memory
+    #[arg(long, value_name = "PATH|results|machine")]
+    locked: Option<LockedTo>,
     /// Take results of the same trials from the job in this folder, instead of performing them; repeat it for several
     #[arg(long, value_name = "DIR")]
     reuse: Vec<PathBuf>,
+    /// Perform nothing: only take results from the jobs of `--reuse`
+    #[arg(long, requires = "reuse")]
+    only_reused: bool,
     /// Leave out tasks that cannot be performed here, instead of refusing to begin
     #[arg(long)]
     skip_unsupported: bool,
@@ -70,12 +75,44 @@ pub struct ResumeArgs {
     retry: Vec<RetriedCause>,
 }
 
+/// The lock that a job may not differ from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LockedTo {
+    /// A file, or the folder of a job: everything in it.
+    Path(PathBuf),
+    /// Those of the jobs whose results are taken.
+    Reused(LockScope),
+}
+
+impl FromStr for LockedTo {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "results" => Self::Reused(LockScope::Results),
+            "machine" => Self::Reused(LockScope::Machine),
+            path => Self::Path(path.into()),
+        })
+    }
+}
+
 /// A cause for which trials can be performed again: not the agent's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum RetriedCause {
     Provider,
     Infrastructure,
     Sandbox,
+}
+
+impl RetriedCause {
+    /// Returns its word on the command line.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Infrastructure => "infrastructure",
+            Self::Sandbox => "sandbox",
+        }
+    }
 }
 
 impl From<RetriedCause> for Cause {
@@ -103,18 +140,27 @@ struct GoingArgs {
 const NAMED_TRIALS: usize = 10;
 
 pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
-    begin(file, args, args.matrix.to_sets()?, Goal::Solve)
-impl RetriedCause {
-    /// Returns its word on the command line.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Provider => "provider",
-            Self::Infrastructure => "infrastructure",
-            Self::Sandbox => "sandbox",
-        }
-    }
+    begin(file, args, args.matrix.to_sets()?, Goal::Solve).map(|(status, _)| status)
 }
 
+/// Performs a new job of the agents that are no agents, whose `sets` say so. Returns the exit status, and the folder.
+pub(super) fn run_controls(
+    file: &ConfigFile,
+    matrix: MatrixArgs,
+    out: Option<PathBuf>,
+    json: bool,
+) -> Result<(u8, PathBuf), CommandError> {
+    let sets = matrix.to_sets()?;
+    let args = RunArgs {
+        matrix,
+        out,
+        going: GoingArgs { until: None, json },
+        locked: None,
+        reuse: Vec::new(),
+        only_reused: false,
+        skip_unsupported: false,
+    };
+    begin(file, &args, sets, Goal::Solve)
 }
 
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
@@ -125,7 +171,7 @@ pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandErro
         let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
         return Err(CommandError::config(message).hinted("`--agents` names others"));
     }
-    begin(file, args, sets, Goal::Cheat)
+    begin(file, args, sets, Goal::Cheat).map(|(status, _)| status)
 }
 
 fn begin(
@@ -133,7 +179,7 @@ fn begin(
     args: &RunArgs,
     sets: Vec<(String, String)>,
     goal: Goal,
-) -> Result<u8, CommandError> {
+) -> Result<(u8, PathBuf), CommandError> {
     let setup = load_setup(file, &sets)?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
     if goal == Goal::Cheat {
@@ -153,10 +199,8 @@ fn begin(
         found.refuse()?;
     }
     let lock = block_on(lock::compute(&setup, &tasks))?;
-    if let Some(path) = &args.locked {
-        require_lock(path, &lock)?;
-    }
     let earlier = read_earlier(&args.reuse)?;
+    require_locks(args, &earlier, &lock)?;
     let folder = match &args.out {
         Some(out) => absolute(out)?,
         None => new_folder(&setup.loaded.config.bench.out),
@@ -181,7 +225,24 @@ fn begin(
         output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
         say_refused(&reused.refused);
     }
-    perform(store, &setup, tasks, &args.going, &[])
+    let status = match args.only_reused {
+        true => report_reused(&store, args.going.json)?,
+        false => perform(store, &setup, tasks, &args.going, &[])?,
+    };
+    Ok((status, folder))
+}
+
+/// Reports a job of which nothing is performed. Returns the exit status.
+fn report_reused(store: &JobStore, json: bool) -> Result<u8, CommandError> {
+    let folder = store.dir();
+    let contents = JobContents::read(folder).map_err(|error| explain(error, folder))?;
+    report::write_page(folder, &contents)?;
+    if !json {
+        report::print_summary(&contents);
+    }
+    let is_judged = contents.records.iter().any(TrialRecord::is_judged);
+    let status = if is_judged { exit::OK } else { exit::LIMIT };
+    Ok(finish(JobEnd::Stopped, folder, &contents, json, status))
 }
 
 /// Says of each trial why no earlier result is taken, those of one reason in one line.
@@ -213,11 +274,41 @@ fn leave_out_own(tasks: &mut Vec<Task>) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Refuses to begin where anything differs from the locks that it may not differ from.
+fn require_locks(
+    args: &RunArgs,
+    earlier: &[(PathBuf, JobContents)],
+    now: &JobLock,
+) -> Result<(), CommandError> {
+    let scope = match &args.locked {
+        None => return Ok(()),
+        Some(LockedTo::Path(path)) => {
+            let path = absolute(path)?;
+            let locked = JobLock::read(&path).map_err(|error| explain(error, &path))?;
+            return require_lock(&path, &locked, now, LockScope::Machine);
+        }
+        Some(LockedTo::Reused(scope)) => *scope,
+    };
+    if earlier.is_empty() {
+        let message = "`--locked=results` and `--locked=machine` compare with the jobs of `--reuse`, and none is named";
+        return Err(
+            CommandError::user(message).hinted("name one, or give `--locked` the folder of a job")
+        );
+    }
+    earlier.iter().try_for_each(|(folder, contents)| match &contents.plan.lock {
+        Some(locked) => require_lock(folder, locked, now, scope),
+        None => Err(explain(JobError::NoLock { path: folder.clone() }, folder)),
+    })
+}
+
 /// Refuses to begin where anything differs from a lock.
-fn require_lock(path: &Path, now: &JobLock) -> Result<(), CommandError> {
-    let path = absolute(path)?;
-    let locked = JobLock::read(&path).map_err(|error| explain(error, &path))?;
-    let differences = locked.find_differences(now);
+fn require_lock(
+    path: &Path,
+    locked: &JobLock,
+    now: &JobLock,
+    scope: LockScope,
+) -> Result<(), CommandError> {
+    let differences = locked.find_differences(now, scope);
     if differences.is_empty() {
         return Ok(());
     }
@@ -254,6 +345,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     if contents.count_ended() == planned && again.is_empty() {
         let count = count(planned as u64, "trial");
         output::info(&format!("nothing is left to do: {count} planned, and all have ended"));
+        if let Some((command, trials)) = suggest_retry(&folder, &contents) {
+            output::info(&describe_retry(&command, trials));
+        }
     }
     warn_of_changed_folders(store.plan(), &setup)?;
     perform(store, &setup, tasks, &args.going, &again)
@@ -345,9 +439,6 @@ fn perform(
                 tokio::pin!(job);
                 let mut redraw = tokio::time::interval(REDRAW);
                 loop {
-        if let Some((command, trials)) = suggest_retry(&folder, &contents) {
-            output::info(&describe_retry(&command, trials));
-        }
                     tokio::select! {
                         end = &mut job => break end,
                         _ = redraw.tick() => reporter.draw(),
@@ -411,6 +502,7 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
         JobEnd::Stopped => ("stopped", interrupted),
         JobEnd::OutOfBudget => ("out_of_budget", exit::LIMIT),
     };
+    let retry = suggest_retry(folder, contents);
     if json {
         output::json(&serde_json::json!({
             "event": "job_finished",
@@ -419,6 +511,7 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
             "end": word,
             "exit_code": status,
             "folder": folder,
+            "retry": retry.as_ref().map(|(command, _)| command),
         }));
         return status;
     }
@@ -442,13 +535,11 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
             folder.display()
         ),
     });
-    status
-}
-    let retry = suggest_retry(folder, contents);
-            "retry": retry.as_ref().map(|(command, _)| command),
     if let Some((command, trials)) = retry {
         output::info(&describe_retry(&command, trials));
     }
+    status
+}
 
 /// Returns the command that performs trials again that are not judged, since this machine or the provider failed, and how many
 /// these are. None if there are none.

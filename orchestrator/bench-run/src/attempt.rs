@@ -10,7 +10,7 @@ use ralph_orchestrator_assembly::agent_names::is_reserved;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
-    Cause, Fault, ResourceCeiling, TrialKey, TrialRecord, reduce_rewards,
+    Cause, Column, Fault, NOP, ResourceCeiling, TrialKey, TrialRecord, reduce_rewards,
 };
 use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
@@ -24,7 +24,7 @@ use super::faults::fault;
 use super::resources::list_ceilings;
 use super::runner::{Progress, Runner, millis, state_dir};
 use super::step::StepTrial;
-use super::trial_environment::{TrialEnvironment, add_logs};
+use super::trial_environment::{PROBE_TIMEOUT, TrialEnvironment, add_logs};
 
 /// What is said of trials in which processes waited for a processor in 20 % of the time or more.
 const CONTENDED: &str = "the processors were contended for 20 % or more of the agent's time in some trials (`contention` of \
@@ -70,6 +70,8 @@ impl Runner<'_> {
         let Some(containers) = &self.containers else {
             let mut staged = self.stage(task, order).await?;
             add_logs(&mut staged, &order.dir).map_err(failed)?;
+            let logs = order.dir.join("logs");
+            staged.install_logs(&logs).map_err(|error| failed(std::io::Error::other(error)))?;
             let environment =
                 TrialEnvironment::create(task, &staged, &order.dir, self.setup, supervisor);
             return environment.map_err(failed).map(|environment| (staged, environment));
@@ -83,8 +85,6 @@ impl Runner<'_> {
             shared: self.setup.shared_mounts(),
             vars: &self.variables(&order.key),
             shown: Vec::new(),
-            let logs = order.dir.join("logs");
-            staged.install_logs(&logs).map_err(|error| failed(std::io::Error::other(error)))?;
             has_bundled_tests: false,
             network: &task.environment.network,
             cache: self.setup.image_locks(),
@@ -96,6 +96,50 @@ impl Runner<'_> {
         let environment =
             TrialEnvironment::from_container(container, &staged, &order.dir, isolation, supervisor);
         Ok((staged, environment))
+    }
+
+    /// Makes the environment of a task as a trial does, in a folder that exists and is empty, and starts in it what its tests
+    /// need first. No agent is started.
+    ///
+    /// # Errors
+    /// No trial could begin.
+    pub async fn try_environment(&self, task: &Task, dir: &Path) -> Result<(), Fault> {
+        let column = Column { agent: NOP.to_owned(), variant: None };
+        let order = TrialOrder {
+            key: TrialKey { column, task: task.name.clone(), trial: 1 },
+            name: "check".to_owned(),
+            attempt: 1,
+            dir: dir.to_owned(),
+            max_cost: None,
+            usual_cost: None,
+            pause: Duration::ZERO,
+        };
+        let (staged, environment) = self.prepare(task, &order).await?;
+        let started = self.start_in(task, &order, (&staged, &environment)).await;
+        drop(environment.remove().await);
+        started
+    }
+
+    async fn start_in(
+        &self,
+        task: &Task,
+        order: &TrialOrder,
+        (staged, environment): (&StagedEnvironment, &TrialEnvironment),
+    ) -> Result<(), Fault> {
+        let ended =
+            environment.run(&["true".to_owned()], &BTreeMap::new(), PROBE_TIMEOUT, &[]).await?;
+        if !ended.is_success {
+            let message = format!("`true` ended with {}: {}", ended.status, ended.output.trim());
+            return Err(fault(Cause::Sandbox, "EnvironmentError", message));
+        }
+        if let Some(check) = &task.environment.healthcheck {
+            environment.wait_until_healthy(check).await?;
+        }
+        for (index, step) in task.steps.iter().enumerate() {
+            let trial = StepTrial { runner: self, order, task, step, index, staged, environment };
+            trial.require_test_tools().await?;
+        }
+        Ok(())
     }
 
     /// Performs the steps of a task in its environment.
@@ -236,6 +280,7 @@ impl Runner<'_> {
 #[async_trait(?Send)]
 impl TrialRunner for Runner<'_> {
     async fn run(&self, order: TrialOrder) -> (TrialRecord, Vec<LedgerEntry>) {
+        let is_free = self.wait(order.pause).await;
         let started = Timestamp::now();
         let mut progress = Progress::default();
         let ended = match is_free {
@@ -284,7 +329,6 @@ impl TrialRunner for Runner<'_> {
 
 /// Returns the lines of the ledger for a run of an attempt.
 fn to_ledger(facts: &RunFacts, trial: &str, agent: &str, attempt: u32) -> Vec<LedgerEntry> {
-        let is_free = self.wait(order.pause).await;
     let line = |(iteration, usage): (&u64, &IterationUsage)| LedgerEntry {
         trial: trial.to_owned(),
         agent: agent.to_owned(),

@@ -12,6 +12,11 @@ use ralph_orchestrator_contract::Usage;
 /// The key of a reward file with one number.
 pub const REWARD: &str = "reward";
 
+/// The agent that performs the task's own solution.
+pub const ORACLE: &str = "oracle";
+/// The agent that does nothing.
+pub const NOP: &str = "nop";
+
 /// What is compared: an agent, and the variant of the configuration that it runs with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Column {

@@ -145,3 +145,27 @@ fn other_trials_are_performed() {
     env.write("agents/paid.sh", format!("{}\n# another version\n", env.read("agents/paid.sh")));
     assert_eq!(taken(&[]), 0);
 }
+
+#[test]
+fn a_job_can_take_results_only_from_jobs_that_are_as_it_would_be() {
+    let env = paid();
+    run(&env, "first", &[]).expect(0);
+    let taken = ["--trials", "2", "--reuse", "first", "--only-reused"];
+    run(&env, "second", &taken).expect(0).says("2 trials left");
+    assert_eq!((worked(&env), reused(&env, "second")), (2, 2), "nothing was performed");
+    // Another machine of the same system, and more trials, are the same results.
+    let plan = env.read("first/bench.json");
+    let mut moved: Value = serde_json::from_str(&plan).unwrap();
+    moved["lock"]["host"]["processors"] = 4096.into();
+    env.write("first/bench.json", moved.to_string());
+    run(&env, "third", &[&taken[..], &["--locked", "results"]].concat()).expect(0);
+    run(&env, "not", &[&taken[..], &["--locked", "machine"]].concat())
+        .expect(78)
+        .says("host processors: was 4096");
+    run(&env, "not", &["--seed", "9", "--reuse", "first", "--locked=results"])
+        .expect(78)
+        .says("seed");
+    run(&env, "not", &["--locked=results"]).expect(64).says("the jobs of `--reuse`");
+    run(&env, "not", &["--only-reused"]).expect(64);
+    assert_eq!(worked(&env), 2);
+}

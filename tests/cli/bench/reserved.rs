@@ -39,3 +39,29 @@ fn oracle_is_said_to_do_nothing_where_there_is_no_solution() {
         .says("test/bare brings no solution");
     assert_eq!(super::trial_of(&env, "job", "oracle")["rewards"]["reward"], 0.0);
 }
+
+#[test]
+fn tasks_that_reward_nothing_or_cannot_be_solved_are_named() {
+    let env = environment(&[]);
+    ["good", "free", "bad"].iter().for_each(|task| super::add_task(&env, task, 600));
+    for (task, reward) in [("free", 1), ("bad", 0)] {
+        let test = format!("echo {reward} > /logs/verifier/reward.txt\n");
+        env.write(&format!("tasks/{task}/tests/test.sh"), test);
+    }
+    let nop = "nop is rewarded on 1 task: test/free";
+    let oracle = "oracle has less than the full reward on 1 task: test/bad";
+    env.ralph(&["bench", "validate", "tasks", "--out", "job"]).expect(1).says(nop).says(oracle);
+    // Each report of these two says it.
+    env.ralph(&["bench", "report", "job"]).expect(0).says(nop).says(oracle);
+    let args = ["bench", "validate", "tasks/free", "--out", "json", "--json"];
+    let last = env.ralph(&args).expect(1).events().pop().unwrap();
+    assert_eq!(
+        (&last["event"], &last["rewarding_nop"][0]),
+        (&"validated".into(), &"test/free".into())
+    );
+    let ended = env.ralph(&["bench", "validate", "tasks/good"]).expect(0);
+    assert!(!ended.stdout.contains("nop is rewarded"), "{}", ended.stdout);
+    env.ralph(&["bench", "validate", "tasks", "--agents", "nop"])
+        .expect(64)
+        .says("`oracle` and `nop`");
+}

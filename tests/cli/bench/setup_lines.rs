@@ -77,6 +77,32 @@ fn lines_are_run_once_in_their_order_and_all_trials_get_what_they_made() {
 }
 
 #[test]
+fn a_line_before_the_work_directory_may_make_it() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    let lines = "FROM x\nENV DIR=/app/deep\nRUN mkdir -p $DIR && echo made > ${DIR}/made.txt\nWORKDIR /app\nCOPY . /app/\n";
+    env.write("tasks/one/environment/Dockerfile", lines);
+    env.ralph(&["bench", "check", "--agents", "solves", "--setup", "--deep"]).expect(0);
+    run(&env, "job", "1", &[]).expect(0);
+    assert_eq!(in_work(&env, "job", "deep/made.txt"), ["made\n"]);
+}
+
+#[test]
+fn a_deep_check_starts_one_environment_of_each_dockerfile() {
+    let env = with_lines("RUN false && touch made\n");
+    let lines = env.read("tasks/one/environment/Dockerfile");
+    ["same", "other"].iter().for_each(|task| add_task(&env, task, 600));
+    env.write("tasks/same/environment/Dockerfile", lines);
+    let check = ["bench", "check", "--agents", "solves", "--setup"];
+    env.ralph(&check).expect(0);
+    let ended = env.ralph(&[&check[..], &["--deep"]].concat()).expect(78);
+    let started = ended.stderr.matches("starting the environment of").count();
+    assert_eq!(started, 2, "{}", ended.stderr);
+    ended.says("Dockerfile:4: RUN: ").says("1 task cannot be performed here");
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
 fn a_line_that_fails_is_named_and_leaves_no_layer() {
     let env = with_lines("RUN true\nRUN echo about to fail; echo why >&2; exit 3\n");
     run(&env, "job", "1", &[]).expect(1);

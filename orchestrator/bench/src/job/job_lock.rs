@@ -36,6 +36,16 @@ pub struct JobLock {
     pub folders: BTreeMap<String, String>,
 }
 
+/// What of two locks is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockScope {
+    /// What decides about results: another machine of the same system may perform the job, and as many trials of it as it
+    /// likes.
+    Results,
+    /// All of it.
+    Machine,
+}
+
 /// What a trial's result depends on, in words.
 pub(super) type TrialIdentity = Vec<String>;
 
@@ -54,7 +64,7 @@ impl JobLock {
 
     /// Returns in which points `now` differs, one sentence each.
     #[must_use]
-    pub fn find_differences(&self, now: &Self) -> Vec<String> {
+    pub fn find_differences(&self, now: &Self, scope: LockScope) -> Vec<String> {
         let mut found = Vec::new();
         let mut compare = |what: &str, was: &str, is: &str| {
             if was != is {
@@ -64,11 +74,13 @@ impl JobLock {
         compare("program", &self.program, &now.program);
         compare("isolation", &self.isolation, &now.isolation);
         compare("seed", &self.seed.to_string(), &now.seed.to_string());
-        compare("trials", &self.trials.to_string(), &now.trials.to_string());
         compare("host system", &self.host.system, &now.host.system);
-        let (was, is) = (&self.host, &now.host);
-        compare("host processors", &was.processors.to_string(), &is.processors.to_string());
-        compare("host memory", &was.memory_bytes.to_string(), &is.memory_bytes.to_string());
+        if scope == LockScope::Machine {
+            compare("trials", &self.trials.to_string(), &now.trials.to_string());
+            let (was, is) = (&self.host, &now.host);
+            compare("host processors", &was.processors.to_string(), &is.processors.to_string());
+            compare("host memory", &was.memory_bytes.to_string(), &is.memory_bytes.to_string());
+        }
         let maps = [
             ("task", "digest ", &self.tasks, &now.tasks),
             ("column", "configuration ", &self.columns, &now.columns),

@@ -17,7 +17,7 @@ pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
 pub use file_names::LOCK_FILE;
 pub use host::Host;
-pub use job_lock::JobLock;
+pub use job_lock::{JobLock, LockScope};
 pub use ledger_entry::LedgerEntry;
 pub use plan::{FORMAT, Goal, JobPlan, PlannedTask, RunOptions};
 pub use reuse::{ReusedTrials, find_reusable};

@@ -3,6 +3,7 @@
 mod attempts;
 mod column;
 mod comparison;
+mod controls;
 mod loop_figures;
 mod planned;
 mod types;
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::trial::{Column, TrialKey, TrialRecord};
 
 pub use comparison::{compare, find_changed_tasks, pair_rewards};
+pub use controls::BrokenTasks;
 pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
 pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
 
@@ -75,15 +77,16 @@ pub fn summarize(
             })
             .collect(),
     };
+    comparison::correct_comparisons(&mut comparisons);
     JobSummary {
         job: job.to_owned(),
-    comparison::correct_comparisons(&mut comparisons);
         planned: columns.iter().map(|column| column.planned).sum(),
         level: options.level,
         comparisons,
         warnings: columns
             .iter()
             .filter_map(describe_coverage)
+            .chain(BrokenTasks::from_trials(&trials).describe())
             .chain(collect_warnings(records, &trials))
             .collect(),
         columns,
