@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 67] = [
+const COMMANDS: [&str; 68] = [
     "",
     "run",
     "new",

@@ -90,7 +90,7 @@ impl PluginRemarks {
         let text = format!("{what} `{name}`{hint}");
         let mut noticed = self.noticed();
         if noticed.ignored.len() < MAX_NAMES || noticed.ignored.contains_key(&text) {
-            let times = noticed.ignored.entry(text.clone()).or_default();
+            let times = noticed.ignored.entry(text).or_default();
             *times += 1;
             if *times == 1 {
                 noticed.fresh.push(fresh);
