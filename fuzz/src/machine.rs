@@ -236,6 +236,7 @@ impl World {
             is_explained: bytes.flag(),
             interrupted: bytes.byte() % 8 == 7,
             out_of_time: bytes.byte() % 8 == 7,
+            hopeless: Vec::new(),
         }
     }
 
@@ -386,5 +387,6 @@ fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
         interrupted: bytes.byte() % 8 == 7,
         out_of_time: bytes.byte() % 8 == 7,
         unable: (0..bytes.byte() % 2).map(|_| "`tests`: no runner".to_owned()).collect(),
+        hopeless: (0..bytes.byte() % 8 / 7).map(|_| "a server writes".to_owned()).collect(),
     }
 }

@@ -111,7 +111,7 @@ fn a_toolchain_that_trials_do_not_see_is_named_and_no_agent_is_started_without_i
     let said = check(&env, "solves", &[], 69);
     let rustup = env.path("home/.rustup");
     assert!(
-        said.contains("`cargo`") && said.contains(&format!("{:?}]` in [sandbox]", rustup)),
+        said.contains("`cargo`") && said.contains(&format!("{rustup:?}]` in [sandbox]")),
         "{said}"
     );
     let found = faults(&env, "solves", "job");

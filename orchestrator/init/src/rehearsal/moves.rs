@@ -336,10 +336,13 @@ mod tests {
         kinds
     }
 
+    /// A command, the files of a project, and what is tried there.
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a [MoveKind]]);
+
     #[test]
     fn what_is_tried_fits_the_runner_and_the_project() {
         let of_tests = [DeletedTest, SkippedTest, WeakenedAssertion];
-        let rows: &[(&str, &[(&str, &str)], &[&[MoveKind]])] = &[
+        let rows: &[Row<'_>] = &[
             (
                 ".venv/bin/pytest",
                 &[PYTHON_TEST, ("a.py", "")],

@@ -376,6 +376,10 @@ fn a_word_that_is_not_known_costs_nothing_else_that_the_frame_says() {
     ] {
         assert!(of(wrong.clone()).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_reason_to_cancel_that_is_not_known_is_a_signal() {
     let cancel = br#"{"frame": "cancel", "call": 1, "reason": "boredom", "grace_ms": 5}"#;
     let Ok(Decoded::Known(HostFrame::Cancel(cancel))) = decode::<HostFrame>(cancel) else {
         panic!()
