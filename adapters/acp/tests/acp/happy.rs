@@ -34,7 +34,7 @@ async fn writes_a_file_and_reports_exact_figures() {
         assert_eq!(report.usage.cost.is_some(), real == Real::Claude, "{report:?}");
         assert_eq!(report.exit.as_deref(), Some("exit 0"), "{real:?}");
         // Its own helper may end a little later than itself.
-        let own = |name: &String| real == Real::Claude && name == "claude";
+        let own = |name: &String| real == Real::Claude && name.contains("/claude ");
         assert!(report.left_behind.iter().all(own) && report.denied.is_empty(), "{report:?}");
         let events = sink.events();
         let reported =
