@@ -173,9 +173,9 @@ async fn what_is_left_behind_is_ended_and_mentioned() {
     let script = "sleep 1000 & until grep -qx sleep /proc/$!/comm; do :; done; exit $0";
     let run = |status: &str| place.validate(json!({"program": ["sh", "-c", script, status]}));
     let said = summary(run("0").await);
-    assert!(said.ends_with("; left the process sleep behind, which was ended"), "{said}");
+    assert!(said.ends_with("; left the process sleep 1000 behind, which was ended"), "{said}");
     let said = reason(run("1").await);
-    assert!(said.contains("; left the process sleep behind, which was ended."), "{said}");
+    assert!(said.contains("; left the process sleep 1000 behind, which was ended."), "{said}");
 }
 
 #[tokio::test]
