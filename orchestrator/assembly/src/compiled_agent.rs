@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::{
     Report,
 };
 
-use crate::panics::{CatchPanic, catch_panic};
+use crate::panics::{CatchPanic, build_guarded, catch_panic};
 
 /// The time that it has to return after it was cancelled: that of an agent in a plugin.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -34,13 +34,12 @@ impl CompiledAgent {
         name: &str,
         build: impl FnOnce() -> Result<Box<dyn Agent>, BuildError>,
     ) -> Result<Self, BuildError> {
-        let built = catch_panic(|| {
+        let build = || {
             let agent = build()?;
             let description = agent.describe();
             Ok((agent, description))
-        });
-        let failed = |panic: String| BuildError::at("", panicked(name, &panic));
-        let (agent, description) = built.map_err(failed).flatten()?;
+        };
+        let (agent, description) = build_guarded(build, |panic| panicked(name, panic))?;
         Ok(Self { name: name.to_owned(), agent, description, panicked: Mutex::default() })
     }
 

@@ -8,7 +8,7 @@ use ralph_orchestrator_contract::{
     BuildError, Claim, CompletionDetector, DetectorInput, Event, Findings,
 };
 
-use crate::panics::{CatchPanic, catch_panic};
+use crate::panics::{CatchPanic, build_guarded};
 
 /// Reports a panic as a warning: what the detector looked at when it panicked, it found nothing in.
 pub(crate) struct CompiledDetector {
@@ -31,7 +31,7 @@ impl CompiledDetector {
         name: &str,
         build: impl FnOnce() -> Result<Box<dyn CompletionDetector>, BuildError>,
     ) -> Result<Self, BuildError> {
-        let built = catch_panic(|| {
+        let build = || {
             let detector = build()?;
             Ok(Self {
                 name: detector.name().to_owned(),
@@ -41,10 +41,8 @@ impl CompiledDetector {
                 warnings: Mutex::default(),
                 detector,
             })
-        });
-        let failed =
-            |panic: String| BuildError::at("", format!("the detector `{name}` panicked: {panic}"));
-        built.map_err(failed).flatten()
+        };
+        build_guarded(build, |panic| format!("the detector `{name}` panicked: {panic}"))
     }
 
     /// Adds a warning about a panic, unless the same one is pending.

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{
     BacklogEdit, BacklogFormat, BacklogItem, BuildError, FormatDescription, FormatError,
 };
 
-use crate::panics::catch_panic;
+use crate::panics::{build_guarded, catch_panic};
 
 /// Reports a panic as a failure of the format: nothing is read or written then.
 pub(crate) struct CompiledFormat {
@@ -22,13 +22,12 @@ impl CompiledFormat {
         name: &str,
         build: impl FnOnce() -> Box<dyn BacklogFormat>,
     ) -> Result<Self, BuildError> {
-        let built = catch_panic(|| {
+        let build = || {
             let format = build();
             let description = format.describe();
-            (format, description)
-        });
-        let (format, description) =
-            built.map_err(|panic| BuildError::at("", panicked(name, &panic)))?;
+            Ok((format, description))
+        };
+        let (format, description) = build_guarded(build, |panic| panicked(name, panic))?;
         Ok(Self { name: name.to_owned(), format, description })
     }
 

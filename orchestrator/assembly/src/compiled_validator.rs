@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::{
     ValidatorDescription, Verdict,
 };
 
-use crate::panics::{CatchPanic, catch_panic};
+use crate::panics::{CatchPanic, build_guarded, catch_panic};
 
 /// Reports a panic as a validation without a verdict, or before the run as a problem of the set-up.
 pub(crate) struct CompiledValidator {
@@ -30,13 +30,12 @@ impl CompiledValidator {
         kind: &str,
         build: impl FnOnce() -> Result<Box<dyn EvidenceValidator>, BuildError>,
     ) -> Result<Self, BuildError> {
-        let built = catch_panic(|| {
+        let build = || {
             let validator = build()?;
             let description = validator.describe();
             Ok((validator, description))
-        });
-        let failed = |panic: String| BuildError::at("", panicked(kind, &panic));
-        let (validator, description) = built.map_err(failed).flatten()?;
+        };
+        let (validator, description) = build_guarded(build, |panic| panicked(kind, panic))?;
         let kind = kind.to_owned();
         Ok(Self { kind, validator, description, panicked: Mutex::default() })
     }

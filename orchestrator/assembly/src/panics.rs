@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll};
 
+use ralph_orchestrator_contract::BuildError;
+
 thread_local! {
     /// Whether code on this thread is running that is not ours.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -49,6 +51,17 @@ pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
             None => text,
         }
     })
+}
+
+/// Builds something of code that is not ours; `describe` says of a panic whose it is.
+///
+/// # Errors
+/// It cannot be built, or panics.
+pub(crate) fn build_guarded<T>(
+    build: impl FnOnce() -> Result<T, BuildError>,
+    describe: impl FnOnce(&str) -> String,
+) -> Result<T, BuildError> {
+    catch_panic(build).map_err(|panic| BuildError::at("", describe(&panic))).flatten()
 }
 
 /// A future that ends with the text and the place of its panic.

@@ -535,7 +535,8 @@ async fn check_dirt(context: &Context) -> Option<Finding> {
     if git::has_unfinished_run(context) {
         return None;
     }
-    let dirt = git::DirtSearch::begin(context)?.describe().await;
+    let redactor = Redactor::new(&context.loaded.config.env, &context.vars);
+    let dirt = git::DirtSearch::begin(context)?.describe(&redactor).await;
     dirt.map(|dirt| Finding::warning("repository", dirt))
 }
 

@@ -27,7 +27,7 @@ use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{
-    Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
+    Finished, OpenOutcome, Redactor, Request, RunObserver, Session, find_completed, open,
 };
 use ralph_orchestrator_init::{implied_setup, protected_by};
 use ralph_orchestrator_machine::{FrozenPolicy, IterationOutcome, StopReason};
@@ -444,7 +444,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         return Ok(status);
     }
     warn_of_sandbox(policy.as_ref(), &session);
-    warn_of_dirt(dirt).await;
+    warn_of_dirt(dirt, &session.redactor()).await;
     let notices = Notices::start(&place.context, session.layout(), &signals.switch);
     let observer = notices.observe(observer(&args, quiet, &signals, Some(program)));
     let layout = session.layout().clone();
@@ -481,9 +481,9 @@ fn warn_of_sandbox(policy: Option<&SandboxPolicy>, session: &Session) {
 }
 
 /// Says once, before the first agent starts, what of the user's is not committed.
-async fn warn_of_dirt(search: Option<git::DirtSearch>) {
+async fn warn_of_dirt(search: Option<git::DirtSearch>, redactor: &Redactor) {
     let Some(search) = search else { return };
-    if let Some(dirt) = search.describe().await {
+    if let Some(dirt) = search.describe(redactor).await {
         output::info(&format!("warning: {dirt}"));
     }
 }

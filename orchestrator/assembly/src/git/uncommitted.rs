@@ -26,7 +26,6 @@ const LONGEST_PROBLEM: usize = 160;
 pub struct DirtSearch {
     workspace: PathBuf,
     files: JoinHandle<Option<Vec<RepoPath>>>,
-    redactor: Redactor,
 }
 
 impl DirtSearch {
@@ -59,19 +58,18 @@ impl DirtSearch {
             files.retain(|path| !is_own(path));
             Some(files)
         });
-        let redactor = Redactor::new(&config.env, &context.vars);
-        Some(Self { workspace, files, redactor })
+        Some(Self { workspace, files })
     }
 
     /// Waits for what was found, and says it, with what to do about it; `None` if it is nothing, or git cannot be asked.
-    pub async fn describe(self) -> Option<String> {
+    pub async fn describe(self, redactor: &Redactor) -> Option<String> {
         let files = self.files.await.ok().flatten().filter(|files| !files.is_empty())?;
         Some(format!(
             "{} of yours in {} not committed ({}): an agent can overwrite them, and its own `git add -A` takes them along; \
              commit them first, or set `[git] worktree = true`, so that the run works in a worktree of its own",
             count(len(&files), "file"),
             self.workspace.display(),
-            name_first(files.iter().map(|path| self.redactor.text(&path.to_string()).into_owned()))
+            name_first(files.iter().map(|path| redactor.text(&path.to_string()).into_owned()))
         ))
     }
 }

@@ -243,7 +243,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let context = &place.context;
     let list = require(context).await?;
     let setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
-    super::warn_of_dirt(dirt).await;
+    super::warn_of_dirt(dirt, &setup.redactor).await;
     let mut notices = Notices::start(context, &setup.layout, &signals.switch);
     let run_observer = notices.observe(observer(&args, quiet, &signals, None));
     let observer: Arc<dyn BacklogObserver> = if args.json {
