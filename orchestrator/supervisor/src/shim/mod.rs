@@ -10,7 +10,6 @@ mod busy;
 mod control_socket;
 mod escalation;
 mod fork_server;
-mod git_maintenance;
 mod job;
 mod launcher;
 mod mount_calls;
@@ -20,6 +19,7 @@ mod privileges;
 mod root;
 mod start_failure;
 pub(crate) mod sys;
+mod transient;
 mod tree;
 mod view;
 

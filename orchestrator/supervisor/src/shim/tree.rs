@@ -13,8 +13,8 @@ use rustix::process::{
 
 use super::control_socket::{ControlMessage, ControlSocket};
 use super::escalation::{StopAction, StopEscalation};
-use super::git_maintenance::remove_maintenance;
 use super::sys;
+use super::transient::remove_transient;
 use crate::procfs::{self, Stat};
 use crate::shim::namespace_init::NamespaceInit;
 use crate::spec::{Grace, Stop};
@@ -126,7 +126,7 @@ impl<'a> ProcessTree<'a> {
         let mut finishes = false;
         if !self.stop_requested && !alone {
             let mut remaining = self.remaining();
-            finishes = remove_maintenance(&mut remaining) && remaining.is_empty();
+            finishes = remove_transient(&mut remaining) && remaining.is_empty();
             self.left_behind = names(&remaining);
         }
         let (stopped, killed) = (self.stop_requested, self.killed);
