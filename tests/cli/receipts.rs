@@ -31,7 +31,14 @@ fn statement(receipt: &str) -> Value {
 
 /// A completed run with its receipt in a file outside of the workspace.
 fn completed() -> (TestEnvironment, PathBuf) {
+    completed_by("test -e done && echo a-token-that-nobody-sees")
+}
+
+/// The same with this check.
+fn completed_by(check: &str) -> (TestEnvironment, PathBuf) {
     let env = environment();
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", config.replace("test -e done && echo a-token-that-nobody-sees", check));
     env.run().expect(0);
     let path = env.root().join("receipt.json");
     env.ralph(&["receipt", "--out", path.to_str().unwrap()]).expect(0).says("made a key");
@@ -149,6 +156,28 @@ fn the_checks_run_again_on_the_same_work_only() {
         .says("`tests` is not in the configuration");
     env.write("ralph.toml", config);
     env.ralph(&["verify", receipt, "--rerun"]).expect(0);
+}
+
+#[test]
+fn code_that_a_receipt_is_not_about_is_not_run_again() {
+    let (env, path) =
+        completed_by("for file in $(find . -name '*.sh'); do . $file; done; test -e done");
+    let ran = env.root().join("ran");
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    for folder in [".ralph", "cache", "kept/cache"] {
+        env.write(&format!("{folder}/new.sh"), format!("touch '{}'\n", ran.display()));
+        if folder != ".ralph" {
+            env.write(&format!("{folder}/CACHEDIR.TAG"), tag);
+        }
+    }
+    // What git ignores in the folder itself has to be there, as installed packages have.
+    env.write("venv/CACHEDIR.TAG", tag).write("venv/.gitignore", "*\n");
+    env.write("venv/seen.sh", format!("touch '{}'\n", env.root().join("seen").display()));
+    let again = env.ralph(&["verify", path.to_str().unwrap(), "--rerun"]).expect(0);
+    again.says(
+        "hidden from the checks, since the receipt is not about it: .ralph, cache, kept/cache",
+    );
+    assert!(!ran.exists() && env.root().join("seen").exists());
 }
 
 #[test]

@@ -38,8 +38,18 @@ impl TransientCheckout {
     /// # Errors
     /// The configuration asks for one and there can be none, or it cannot be made.
     pub async fn make(context: &Context) -> Result<Self, CommandError> {
+        Self::make_without(context, &[]).await
+    }
+
+    /// Makes one without what is at and beneath these paths, relative to the workspace, where there can be one.
+    ///
+    /// # Errors
+    /// As for [`TransientCheckout::make`].
+    pub async fn make_without(context: &Context, hidden: &[PathBuf]) -> Result<Self, CommandError> {
         match FoundPlace::find(context).await? {
-            Some(FoundPlace::Checkout) => Ok(Self(Some(MadeCheckout::make(context).await?))),
+            Some(FoundPlace::Checkout) => {
+                Ok(Self(Some(MadeCheckout::make(context, hidden).await?)))
+            }
             _ => Ok(Self(None)),
         }
     }
@@ -50,7 +60,7 @@ impl TransientCheckout {
     /// There can be none, or it cannot be made.
     pub async fn require(context: &Context) -> Result<Self, CommandError> {
         FoundPlace::require_checkout(context).await?;
-        Ok(Self(Some(MadeCheckout::make(context).await?)))
+        Ok(Self(Some(MadeCheckout::make(context, &[]).await?)))
     }
 
     /// Has checks see these files over the workspace, instead of what they saw before.
@@ -78,12 +88,13 @@ impl TransientCheckout {
 }
 
 impl MadeCheckout {
-    async fn make(context: &Context) -> Result<Self, CommandError> {
+    async fn make(context: &Context, hidden: &[PathBuf]) -> Result<Self, CommandError> {
         let all = storage(context)?.join(ALL);
         Disk::default().create_dir(&all)?;
         let workspace = context.loaded.config.run.workspace.canonicalize()?;
         let git = common_git_folder(&workspace);
-        let source = CheckoutSource { workspace, git, shown: Vec::new(), made: Vec::new() };
+        let (shown, made, hidden) = (Vec::new(), Vec::new(), hidden.to_vec());
+        let source = CheckoutSource { workspace, git, shown, made, hidden };
         let made = tokio::task::spawn_blocking(move || Self::in_folder(&all, source));
         made.await.map_err(|error| CommandError::internal(error.to_string()))?
     }

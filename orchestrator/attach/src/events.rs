@@ -102,7 +102,10 @@ fn started(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
     let records = records();
     records.remove_old();
     let folder = folder(call)?;
-    if let Some(found) = find(call, session.clone())? {
+    let known = records.find(&folder, &session)?;
+    if known.is_some_and(|known| !is_another(&known.record, call, &session, &folder))
+        && let Some(found) = find(call, session.clone())?
+    {
         // It began when it was armed, or goes on.
         return Ok(announce(HookEvent::SessionStart, found));
     }
@@ -119,6 +122,17 @@ fn started(call: &HookCall, session: BoundSession) -> Result<HookAnswer, Command
         StoredSession { path, record }.write()?;
     }
     Ok(HookAnswer::Pass)
+}
+
+/// Returns whether a session that starts is another one than that of its process, which then has several.
+fn is_another(
+    known: &SessionRecord,
+    call: &HookCall,
+    session: &BoundSession,
+    folder: &Path,
+) -> bool {
+    let is_taken = known.session.is_some() && !known.is_named(session);
+    is_taken && call.message.source == "startup" && !folder.starts_with(&known.workspace)
 }
 
 /// The configuration whose workspace is this folder, if there is one.

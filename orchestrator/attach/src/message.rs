@@ -14,6 +14,8 @@ pub(crate) struct HookMessage {
     pub(crate) transcript_path: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) model: Option<Value>,
+    /// How a session started.
+    pub(crate) source: String,
     /// Of a prompt.
     pub(crate) prompt: String,
     /// Of a stop.

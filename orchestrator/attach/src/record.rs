@@ -91,6 +91,11 @@ impl SessionRecord {
         }
     }
 
+    /// Returns whether it is bound to a session of this name.
+    pub(crate) fn is_named(&self, session: &BoundSession) -> bool {
+        self.session.as_ref().is_some_and(|bound| bound.id == session.id)
+    }
+
     /// Returns whether this session is the one that is meant: by its name, as the same process, or because there is
     /// none yet, or none that lives.
     pub(crate) fn belongs_to(&self, session: &BoundSession) -> bool {
@@ -140,14 +145,18 @@ impl SessionRecords {
         let bound = self.find_bound(session);
         let (with_goal, without): (Vec<_>, Vec<_>) =
             bound.into_iter().partition(|stored| stored.record.goal.is_some());
-        if let Some(stored) = with_goal.into_iter().next() {
+        let (by_name, by_process): (Vec<_>, Vec<_>) =
+            with_goal.into_iter().partition(|stored| stored.record.is_named(session));
+        if let Some(stored) = by_name.into_iter().next() {
             return Ok(Some(stored));
         }
-        // A goal that was set since.
+        // A goal that was set since, or for another session of the same process.
         if let Some(stored) = self.find_in(cwd, session, |folder| self.armed_path(folder))? {
             return Ok(Some(stored));
         }
-        match without.into_iter().max_by_key(|stored| stored.record.is_armed) {
+        let rank =
+            |stored: &StoredSession| (stored.record.is_named(session), stored.record.is_armed);
+        match by_process.into_iter().next().or_else(|| without.into_iter().max_by_key(rank)) {
             Some(stored) => Ok(Some(stored)),
             None => self.find_in(cwd, session, |folder| self.session_path(folder, &session.id)),
         }
@@ -182,9 +191,8 @@ impl SessionRecords {
         let is_bound = |stored: &StoredSession| {
             let record = &stored.record;
             let bound = record.session.as_ref();
-            bound.is_some_and(|bound| {
-                bound.id == session.id || (record.is_armed && bound.is(session))
-            })
+            record.is_named(session)
+                || (record.is_armed && bound.is_some_and(|bound| bound.is(session)))
         };
         stored.filter(is_bound).collect()
     }

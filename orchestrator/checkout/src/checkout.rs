@@ -64,6 +64,8 @@ pub struct CheckoutSource {
     pub shown: Vec<PathBuf>,
     /// Of that, what an agent may have made.
     pub made: Vec<PathBuf>,
+    /// What checks never see, relative to the workspace, with all beneath.
+    pub hidden: Vec<PathBuf>,
 }
 
 /// What checks see of files that do not count as work.
@@ -127,7 +129,8 @@ impl Checkout {
         fs::create_dir_all(storage).map_err(CheckoutError::io("create", storage))?;
         let git = source.git.as_deref().filter(|_| !source.shows_git());
         let git = git.map(|git| git_files::copy(git, storage)).transpose()?;
-        let files = take_inventory(&source.workspace, &source.shown)?;
+        let mut files = take_inventory(&source.workspace, &source.shown)?;
+        files.entries.retain(|path, _| !source.hides(path));
         let checkout =
             Self::open(source, storage, StartRecord { files, git }, KeptRecord::default());
         checkout.kept.record_layers()?;
@@ -427,7 +430,8 @@ impl Checkout {
             }
             let restored =
                 |known| self.contents.is_restored(&self.source.workspace, path, (known, stamp));
-            if !stamp.is_folder() && is_work(path) && !self.is_in_new_repository(path) {
+            let counts = is_work(path) && !self.source.hides(path);
+            if !stamp.is_folder() && counts && !self.is_in_new_repository(path) {
                 with_work.extend(path.ancestors().map(Path::to_owned));
                 changes.work.push((path.clone(), *stamp));
             } else if !known.is_some_and(restored) {
@@ -503,6 +507,10 @@ impl Checkout {
 }
 
 impl CheckoutSource {
+    fn hides(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+
     /// Whether checks see git's own files as they are.
     fn shows_git(&self) -> bool {
         self.shown.iter().any(|shown| shown == Path::new(GIT))

@@ -36,7 +36,13 @@ impl Place {
         let git = [".git", "../.git"].map(|name| self.path(name));
         let git = git.into_iter().find_map(|git| git.canonicalize().ok());
         let shown = vec!["proof".into(), "TASK".into()];
-        CheckoutSource { workspace: self.workspace.clone(), git, shown, made: vec!["proof".into()] }
+        CheckoutSource {
+            workspace: self.workspace.clone(),
+            git,
+            shown,
+            made: vec!["proof".into()],
+            hidden: Vec::new(),
+        }
     }
 
     pub(crate) fn begin(&self) -> Checkout {

@@ -667,8 +667,8 @@ fn check_state(context: &Context) -> Finding {
             Err(error) => Finding::new("state", Err(error.detail()), error.code()),
         },
         Err(error) => {
-            let message = error.to_string();
-            Finding::new("state", Err(message), CommandError::from(error).code())
+            let error = CommandError::from(error);
+            Finding::new("state", Err(error.detail()), error.code())
         }
     }
 }

@@ -78,6 +78,10 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
     } else {
         let ids: Vec<String> = all.iter().map(|stored| short_id(&stored.run, &all)).collect();
         table(&rows, &ids, stdout_width()).iter().for_each(|line| output::result(line));
+        let is_unreadable = |damage: &StateError| matches!(damage, StateError::Io { .. });
+        if let Some(error) = rows.into_iter().find_map(|row| row.damage.filter(is_unreadable)) {
+            output::info(&format!("warning: {}", CommandError::from(error).detail()));
+        }
     }
     Ok(exit::OK)
 }
@@ -138,7 +142,11 @@ impl RunRow {
                 ended: None,
                 is_current: false,
                 state: None,
-                phase: "damaged",
+                phase: if matches!(error, StateError::Io { .. }) {
+                    "unreadable"
+                } else {
+                    "damaged"
+                },
                 damage: Some(error),
             },
         }

@@ -1,5 +1,7 @@
 //! `stop`
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use ralph_orchestrator_assembly::context;
@@ -8,7 +10,9 @@ use ralph_orchestrator_assembly::control::{COMMAND_LINE, own_origin};
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::layouts;
-use ralph_orchestrator_store::{Holder, Layout, Owner, read_current_run, withdraw_control};
+use ralph_orchestrator_store::{
+    Holder, Layout, Owner, StateError, read_current_run, withdraw_control,
+};
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
@@ -52,6 +56,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
                 return Ok(exit::OK);
             }
             None => {
+                check_readable(&own)?;
                 output::result("no run is active");
                 return Ok(exit::OK);
             }
@@ -89,6 +94,17 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         ),
     });
     Ok(exit::OK)
+}
+
+/// Fails where a run may be active that cannot be seen.
+fn check_readable(layout: &Layout) -> Result<(), StateError> {
+    let lock = layout.lock();
+    match File::open(&lock) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(StateError::io("open", &lock)(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns what resumes the run that was stopped, unless it is complete.

@@ -55,16 +55,17 @@ pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, Command
         Some(receipt) => receipt::verify(file, args, receipt),
         None => {
             let context = trust::load_to_start(file, args.sets.sets.clone())?;
-            run_checks(&git::enter_here(context)?, args.json)
+            run_checks(&git::enter_here(context)?, args.json, &[])
         }
     }
 }
 
-fn run_checks(context: &Context, is_json: bool) -> Result<u8, CommandError> {
+/// Runs the checks, which do not see these folders of the workspace.
+fn run_checks(context: &Context, is_json: bool, hidden: &[PathBuf]) -> Result<u8, CommandError> {
     if let Some(holder) = context.layout().ok().and_then(|layout| Lock::holder(&layout)) {
         return Err(StateError::Busy { holder }.into());
     }
-    let Checked { verdicts, others, protects } = block_on(judge(context))?;
+    let Checked { verdicts, others, protects } = block_on(judge(context, hidden))?;
     let required = verdicts.iter().filter(|named| named.required);
     if required.clone().next().is_none() {
         let message = "no required validator of this configuration runs anything";
@@ -110,7 +111,7 @@ struct Checked {
     protects: bool,
 }
 
-async fn judge(context: &Context) -> Result<Checked, CommandError> {
+async fn judge(context: &Context, hidden: &[PathBuf]) -> Result<Checked, CommandError> {
     let workspace = &context.loaded.config.run.workspace;
     let workspace = workspace.canonicalize().map_err(|error| {
         CommandError::config(format!("the workspace {}: {error}", workspace.display()))
@@ -120,7 +121,7 @@ async fn judge(context: &Context) -> Result<Checked, CommandError> {
     let processes = CheckProcesses::begin(context)?;
     let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
-    let checkout = TransientCheckout::make(context).await?;
+    let checkout = TransientCheckout::make_without(context, hidden).await?;
     let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &setup.env };
     let verdicts = redactor.redact(setup.policy.verify(site).await);
     let others = setup.policy.names_of_others().into_iter().map(str::to_owned).collect();

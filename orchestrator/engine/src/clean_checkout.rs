@@ -162,6 +162,7 @@ impl Session {
             git: common_git_folder(top.as_ref().unwrap_or(workspace)),
             shown: read.chain(made.iter().cloned()).collect(),
             made,
+            hidden: Vec::new(),
         }
     }
 }

@@ -106,6 +106,7 @@ pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
 pub use location::follow_to_folder;
+pub use observation::DigestedWork;
 pub use open::{OpenOutcome, open};
 pub use paths::{
     is_of_other_folder, layout_of_new_run, record_move, state_layout, states_dir, verify_owner,

@@ -183,6 +183,15 @@ pub(super) struct WorkspaceObserver {
     pub(super) config_file: ConfigFile,
 }
 
+/// The work in a workspace outside of any run.
+#[derive(Debug)]
+pub struct DigestedWork {
+    /// Of the tree, and without what validators left.
+    pub digests: Vec<String>,
+    /// Folders with what git does not ignore and that none of these is about, relative to the workspace.
+    pub uncounted_folders: Vec<PathBuf>,
+}
+
 impl CompletionPolicy {
     /// Returns the digests of the work in the workspace as it is, outside of any run: of the tree, and without
     /// `artefacts`, which validators left. Blocks.
@@ -193,7 +202,7 @@ impl CompletionPolicy {
         &self,
         loaded: &LoadedConfig,
         artefacts: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<DigestedWork, EngineError> {
         let config = &loaded.config;
         let mut hasher = self.tree_hasher(
             &real_path(&config.run.workspace),
@@ -201,8 +210,12 @@ impl CompletionPolicy {
             &PromptSource::find(config),
         );
         hasher.set_artefacts(artefacts);
-        let state = hasher.digest()?;
-        Ok([Some(state.digest), state.work].into_iter().flatten().map(Into::into).collect())
+        let (state, snapshot) = hasher.digest_and_snapshot()?;
+        let digests = [Some(state.digest), state.work].into_iter().flatten();
+        Ok(DigestedWork {
+            digests: digests.map(Into::into).collect(),
+            uncounted_folders: snapshot.uncounted_folders().to_vec(),
+        })
     }
 
     /// Returns what computes the tree of a workspace: without the evidence, the prompt, what only records work, and what

@@ -38,11 +38,19 @@ pub fn list_runs(layout: &Layout) -> Result<Vec<String>, StateError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(StateError::io("list", &path))?,
     };
-    let mut runs: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|run| layout.journal(run).is_file())
-        .collect();
+    let mut runs = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(run) = entry.file_name().into_string() else { continue };
+        let journal = layout.journal(&run);
+        match fs::metadata(&journal) {
+            Ok(found) if found.is_file() => runs.push(run),
+            // Not to be taken for one that is not there.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(StateError::io("read", &journal)(error));
+            }
+            _ => {}
+        }
+    }
     // An id begins with the time at which it was made.
     runs.sort_unstable_by(|one, other| other.cmp(one));
     Ok(runs)

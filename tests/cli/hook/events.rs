@@ -138,6 +138,44 @@ fn another_session_in_the_same_folder_is_left_alone() {
     TestSession::new(&env, "two").blocked("done");
 }
 
+/// One process may have several sessions: here it is that of this test.
+#[test]
+fn sessions_of_one_process_in_two_workspaces_are_two() {
+    let env = environment();
+    let other = env.root().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for file in ["ralph.toml", "check.sh", "PROMPT.md"] {
+        std::fs::copy(env.path(file), other.join(file)).unwrap();
+    }
+    let claim = "<promise>COMPLETE: done</promise>";
+    for has_goal in [true, false] {
+        let [first, second] = ["first", "second"].map(|id| format!("{id} {has_goal}"));
+        let [first, second] = [&first, &second].map(|id| TestSession::new(&env, id));
+        let arm = |workspace: &std::path::Path| {
+            if has_goal {
+                let file = workspace.join("ralph.toml");
+                env.ralph(&["-c", file.to_str().unwrap(), "hook", "arm", GOAL]).expect(0);
+            }
+        };
+        arm(&env.workspace());
+        first.start();
+        first.blocked(claim);
+        arm(&other);
+        std::fs::write(other.join("done.txt"), "").unwrap();
+        second.ask("SessionStart", &json!({ "source": "startup", "cwd": other }));
+        let answer = second.ask("Stop", &json!({ "last_assistant_message": claim, "cwd": other }));
+        assert!(
+            answer["systemMessage"].as_str().unwrap_or_default().contains("proved"),
+            "{answer}"
+        );
+        first.blocked("done");
+        env.write("done.txt", "");
+        assert!(first.let_go("done").contains("proved"));
+        std::fs::remove_file(env.path("done.txt")).unwrap();
+        std::fs::remove_file(other.join("done.txt")).unwrap();
+    }
+}
+
 /// When a process was started, in clock ticks.
 fn started(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

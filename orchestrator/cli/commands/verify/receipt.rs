@@ -1,6 +1,6 @@
 //! `verify RECEIPT`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
@@ -11,8 +11,9 @@ use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::receipts::{KeyFiles, TREE, definitions, read_public_key};
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::user_folders;
+use ralph_orchestrator_engine::DigestedWork;
 use ralph_orchestrator_receipt::{Acceptance, Envelope, MAX_ENVELOPE, PublicKey, Statement};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, unescape};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape as escape_path, read_file, unescape};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::validation_setup::{CheckProcesses, ValidationSetup};
 use ralph_orchestrator_text::{count, escape, one_line};
@@ -42,12 +43,20 @@ pub(super) fn verify(
     };
     if args.rerun {
         let context = git::enter_here(Context::with(file, &args.sets)?)?;
-        let problems = compare(&context, &statement)?;
+        let Compared { problems, uncounted_folders } = compare(&context, &statement)?;
         if !problems.is_empty() {
             return Ok(refuse(receipt, &problems, args.json));
         }
+        if !uncounted_folders.is_empty() {
+            let names: Vec<String> =
+                uncounted_folders.iter().map(|path| escape_path(path)).collect();
+            let names = names.join(", ");
+            output::info(&format!(
+                "hidden from the checks, since the receipt is not about it: {names}"
+            ));
+        }
         // It prints the verdicts, or the object.
-        let code = super::run_checks(&context, args.json)?;
+        let code = super::run_checks(&context, args.json, &uncounted_folders)?;
         if code != exit::OK || args.json {
             return Ok(code);
         }
@@ -90,8 +99,14 @@ fn trusted_keys(args: &VerifyArgs) -> Result<Vec<PublicKey>, CommandError> {
     }
 }
 
-/// Returns how the workspace and its configuration differ from what the receipt is about.
-fn compare(context: &Context, statement: &Statement) -> Result<Vec<String>, CommandError> {
+/// What there is beside what a receipt is about.
+struct Compared {
+    /// How the workspace and its configuration differ from that.
+    problems: Vec<String>,
+    uncounted_folders: Vec<PathBuf>,
+}
+
+fn compare(context: &Context, statement: &Statement) -> Result<Compared, CommandError> {
     let mut problems = Vec::new();
     let table: toml::Table = context
         .loaded
@@ -113,7 +128,7 @@ fn compare(context: &Context, statement: &Statement) -> Result<Vec<String>, Comm
         }
     }
     let artefacts = completion.artefacts.iter().filter_map(|path| unescape(path));
-    let digests = block_on(async {
+    let DigestedWork { digests, uncounted_folders } = block_on(async {
         let (policy, plugins) =
             (SandboxPolicy::from_context(context)?, Plugins::from_context(context)?);
         // It starts none.
@@ -129,7 +144,7 @@ fn compare(context: &Context, statement: &Statement) -> Result<Vec<String>, Comm
             "the workspace is not what was accepted: its tree is {now}, expected {expected}"
         ));
     }
-    Ok(problems)
+    Ok(Compared { problems, uncounted_folders })
 }
 
 /// Whether a value is what was stated, in which secrets are replaced.

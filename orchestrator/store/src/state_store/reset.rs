@@ -1,6 +1,7 @@
 //! Deleting the runs of a state directory.
 
 use std::fs;
+use std::path::Path;
 
 use crate::deletion::Deletion;
 use crate::disk::Disk;
@@ -36,9 +37,22 @@ pub fn reset(
     if !report.survived.is_empty() {
         return Err(StateError::OrphansLeft { names: report.survived });
     }
+    check_listable(layout)?;
     lock.set_clean();
     Deletion::State.perform(disk, layout)?;
     Ok(report)
+}
+
+/// Fails, before anything is deleted, where a folder of a run could not be.
+fn check_listable(layout: &Layout) -> Result<(), StateError> {
+    let list = |path: &Path| match fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(StateError::io("list", path)(error))
+        }
+        _ => Ok(()),
+    };
+    list(&layout.runs())?;
+    run_names(layout).try_for_each(|run| list(&layout.run(&run)))
 }
 
 /// Returns the ids of the runs that have a folder, the newest first. The latch may be damaged.

@@ -31,6 +31,8 @@ pub(super) struct FoundEntries {
     pub(super) uncommitted: Vec<Uncommitted>,
     /// Folders in which nothing counts.
     pub(super) ignored_folders: Vec<PathBuf>,
+    /// Folders with what git does not ignore and that does not count all the same.
+    pub(super) uncounted_folders: Vec<PathBuf>,
 }
 
 /// Returns the digest of a file of this kind whose content has this hash.
@@ -59,6 +61,8 @@ pub struct TreeSnapshot {
     uncommitted: Vec<Uncommitted>,
     /// Not stored.
     ignored_folders: Vec<PathBuf>,
+    /// Not stored.
+    uncounted_folders: Vec<PathBuf>,
 }
 
 /// What is different at a later time. Paths are relative to the workspace, in order.
@@ -110,10 +114,17 @@ impl Serialize for StoredDigest {
 
 impl TreeSnapshot {
     pub(super) fn new(digest: TreeDigest, found: FoundEntries) -> Self {
-        let FoundEntries { mut entries, uncommitted, ignored_folders } = found;
+        let FoundEntries { mut entries, uncommitted, ignored_folders, uncounted_folders } = found;
         // The walk comes to all entries of a folder before it enters one of them. Each path is met once.
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Self { digest, entries, uncommitted, ignored_folders }
+        Self { digest, entries, uncommitted, ignored_folders, uncounted_folders }
+    }
+
+    /// Returns the folders with what git does not ignore and that did not count all the same: the orchestrator's own, and
+    /// those that are marked as caches.
+    #[must_use]
+    pub fn uncounted_folders(&self) -> &[PathBuf] {
+        &self.uncounted_folders
     }
 
     /// Returns the folders in which nothing counts.

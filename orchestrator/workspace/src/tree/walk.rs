@@ -41,6 +41,8 @@ const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// Larger files of that name, in bytes, are none.
 const LARGEST_TAG: usize = 4096;
+/// The orchestrator's own folder in a workspace.
+const OWN: &[u8] = b".ralph";
 /// The folder of a repository, and what git takes one for.
 const GIT: &[u8] = b".git";
 const REPOSITORY: [&[u8]; 2] = [b".git/HEAD", b".git/objects"];
@@ -166,18 +168,7 @@ impl<'a> TreeWalker<'a> {
         is_first: bool,
     ) -> Result<(FolderEntries, bool), Errno> {
         let names = self.names(folder, path, is_first)?;
-        let tagged =
-            |(name, _): &SeenName| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
-        let is_tagged = !inside.ignored
-            && !inside.kept_by_tool
-            && names.iter().any(tagged)
-            // Whoever marks a folder of work as a cache hides nothing in it.
-            && !self.filter.has_work_beneath(path);
-        let is_known = is_tagged && is_cache(last_name(path));
-        let inside = FolderContext {
-            ignored: inside.ignored || is_tagged && !is_known,
-            kept_by_tool: inside.kept_by_tool || is_known,
-        };
+        let inside = self.within(folder, path, &names, inside);
         let mut items = Vec::with_capacity(names.len());
         let mut subfolders = Vec::new();
         let mut whole = path.to_vec();
@@ -223,6 +214,32 @@ impl<'a> TreeWalker<'a> {
             }
         }
         Ok(((items, subfolders), moved))
+    }
+
+    /// Returns what a folder with these names hands down to its entries.
+    fn within(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        names: &[SeenName],
+        inside: FolderContext,
+    ) -> FolderContext {
+        let tagged =
+            |(name, _): &SeenName| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
+        let is_tagged = !inside.ignored
+            && !inside.kept_by_tool
+            && names.iter().any(tagged)
+            // Whoever marks a folder of work as a cache hides nothing in it.
+            && !self.filter.has_work_beneath(path);
+        let is_known = is_tagged && is_cache(last_name(path));
+        if is_tagged && !is_known && names.iter().any(|(name, _)| self.counts_untagged(path, name))
+        {
+            self.note_uncounted_folder(path);
+        }
+        FolderContext {
+            ignored: inside.ignored || is_tagged && !is_known,
+            kept_by_tool: inside.kept_by_tool || is_known,
+        }
     }
 
     /// Returns the names in a folder: at the first attempt as the second thread has seen them, if it has.
@@ -325,9 +342,29 @@ impl<'a> TreeWalker<'a> {
     }
 
     fn note_ignored_folder(&mut self, path: &[u8]) {
+        if path == OWN {
+            self.note_uncounted_folder(path);
+        }
         if let Some(entries) = &mut self.entries {
             entries.ignored_folders.push(PathBuf::from(OsStr::from_bytes(path)));
         }
+    }
+
+    fn note_uncounted_folder(&mut self, path: &[u8]) {
+        if let Some(entries) = &mut self.entries {
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            entries.uncounted_folders.push(PathBuf::from(OsStr::from_bytes(path)));
+        }
+    }
+
+    /// Whether an entry of a folder that is marked as a cache would count if it were not.
+    fn counts_untagged(&self, folder: &[u8], entry: &DirEntryName) -> bool {
+        let path = [folder, &entry.bytes].concat();
+        let is_folder = entry.file_type == FileType::Directory;
+        let inclusion =
+            self.filter.classify(&path, &entry.bytes, is_folder, FolderContext::default());
+        // Rules for themselves are none of the content.
+        entry.bytes != RULE_FILE && inclusion == Inclusion::Included
     }
 
     fn note_uncommitted(&mut self, found: Option<Uncommitted>) {
