@@ -160,6 +160,7 @@ fn started() -> Record {
         identities: PathIdentities::default(),
         task: String::new(),
         checkout: false,
+        hooks: Default::default(),
     })
 }
 

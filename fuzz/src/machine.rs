@@ -88,6 +88,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         identities: PathIdentities::default(),
         task: String::new(),
         checkout: false,
+        hooks: Default::default(),
     }
 }
 

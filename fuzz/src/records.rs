@@ -6,8 +6,8 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_machine::{
     BaselineMode, ChangedFile, Changes, Control, ControlOrigin, FileChange, FrozenPolicy,
-    IterationOutcome, Limit, LimitChanges, LimitUnit, PathIdentities, Record, RunLimits,
-    RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
+    HookCommand, HookEvent, IterationOutcome, Limit, LimitChanges, LimitUnit, PathIdentities,
+    Record, RunLimits, RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
 };
 use ralph_orchestrator_test_results::TestCounts;
 
@@ -32,12 +32,13 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         identities: PathIdentities::default(),
         task: bytes.text(),
         checkout: false,
+        hooks: Default::default(),
     })
 }
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 25 {
+    match bytes.byte() % 26 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -145,6 +146,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             once: bytes.flag(),
             attached: bytes.flag(),
             identities: PathIdentities::default(),
+            hooks: Default::default(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
         14 => Record::Note { iteration, text: bytes.text() },
@@ -172,6 +174,17 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         24 => Record::Explained {
             summary: bytes.text(),
             explanation: serde_json::json!({"parts": [bytes.text()], "runs": bytes.number()}),
+            runtime_ms: bytes.number(),
+        },
+        25 => Record::HookFinished {
+            event: HookEvent::ALL[usize::from(bytes.byte()) % HookEvent::ALL.len()],
+            iteration,
+            commands: vec![HookCommand {
+                command: bytes.text(),
+                attempts: u32::from(bytes.byte()),
+                problem: bytes.flag().then(|| bytes.text()),
+                output: bytes.text(),
+            }],
             runtime_ms: bytes.number(),
         },
         22 => Record::GuidanceDelivered { iteration, ids: vec![bytes.text()] },

@@ -16,6 +16,7 @@ mod dry_run;
 mod error;
 mod help;
 mod help_examples;
+mod hooks;
 mod notices;
 mod render;
 mod report;

@@ -26,7 +26,7 @@ use crate::telemetry::Telemetry;
 use progress::ProgressWebhook;
 use transport::make_transport;
 
-pub(crate) use scripts::{describe, describe_hook};
+pub(crate) use scripts::{confine_command, describe, describe_command, describe_hook};
 
 /// The longest that the end of a run is held up by receivers that do not answer.
 const GRACE: Duration = Duration::from_secs(5);

@@ -161,6 +161,19 @@ fn a_script_of_a_notice_that_the_agent_rewrote_is_not_run() {
 }
 
 #[test]
+fn a_script_of_a_notice_that_the_agent_of_one_item_rewrote_is_not_run_for_the_next() {
+    let env = features(&[feature("a", 2, &[]), feature("b", 1, &[])]);
+    let notify = "[[notify]]\nkind = \"command\"\ncommand = [\"./tell.sh\"]\non = [\"started\"]\n";
+    env.write("ralph.toml", format!("{}{notify}", env.read("ralph.toml")));
+    env.write("tell.sh", "#!/bin/sh\ntrue\n").write_mode("tell.sh", 0o755);
+    let work = format!("{}echo 'touch ../outside' >> tell.sh\n", crate::backlog::WORK);
+    env.agent.default_call().script(&work);
+    env.run().expect(0).says("tell.sh was changed since the run began, so it is not run");
+    assert_eq!(env.agent.calls(), 2);
+    assert!(!env.root().join("outside").exists());
+}
+
+#[test]
 fn a_script_of_a_notice_is_given_what_its_table_names_and_no_secret() {
     let env = notified("off", "[\"./tell.sh\"]");
     env.agent.call(1).script("touch done\n").out(CLAIM);

@@ -43,6 +43,7 @@ mod guarded;
 mod handoff;
 mod help;
 mod hook;
+mod hooks;
 mod hostile;
 mod init;
 mod limits;

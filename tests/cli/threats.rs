@@ -365,6 +365,15 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
+        channel: "a script that a command of `[hooks]` or `[context]` runs",
+        config: "[hooks]\nafter_iteration = [[\"sh\", \"tell.sh\"]]\n",
+        prepare: |env| {
+            env.write("tell.sh", "true\n");
+        },
+        script: "try 'echo \"cat > /dev/null; echo > $R/won\" > tell.sh'",
+        ..ATTACK
+    },
+    Attack {
         channel: "a script that a plugin runs",
         config: "[plugins.todo]\ncommand = [\"python3\", \"plugin.py\"]\n\
                  [backlog]\nkind = \"todo\"\npath = \"todo.txt\"\n",

@@ -107,6 +107,8 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[memory]`", "Memory", &["memory"]));
     all.push(section("`[backlog]`", "Backlog", &["backlog"]));
     all.push(section("`[[notify]]`", "Notify", &["notify"]));
+    all.push(section("`[hooks]`", "Hooks", &["hooks"]));
+    all.push(section("`[context]`", "ContextCommand", &["context"]));
     all.push(section("`[telemetry]`", "Telemetry", &["telemetry"]));
     all.push(section("`[bench]`", "Bench", &["bench"]));
     all.push(section("`[bench.variant.NAME]`", "BenchVariant", &["bench", "variant", "notes"]));

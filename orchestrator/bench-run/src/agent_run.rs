@@ -89,6 +89,7 @@ async fn perform_run(
         part: RunPart {
             run: None,
             item: None,
+            is_first: true,
             text,
             env: BTreeMap::new(),
             products: None,
@@ -172,6 +173,8 @@ fn driver_setup(
         has_initializer: config.initializer.is_some(),
         once: false,
         restart: false,
+        hooks: None,
+        workspace: config.run.workspace.clone(),
         dry: false,
         outer_run: None,
         // Nothing of a trial is committed.

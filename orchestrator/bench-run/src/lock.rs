@@ -14,12 +14,14 @@ use super::job_setup::{JobSetup, brought_by_task};
 use super::trial_config::{agent_key, build_agent, column_sources, list_columns};
 
 /// Tables and keys that say nothing of a trial, or are replaced in it.
-const NOT_OF_TRIALS: [&str; 10] = [
+const NOT_OF_TRIALS: [&str; 12] = [
     "agent",
     "agents",
     "bench",
+    "context",
     "git.commit",
     "git.worktree",
+    "hooks",
     "run.prompt",
     "run.prompt_text",
     "run.workspace",

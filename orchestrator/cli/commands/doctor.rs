@@ -1,6 +1,7 @@
 //! `doctor`
 
 mod handoff;
+mod hooks;
 mod login;
 mod receivers;
 mod rehearsal;
@@ -250,6 +251,7 @@ async fn run_checks(
     findings.extend(check_setup(context, registry, build));
     findings.extend(check_surroundings(context));
     findings.extend(receivers::check(context));
+    findings.extend(hooks::check(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
     let warnings = policy.as_ref().map(|policy| policy.warnings(&judges.protects())).into_iter();
     findings.extend(warnings.flatten().map(|detail| Finding::warning("sandbox", detail)));

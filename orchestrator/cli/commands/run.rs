@@ -26,6 +26,7 @@ use ralph_orchestrator_assembly::{agent_words, git, receipts};
 use ralph_orchestrator_assembly::{context, registry, tasks};
 use ralph_orchestrator_config::Flag;
 use ralph_orchestrator_driver::read_ledger;
+use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{
     Finished, OpenOutcome, Redactor, Request, RunObserver, Session, find_completed, open,
 };
@@ -48,6 +49,7 @@ use toml::Value;
 use crate::commands::rollback;
 use crate::dry_run::DryRunTraces;
 use crate::error::stop_exit_status;
+use crate::hooks::UserHooks;
 use crate::notices::{self, Notices};
 use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::trace::RunLog;
@@ -391,9 +393,12 @@ async fn open_run(
     args: &RunArgs,
     plugins: &Plugins,
     policy: Option<&SandboxPolicy>,
-    supervisor: Supervisor,
+    (supervisor, hooks): (Supervisor, Option<Arc<dyn Hooks>>),
 ) -> Result<OpenOutcome, CommandError> {
-    let registry = registry::build(plugins, policy, supervisor.clone());
+    let mut registry = registry::build(plugins, policy, supervisor.clone());
+    if let Some(hooks) = hooks {
+        registry.set_hooks(hooks);
+    }
     let Context { file: config_file, loaded, vars, .. } = place.context.clone();
     // It is large, and awaited by others that are.
     let opened = Box::pin(open(Request {
@@ -427,7 +432,8 @@ async fn open_run(
 async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let Start { place, args, plugins, policy, signals, log, quiet, file, program, dirt } = start;
     let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
-    let opened = open_run(&place, &args, &plugins, policy.as_ref(), supervisor);
+    let hooks = find_hooks(&place, &args, &signals);
+    let opened = open_run(&place, &args, &plugins, policy.as_ref(), (supervisor, hooks));
     let mut session = match Box::pin(opened).await? {
         OpenOutcome::Complete { found, layout } => {
             if !args.dry_run {
@@ -456,6 +462,11 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         report_worktree(&place.context).await?;
     }
     Ok(finish(&finished, &args, (file, program), &signals))
+}
+
+/// Returns what runs the user's commands of `[hooks]`; nothing does in a dry run.
+fn find_hooks(place: &RunPlace, args: &RunArgs, signals: &Signals) -> Option<Arc<dyn Hooks>> {
+    if args.dry_run { None } else { UserHooks::for_run(&place.context, &signals.switch) }
 }
 
 /// Returns the exit status of a run that does not begin yet: its question is open, or it goes on in the background.

@@ -11,9 +11,12 @@ use ralph_orchestrator_assembly::trust::{FileVersion, JudgedFiles, Judgement, Tr
 use ralph_orchestrator_assembly::user_folders;
 use ralph_orchestrator_config::values_of;
 use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::trust;
 use ralph_orchestrator_text::escape;
+
+use crate::hooks::UserHooks;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
@@ -61,8 +64,15 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
             escape(&changed)
         ));
     }
+    let of_hooks = match &args.file {
+        None if config.passed_over().is_none() => accept_hooks(config)?,
+        _ => Vec::new(),
+    };
+    for path in &of_hooks {
+        output::result(&format!("accepted {path}, which a command of [hooks] runs"));
+    }
     match accepted.as_slice() {
-        [] if is_replaced || !of_git.is_empty() => {}
+        [] if is_replaced || !of_git.is_empty() || !of_hooks.is_empty() => {}
         [] => match &args.file {
             None if config.passed_over().is_none() && judge.is_gone(&config.path())? => {
                 let path = config.path();
@@ -109,6 +119,16 @@ fn accept_folders(
     let inside = enter_existing(context)?;
     changes.extend(accept_repository(&inside)?);
     Ok((is_replaced, changes))
+}
+
+/// Accepts what the commands of `[hooks]` run as it is now. Returns what was changed since the newest run began.
+fn accept_hooks(config: &ConfigFile) -> Result<Vec<String>, CommandError> {
+    let context = Context::load(config, Overrides::default())?;
+    let Some(hooks) = UserHooks::find(&context, &KillSwitch::default()) else {
+        return Ok(Vec::new());
+    };
+    let Ok(layout) = context.layout() else { return Ok(Vec::new()) };
+    Ok(hooks.accept_scripts(&layout)?)
 }
 
 fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {

@@ -20,23 +20,37 @@ const LARGEST_SCRIPT: usize = 256 * 1024;
 /// Decides how the command of a receiver is run.
 pub(super) fn confine(receiver: &mut Receiver, context: &Context) {
     let Target::Command(words) = &receiver.target else { return };
+    (receiver.is_confined, receiver.scripts) = confine_command(words, context);
+}
+
+/// Returns whether a command runs in the sandbox, and the files that it runs with the user's rights though agents can write
+/// them.
+pub(crate) fn confine_command(words: &[String], context: &Context) -> (bool, Vec<PathBuf>) {
     let reach = Reach::new(words, context);
     match context.loaded.config.sandbox.mode {
-        SandboxMode::Off => receiver.scripts = reach.scripts,
-        SandboxMode::Landlock => receiver.is_confined = reach.is_agents(),
+        SandboxMode::Off => (false, reach.scripts),
+        SandboxMode::Landlock => (reach.is_agents(), Vec::new()),
     }
 }
 
 /// Returns what a person should know of how the command of a receiver is run.
 pub(crate) fn describe(receiver: &Receiver) -> Option<String> {
-    let name = &receiver.name;
-    if receiver.is_confined {
+    describe_command(&receiver.name, receiver.is_confined, &receiver.scripts)
+}
+
+/// Returns what a person should know of how a command of this name is run.
+pub(crate) fn describe_command(
+    name: &str,
+    is_confined: bool,
+    scripts: &[PathBuf],
+) -> Option<String> {
+    if is_confined {
         return Some(format!(
             "{name}: the agent can change what its command runs, which therefore runs in the sandbox and writes \
              nothing in the workspace; name a program outside of the workspace by its path to run it with your rights"
         ));
     }
-    let script = receiver.scripts.first()?.display();
+    let script = scripts.first()?.display();
     Some(format!(
         "{name}: the agent can change {script}, which runs with your rights; once it was changed it is not run any \
          more: keep it outside of the workspace"

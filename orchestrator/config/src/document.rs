@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::backlog_table::BacklogTable;
 use crate::model::{
-    AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
-    Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig, Prompts, Run, Sandbox,
-    StateConfig, Telemetry, TrustMode, Validation,
+    AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, ContextCommand,
+    Env, Git, Handoff, Hooks, Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig,
+    Prompts, Run, Sandbox, StateConfig, Telemetry, TrustMode, Validation,
 };
 use crate::strict;
 use crate::validator_table::ValidatorTable;
@@ -77,6 +77,12 @@ pub(crate) struct ConfigDocument {
     /// Receivers of notices about a run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notify: Vec<Notify>,
+    /// Commands at points of a run.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) hooks: Hooks,
+    /// What a command adds to the prompt of each iteration.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) context: ContextCommand,
     /// The trace of a run.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) telemetry: Telemetry,
@@ -240,6 +246,8 @@ impl From<&Config> for ConfigDocument {
             memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
             notify: config.notify.clone(),
+            hooks: config.hooks.clone(),
+            context: config.context.clone(),
             telemetry: config.telemetry.clone(),
             bench: config.bench.clone(),
             env: config.env.clone(),

@@ -1,11 +1,13 @@
 //! The loop over the items.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
     Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus, NextItem,
 };
 use ralph_orchestrator_config::Limits;
+use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{
     GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart, StopRequests,
 };
@@ -54,6 +56,10 @@ pub struct DriverSetup {
     pub restart: bool,
     /// Only check and show the next run: nothing is started, written or recorded.
     pub dry: bool,
+    /// Runs the user's commands, if there are any.
+    pub hooks: Option<Arc<dyn Hooks>>,
+    /// The workspace.
+    pub workspace: PathBuf,
     /// The run whose agent started this process, if one did.
     pub outer_run: Option<String>,
     /// What stores the backlog's file once an item is complete, if that is wanted.
@@ -85,6 +91,8 @@ pub struct BacklogDriver<E> {
     pub(crate) work: Arc<SharedWork>,
     /// A new beginning that is not recorded yet.
     pub(crate) begins: bool,
+    /// No run was submitted yet.
+    pub(crate) is_first: bool,
 }
 
 /// What the work on one item led to.
@@ -112,7 +120,7 @@ impl<E: Executor> BacklogDriver<E> {
             setup.redactor.clone(),
         ));
         let begins = setup.restart;
-        Self { setup, executor, run_observer, observer, work, begins }
+        Self { setup, executor, run_observer, observer, work, begins, is_first: true }
     }
 
     /// Works until every item is complete, nothing can be worked on, or a run stops for a reason that is not its item.
@@ -132,6 +140,15 @@ impl<E: Executor> BacklogDriver<E> {
         }
         let _lock = if self.setup.dry { None } else { Some(self.take_lock()?) };
         self.open_series()?;
+        // What a killed driver left.
+        self.follow_up().await?;
+        let end = self.work().await?;
+        self.follow_up().await?;
+        Ok(end)
+    }
+
+    /// Has the items worked on, one after the other.
+    async fn work(&mut self) -> Result<BacklogEnd, E::Error> {
         if let Some(end) = self.initialize().await? {
             return Ok(end);
         }
@@ -247,6 +264,7 @@ impl<E: Executor> BacklogDriver<E> {
             part: RunPart {
                 run: resume,
                 item: Some(item.id.clone()),
+                is_first: std::mem::take(&mut self.is_first),
                 text,
                 env: item_env(&item.id, &self.setup.layout),
                 products: None,
@@ -461,7 +479,9 @@ impl<E: Executor> BacklogDriver<E> {
             let known = (reason, message.clone());
             let is_known = work.ledger.stop.as_ref() == Some(&known) || work.ledger.is_complete();
             if work.ledger.is_started && !is_known {
-                work.append(&SeriesRecord::SeriesStopped { reason, message: message.clone() })?;
+                let hooks = self.end_hooks(reason);
+                let message = message.clone();
+                work.append(&SeriesRecord::SeriesStopped { reason, message, hooks })?;
                 let unproved = work.ledger.unproved_items();
                 drop(work);
                 if let Some(items) = unproved {

@@ -69,6 +69,7 @@ impl<E: Executor> BacklogDriver<E> {
             part: RunPart {
                 run: resume,
                 item: None,
+                is_first: std::mem::take(&mut self.is_first),
                 text,
                 env: BTreeMap::new(),
                 products: Some(products),

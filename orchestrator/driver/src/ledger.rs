@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_backlog::{BacklogSnapshot, ItemStatus, SetAside};
 use ralph_orchestrator_machine::RunUsage;
-use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_machine::{HookEvent, StopReason};
 use ralph_orchestrator_store::{Layout, StateError, read_series};
 use serde::Serialize;
 
@@ -21,6 +21,10 @@ pub struct BacklogLedger {
     pub earlier: Vec<ItemRun>,
     /// Why the work on the backlog ended last; `None` while it goes on, or after a crash.
     pub stop: Option<(StopReason, String)>,
+    /// The events of that end whose commands have not ended yet.
+    pub due_hooks: Vec<HookEvent>,
+    /// How often the commands of such an event have ended.
+    pub hooks_ended: u64,
     /// Requests of people to add items that are done.
     pub additions: Vec<String>,
     /// The items that are blocked or skipped, by id.
@@ -133,8 +137,13 @@ impl BacklogLedger {
                 }
             }
             SeriesRecord::ItemAdded { addition, .. } => self.additions.push(addition.clone()),
-            SeriesRecord::SeriesStopped { reason, message } => {
+            SeriesRecord::SeriesStopped { reason, message, hooks } => {
                 self.stop = Some((*reason, message.clone()));
+                self.due_hooks.clone_from(hooks);
+            }
+            SeriesRecord::HookFinished { event, .. } => {
+                self.due_hooks.retain(|due| due != event);
+                self.hooks_ended = self.hooks_ended.saturating_add(1);
             }
             SeriesRecord::IterationGuarded { .. } => {}
         }

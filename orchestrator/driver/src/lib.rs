@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod executor;
 mod finding_text;
+mod followed_up;
 mod initializer;
 mod item_env;
 mod item_file;

@@ -3,6 +3,7 @@
 use ralph_orchestrator_backlog::{GuardFinding, ItemStatus};
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_machine::{HookCommand, HookEvent};
 use ralph_orchestrator_store::JournalRecord;
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +121,16 @@ pub enum SeriesRecord {
         reason: StopReason,
         /// The same for people.
         message: String,
+        /// The events whose commands are run now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hooks: Vec<HookEvent>,
+    },
+    /// The user's commands for an event of the end have ended.
+    HookFinished {
+        /// The event.
+        event: HookEvent,
+        /// Those that were run, in order.
+        commands: Vec<HookCommand>,
     },
 }
 

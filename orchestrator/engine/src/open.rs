@@ -15,6 +15,7 @@ use super::blocking::blocking;
 use super::construction::{build_agent_context, build_context};
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
+use super::followed_up::FollowUp;
 use super::kept_prompts::KeptPrompts;
 use super::location::{self, WorkspacePaths};
 use super::memory::RunMemory;
@@ -57,6 +58,19 @@ pub enum OpenOutcome {
 /// # Errors
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
+    let follow_up = FollowUp::from_request(&request);
+    // It is large, and awaited by others that are.
+    match (Box::pin(open_run(request)).await?, follow_up) {
+        (OpenOutcome::Complete { found, layout }, Some(follow_up)) => {
+            let found = follow_up.perform(found, &layout).await?;
+            Ok(OpenOutcome::Complete { found, layout })
+        }
+        (outcome, _) => Ok(outcome),
+    }
+}
+
+/// The same, but that a complete run is taken as it is.
+async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let (loaded, registry) = (&request.loaded, request.registry);
     let context = &build_context(loaded, &request.vars);
     let layout = request.find_layout()?;
@@ -186,6 +200,7 @@ impl BuiltRun {
             saving: Saving::new(loaded.config.git.commit, request.version_control, guard),
             memory,
             setup,
+            hooks: request.registry.hooks().cloned(),
             part,
             work_places,
         };

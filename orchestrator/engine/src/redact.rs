@@ -166,6 +166,9 @@ impl Redactor {
             }
             Input::Artefacts(paths) => *paths = self.redact(std::mem::take(paths)),
             Input::SetupFinished(end) => end.problem = self.redact(end.problem.take()),
+            Input::HookFinished(end, _) => {
+                end.commands = self.redact(std::mem::take(&mut end.commands));
+            }
             Input::Model(text) => *text = self.text(text).into_owned(),
             Input::Note(text) => *text = self.text(text).into_owned(),
             Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),

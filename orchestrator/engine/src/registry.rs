@@ -14,6 +14,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_workspace::GuardedPaths;
 use serde_json::Value;
 
+use crate::hooks::Hooks;
 use crate::workspace_setup::WorkspaceSetup;
 
 /// The result of a factory.
@@ -149,6 +150,7 @@ pub struct Registry {
     pub validators: FactoryMap<dyn EvidenceValidator>,
     /// `setup` in `[run]` and `[validation]`.
     pub(crate) setup: Option<SetupFactory>,
+    hooks: Option<Arc<dyn Hooks>>,
     launch_hook: Option<LaunchHook>,
 }
 
@@ -159,6 +161,15 @@ impl Registry {
         F: Fn(Value, &BuildContext) -> BuildResult<dyn WorkspaceSetup> + Send + Sync + 'static,
     {
         self.setup = Some(Box::new(factory));
+    }
+
+    /// Has the user's commands at points of a run performed by this.
+    pub fn set_hooks(&mut self, hooks: Arc<dyn Hooks>) {
+        self.hooks = Some(hooks);
+    }
+
+    pub(crate) const fn hooks(&self) -> Option<&Arc<dyn Hooks>> {
+        self.hooks.as_ref()
     }
 
     /// Has `hook` called with the launch context of a run before any of its processes starts.

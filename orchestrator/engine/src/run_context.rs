@@ -1,13 +1,14 @@
 //! The facts of a run that hold from its start to its end: nothing of this changes while it is under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ralph_orchestrator_config::{CompletionTrigger, Config, InstructionsMode};
-use ralph_orchestrator_machine::FrozenPolicy;
+use ralph_orchestrator_machine::{FrozenPolicy, HookEvent};
 use ralph_orchestrator_text::escape_line;
 
+use super::hooks::{Hooks, context_block};
 use super::processes::Processes;
 use super::protection::{ProtectedState, join_names};
 use super::redact::Redactor;
@@ -31,6 +32,9 @@ pub(super) struct RunContext {
     pub(super) processes: Arc<dyn Processes>,
     /// The command that prepares the workspace before each iteration.
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
+    /// The user's commands at points of the run, and for which points there are any.
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
+    pub(super) hook_events: BTreeSet<HookEvent>,
     pub(super) once: bool,
     pub(super) attached: bool,
     pub(super) resumed: bool,
@@ -41,6 +45,14 @@ impl RunContext {
     pub(super) fn part_text(&self, prompt: &str) -> Option<String> {
         let text = self.part.as_ref().map(|part| (part.text)(prompt));
         text.filter(|text| !text.is_empty())
+    }
+
+    /// Returns what agents are given of the output of the user's command for that.
+    pub(super) fn context_block(&self) -> String {
+        let Some(hooks) = &self.hooks else { return String::new() };
+        let (commands, output) = (hooks.commands(HookEvent::Context), hooks.context());
+        let Some((command, output)) = commands.first().zip(output) else { return String::new() };
+        self.redactor.text(&context_block(command, &output)).into_owned()
     }
 
     /// Returns the block that follows this prompt: how to claim completion, unless the agent's command line shows it, and

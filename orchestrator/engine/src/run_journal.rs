@@ -286,7 +286,9 @@ impl RunJournal {
                 return self.announce_control(record);
             }
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
-            Record::Clock { .. }
+            // What failed is in the warning, or in the message of the stop.
+            Record::HookFinished { .. }
+            | Record::Clock { .. }
             | Record::TaskChanged { .. }
             | Record::WorkspaceMade { .. }
             | Record::Initialized { .. }

@@ -10,7 +10,7 @@ use ralph_orchestrator_machine::{
     Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
     SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
-use ralph_orchestrator_store::{FORMAT_VERSION, Layout};
+use ralph_orchestrator_store::{FORMAT_VERSION, Layout, StateError};
 use ralph_orchestrator_workspace::TreeHasher;
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -272,6 +272,10 @@ impl Session {
         if self.context.resumed {
             super::scratch::remove_scratch_dirs(std::slice::from_ref(&self.context.run));
         }
+        if let Some(hooks) = &self.context.hooks {
+            let folder = self.journal.store.layout().run(&self.context.run);
+            hooks.begin(&folder).map_err(StateError::io("write", &folder))?;
+        }
         self.saving.open_repository(&mut self.journal, &mut self.controls).await?;
         let mut inputs = VecDeque::new();
         let Some(started) = self.run_start().await? else {
@@ -304,6 +308,10 @@ impl Session {
                 return Err(EngineError::Internal("the loop has nothing left to do".into()));
             }
             for effect in effects {
+                if let Some(ended) = Box::pin(self.run_due_hook(&effect)).await? {
+                    inputs.extend(ended);
+                    continue;
+                }
                 if let Effect::Finish { reason, message } = effect {
                     self.memory.close(&self.journal);
                     return Ok(self.finished(reason, message));
@@ -358,6 +366,7 @@ impl Session {
             identities: location::pins(&self.observer.held, &self.prompts.source),
             task: self.first_task().await,
             checkout: self.checkout.is_some(),
+            hooks: self.context.hook_events.clone(),
         }))
     }
 
@@ -524,7 +533,7 @@ impl Session {
         let instructions: Vec<String> =
             self.context.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         self.memory.prepare(&self.journal, &start);
-        let memory = self.memory.block(&self.context, commits);
+        let memory = self.memory.block(&self.context, commits) + &self.context.context_block();
         let feedback = feedback::block(&self.journal.state, &instructions, &memory);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let warnings = warnings.into_iter().map(Input::Warning);

@@ -1,12 +1,12 @@
 //! A session from its parts: of a new run, or of one that is resumed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ralph_orchestrator_config::{Config, LoadedConfig};
-use ralph_orchestrator_machine::{FrozenPolicy, State};
+use ralph_orchestrator_machine::{FrozenPolicy, HookEvent, State};
 use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun};
 use ralph_orchestrator_workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use super::clock::Clock;
 use super::controls::RunControls;
 use super::error::EngineError;
 use super::existing_run::StoredPolicy;
+use super::hooks::Hooks;
 use super::kept_prompts::{KeptPrompts, RunPrompts};
 use super::memory::RunMemory;
 use super::memory::hooks::MemorySlot;
@@ -57,6 +58,7 @@ pub(super) struct SessionBuilder {
     pub(super) saving: Saving,
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) part: Option<RunPart>,
     pub(super) work_places: Option<WorkPlaces>,
 }
@@ -165,6 +167,12 @@ impl SessionBuilder {
             env,
             redactor: self.redactor,
             baseline: Arc::new(ProtectedState::new(record.baseline)),
+            hook_events: self
+                .hooks
+                .as_deref()
+                .map(|hooks| events_of_run(hooks, self.part.as_ref()))
+                .unwrap_or_default(),
+            hooks: self.hooks,
             part: self.part,
             processes: self.processes,
             setup: self.setup,
@@ -211,6 +219,21 @@ impl SessionBuilder {
             context,
         }
     }
+}
+
+/// Returns the events for which there are commands and that a run has. What ends the work on a backlog is not the end of one
+/// of its runs.
+fn events_of_run(hooks: &dyn Hooks, part: Option<&RunPart>) -> BTreeSet<HookEvent> {
+    let has = |event: &HookEvent| match (event, part) {
+        (HookEvent::BeforeItem | HookEvent::AfterItem, part) => {
+            part.is_some_and(|part| part.item.is_some())
+        }
+        (HookEvent::BeforeRun, Some(part)) => part.is_first,
+        (HookEvent::AfterCompletion | HookEvent::AfterStop | HookEvent::AfterRun, Some(_)) => false,
+        _ => true,
+    };
+    let events = HookEvent::ALL.into_iter().filter(has);
+    events.filter(|event| !hooks.commands(*event).is_empty()).collect()
 }
 
 /// Refuses a policy that does not decide as the recorded one does.

@@ -56,6 +56,10 @@ pub(super) fn record(record: &Record) {
             info!(missing = missing.len(), "products missing");
         }
         Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
+        Record::HookFinished { event, commands, .. } => {
+            let failed = commands.iter().filter(|command| command.problem.is_some()).count();
+            info!(event = event.word(), commands = commands.len(), failed, "hook finished");
+        }
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::TaskChanged { .. } => info!("a person changed the prompt"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),

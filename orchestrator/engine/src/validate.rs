@@ -1,5 +1,5 @@
-//! What runs in the workspace between iterations while the runtime is recorded: validations, of a claim and of the
-//! baseline, and the setup.
+//! What runs between iterations while the runtime is recorded: validations, of a claim and of the baseline, the setup, and
+//! commands of the user.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, Verdict,
 };
 use ralph_orchestrator_machine::{
-    BaselineCheck, BaselineMode, Effect, Input, SetupEnd, Validation, ValidatorVerdict, millis,
+    BaselineCheck, BaselineMode, Effect, HookEnd, Input, SetupEnd, Validation, ValidatorVerdict,
+    millis,
 };
 use ralph_orchestrator_store::store_evidence;
 use ralph_orchestrator_workspace::TreeSnapshot;
@@ -20,6 +21,7 @@ use super::cancel::CancelToken;
 use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
 use super::execution::GRACE;
+use super::hooks::{HookCall, describe_event, hook_id, run_commands};
 use super::secret_files::SecretFiles;
 use super::session::Session;
 use super::stop::{stop_input, stop_requested};
@@ -192,22 +194,54 @@ impl Session {
             };
             (task.hasher, result)
         });
+        let (hasher, result) = self.attend(&mut work, &cancel, WorkBounds::OF_RUN).await?;
+        self.observer.hasher = hasher;
+        let validation = result?;
+        self.store_kept()?;
+        if !validation.interrupted {
+            return match selection {
+                Selection::All => self.keep_accepted(validation).await,
+                Selection::RequiredChecks | Selection::Checks => Ok(validation),
+            };
+        }
+        let out_of_time = *cancel.borrow() == Some(CancelReason::MaxRuntime);
+        Ok(Validation { interrupted: !out_of_time, out_of_time, ..validation })
+    }
+
+    /// Awaits work between two iterations while the runtime is recorded and controls are taken. `cancel` is sent the reason
+    /// for which it has to end.
+    pub(super) async fn attend<T>(
+        &mut self,
+        work: &mut (impl Future<Output = T> + Unpin),
+        cancel: &watch::Sender<Option<CancelReason>>,
+        bounds: WorkBounds,
+    ) -> Result<T, EngineError> {
         let (mut stop, mut allowance) =
             (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
         let mut inbox = self.controls.lend_inbox_watch(&self.journal);
-        let (hasher, result) = loop {
+        let until_ms = bounds.timeout.map_or(u64::MAX, |timeout| {
+            self.journal.clock.runtime_ms().saturating_add(millis(timeout))
+        });
+        let requests = bounds.ignored_requests.saturating_add(1);
+        let result = loop {
             let goes_on = cancel.borrow().is_none();
+            let left = until_ms.saturating_sub(self.journal.clock.runtime_ms());
+            let pause = if goes_on { left.clamp(1, LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
             tokio::select! {
                 biased;
-                done = &mut work => break done,
-                () = stop_requested(&mut stop, 1), if goes_on => {
+                result = &mut *work => break result,
+                () = stop_requested(&mut stop, requests), if goes_on => {
                     cancel.send_replace(Some(CancelReason::Signal));
                 }
-                () = allowance.expired(), if goes_on => {
+                () = allowance.expired(), if goes_on && bounds.is_of_run => {
                     cancel.send_replace(Some(CancelReason::MaxRuntime));
                 }
                 () = inbox.changed() => {}
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {
+                    if left == 0 && goes_on {
+                        cancel.send_replace(Some(CancelReason::Timeout));
+                    }
+                }
             }
             let max_ms = self.journal.state.limits.max_runtime_ms;
             let recorded =
@@ -222,17 +256,7 @@ impl Session {
             }
         };
         self.controls.return_inbox_watch(inbox);
-        self.observer.hasher = hasher;
-        let validation = result?;
-        self.store_kept()?;
-        if !validation.interrupted {
-            return match selection {
-                Selection::All => self.keep_accepted(validation).await,
-                Selection::RequiredChecks | Selection::Checks => Ok(validation),
-            };
-        }
-        let out_of_time = *cancel.borrow() == Some(CancelReason::MaxRuntime);
-        Ok(Validation { interrupted: !out_of_time, out_of_time, ..validation })
+        Ok(result)
     }
 
     /// Copies accepted evidence if every required validator accepted. A file that changed since it was
@@ -262,6 +286,48 @@ impl Session {
             }
         }
         Ok(Some(kept))
+    }
+
+    /// Runs the user's commands that are due before this effect, if any are. Returns what their end is for the machine.
+    pub(super) async fn run_due_hook(
+        &mut self,
+        effect: &Effect,
+    ) -> Result<Option<Vec<Input>>, EngineError> {
+        let (Some(due), Some(hooks)) =
+            (self.journal.state.due_hook(effect), self.context.hooks.clone())
+        else {
+            return Ok(None);
+        };
+        let (run, part) = (self.context.run.clone(), self.context.part.as_ref());
+        let item = part.and_then(|part| part.item.clone());
+        let workspace = self.context.workspace.clone();
+        let folder = self.journal.store.layout().run(&run);
+        let id = hook_id(&run, &self.journal.state);
+        let input = describe_event((&run, &workspace, item.as_deref()), &self.journal.state, &due);
+        let event = due.event;
+        let call = HookCall { event, index: 0, run: &run, folder: &folder, id: &id, input: &input };
+        let (cancel, cancelled) = watch::channel(None);
+        let token = CancelToken::new(cancelled);
+        let bounds = WorkBounds {
+            timeout: None,
+            // What has happened is followed up, however little time there is.
+            is_of_run: event.is_before(),
+            ignored_requests: self.controls.stop.borrow().times,
+        };
+        let mut work = Box::pin(run_commands(&*hooks, call, &token));
+        let commands = self.attend(&mut work, &cancel, bounds).await?;
+        drop(work);
+        self.observer.known_tree.set(None);
+        let reason = *cancel.borrow();
+        let end = HookEnd {
+            event,
+            commands,
+            interrupted: reason == Some(CancelReason::Signal),
+            out_of_time: reason == Some(CancelReason::MaxRuntime),
+        };
+        let signal = stop_input(&self.controls.stop);
+        let ended = Input::HookFinished(end, Box::new(effect.clone()));
+        Ok(Some(signal.into_iter().chain([ended]).collect()))
     }
 
     /// Returns the setup that has to run before this effect, if one has to.
@@ -318,44 +384,11 @@ impl Session {
         let context =
             SetupContext { run: &run, iteration, workspace: &workspace, checkout: &[], env: &env };
         let mut work = setup.run(context, &token);
-        let (mut stop, mut allowance) =
-            (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
-        let mut inbox = self.controls.lend_inbox_watch(&self.journal);
-        let timeout_ms = millis(self.context.config.run.setup_timeout);
-        let until_ms = self.journal.clock.runtime_ms().saturating_add(timeout_ms);
-        let result = loop {
-            let goes_on = cancel.borrow().is_none();
-            let left = until_ms.saturating_sub(self.journal.clock.runtime_ms());
-            let pause = if goes_on { left.clamp(1, LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
-            tokio::select! {
-                biased;
-                result = &mut work => break result,
-                () = stop_requested(&mut stop, 1), if goes_on => {
-                    cancel.send_replace(Some(CancelReason::Signal));
-                }
-                () = allowance.expired(), if goes_on => {
-                    cancel.send_replace(Some(CancelReason::MaxRuntime));
-                }
-                () = inbox.changed() => {}
-                () = tokio::time::sleep(Duration::from_millis(pause)) => {
-                    if left == 0 && goes_on {
-                        cancel.send_replace(Some(CancelReason::Timeout));
-                    }
-                }
-            }
-            let max_ms = self.journal.state.limits.max_runtime_ms;
-            let recorded =
-                self.controls.take_controls(&mut self.journal).and_then(|_| self.journal.tick());
-            if self.journal.state.limits.max_runtime_ms != max_ms {
-                allowance = self.controls.validation_allowance(&self.journal);
-            }
-            if let Err(error) = recorded {
-                cancel.send_replace(Some(CancelReason::Signal));
-                drop(tokio::time::timeout(GRACE, work).await);
-                return Err(error);
-            }
+        let bounds = WorkBounds {
+            timeout: Some(self.context.config.run.setup_timeout),
+            ..WorkBounds::OF_RUN
         };
-        self.controls.return_inbox_watch(inbox);
+        let result = self.attend(&mut work, &cancel, bounds).await?;
         let reason = *cancel.borrow();
         Ok(SetupEnd {
             problem: result.err(),
@@ -364,6 +397,22 @@ impl Session {
             out_of_time: reason == Some(CancelReason::MaxRuntime),
         })
     }
+}
+
+/// What ends work between iterations early.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkBounds {
+    /// The longest that it may take.
+    pub(super) timeout: Option<Duration>,
+    /// The time of the run, too.
+    pub(super) is_of_run: bool,
+    /// How many requests to stop leave it alone.
+    pub(super) ignored_requests: u32,
+}
+
+impl WorkBounds {
+    /// What belongs to a run that goes on: its time, and the first request to stop.
+    pub(super) const OF_RUN: Self = Self { timeout: None, is_of_run: true, ignored_requests: 0 };
 }
 
 /// Returns what takes the place of a claim where nothing is claimed.

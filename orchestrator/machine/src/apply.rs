@@ -1,8 +1,10 @@
 //! How each record changes the state.
 
 use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage};
+use serde_json::json;
 
 use super::control::{Control, ControlOrigin};
+use super::hook::HookEvent;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
@@ -75,6 +77,10 @@ impl State {
             Record::Artefacts { paths, .. } => {
                 self.workspace.artefacts.extend(paths.iter().cloned());
             }
+            Record::HookFinished { event, commands, .. } => {
+                let has_failed = commands.iter().any(|command| command.problem.is_some());
+                self.hooks.end(*event, has_failed);
+            }
             Record::Validated { .. } => self.validated(record),
             Record::Completed { .. } => self.completed(record),
             Record::Explained { .. } => self.set_explained(record),
@@ -91,6 +97,48 @@ impl State {
             // A preview decides nothing, so it changes nothing but the time.
             Record::Clock { .. } | Record::Previewed { .. } | Record::Warning { .. } => {}
         }
+        self.find_due_hooks(record);
+    }
+
+    /// Takes note of what happens with this record and has commands of the user.
+    fn find_due_hooks(&mut self, record: &Record) {
+        let hooks = &mut self.hooks;
+        match record {
+            Record::IterationStarted { .. } | Record::Paused { .. } => {
+                hooks.passed.remove(&HookEvent::BeforeIteration);
+                hooks.passed.remove(&HookEvent::Context);
+            }
+            Record::IterationEnded { iteration, outcome, cost_usd, .. } => {
+                let details = json!({
+                    "iteration": iteration,
+                    "attempt": self.attempt,
+                    "outcome": outcome,
+                    "iteration_cost_usd": cost_usd,
+                });
+                hooks.happen(HookEvent::AfterIteration, &details);
+            }
+            Record::Validated { iteration, accepted, reasons, .. } => {
+                hooks.passed.remove(&HookEvent::BeforeValidation);
+                let details =
+                    json!({"iteration": iteration, "accepted": accepted, "reasons": reasons});
+                hooks.happen(HookEvent::AfterValidation, &details);
+            }
+            Record::Completed { validated, .. } => {
+                let reason = StopReason::Completed;
+                let details = json!({"stop_reason": reason, "validated": validated});
+                for event in [HookEvent::AfterItem, HookEvent::AfterCompletion, HookEvent::AfterRun]
+                {
+                    hooks.happen(event, &details);
+                }
+            }
+            Record::Stopped { reason, message, .. } => {
+                let details = json!({"stop_reason": reason, "message": message});
+                for event in [HookEvent::AfterItem, HookEvent::AfterStop, HookEvent::AfterRun] {
+                    hooks.happen(event, &details);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn run_started(&mut self, started: &RunStarted) {
@@ -103,6 +151,7 @@ impl State {
         self.validation.baseline_mode = started.baseline;
         self.saves.mode = started.saves;
         self.identities.clone_from(&started.identities);
+        self.hooks.begin(&started.hooks);
         self.claims.stats.set_trigger(started.policy.when);
         self.workspace.tree.clone_from(&started.tree);
         self.progress.trees_seen.insert(started.tree.clone());
@@ -131,10 +180,12 @@ impl State {
             baseline,
             saves,
             identities,
+            hooks,
         } = record
         else {
             return;
         };
+        self.hooks.begin(hooks);
         self.saves.mode = *saves;
         self.identities.clone_from(identities);
         agent.clone_into(&mut self.agent.name);

@@ -39,7 +39,7 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
         // The orchestrator ended in the middle of this iteration.
         during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
         let RunStarted { agent, fallback, limits, once, attached, .. } = fresh;
-        let RunStarted { baseline, saves, identities, .. } = fresh;
+        let RunStarted { baseline, saves, identities, hooks, .. } = fresh;
         next.record(Record::RunResumed {
             agent,
             fallback,
@@ -49,6 +49,7 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
             baseline,
             saves,
             identities,
+            hooks,
         });
     }
     next.effect(Effect::Latch);
@@ -196,7 +197,7 @@ fn finish_out_of_time(next: &mut Transition) {
 /// The message of a run that lost its terminal.
 const HUNG_UP: &str = "the terminal was closed (SIGHUP); `run --detach` leads a session of its own, which no terminal ends";
 
-fn finish_interrupted(next: &mut Transition) {
+pub(super) fn finish_interrupted(next: &mut Transition) {
     let cause = if next.state.process.hung_up { HUNG_UP } else { "stop requested" };
     next.finish(StopReason::Interrupted, cause);
 }
@@ -433,6 +434,7 @@ impl State {
             baseline: self.validation.baseline_mode,
             saves: self.saves.mode,
             identities: self.identities.clone(),
+            hooks: self.hooks.events.clone(),
         });
         next
     }

@@ -7,6 +7,7 @@ use ralph_orchestrator_contract::{Budget, CancelReason, Claim, NearMiss, Survivo
 use super::changes::Changes;
 use super::control::{Control, ControlOrigin};
 use super::evidence::ObservedEvidence;
+use super::hook::HookEnd;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
@@ -185,6 +186,9 @@ pub enum Input {
     SetupStarted,
     /// The setup of the workspace has ended, before the effect that needs it was performed. That is ordered again.
     SetupFinished(SetupEnd),
+    /// The commands of the user that [`State::due_hook`](super::State::due_hook) names have ended, before the effect that is
+    /// performed after them. That is ordered again.
+    HookFinished(HookEnd, Box<Effect>),
     /// The agent claimed something while it runs.
     Claimed(Claim),
     /// The iteration's sums so far.
@@ -258,6 +262,7 @@ impl Input {
             Self::Saved(_) => "saved",
             Self::SetupStarted => "setup_started",
             Self::SetupFinished(_) => "setup_finished",
+            Self::HookFinished(..) => "hook_finished",
             Self::Claimed(_) => "claimed",
             Self::Usage(_) => "usage",
             Self::Context(_) => "context",

@@ -16,10 +16,12 @@ mod changes;
 mod claim_stats;
 mod control;
 mod deferral;
+mod due_hooks;
 mod during_iteration;
 mod evidence;
 mod failover;
 mod handoff;
+mod hook;
 mod initializer;
 mod input;
 mod limits;
@@ -45,6 +47,7 @@ pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, MOST_CAUSES, RejectionCause, first_clause};
 pub use control::{Control, ControlOrigin, LimitChanges, LimitOverrides};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
+pub use hook::{DueHook, HookCommand, HookEnd, HookEvent, HookState};
 pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, SaveOrder,
     SaveResult, SetupEnd, StartIteration, StartOptions, Timer,

@@ -1,6 +1,6 @@
 //! The facts of a run, as recorded in the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_contract::{
     CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::changes::Changes;
 use super::control::{Control, ControlOrigin};
+use super::hook::{HookCommand, HookEvent};
 use super::limits::{RunLimits, is_false};
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
@@ -77,6 +78,9 @@ pub struct RunStarted {
     /// The checks run in a checkout of the work, as it was recorded then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub checkout: bool,
+    /// The events for which the user has commands; a restart may change them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hooks: BTreeSet<HookEvent>,
 }
 
 /// What is stored in git.
@@ -165,6 +169,9 @@ pub enum Record {
         /// Which files the workspace and the prompt are from now on.
         #[serde(default)]
         identities: PathIdentities,
+        /// The events for which the user has commands, from now on.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        hooks: BTreeSet<HookEvent>,
     },
     /// A person changed the prompt: from now on this is the task of the run.
     TaskChanged {
@@ -388,6 +395,17 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
+    /// The commands of the user for an event have ended.
+    HookFinished {
+        /// The event.
+        event: HookEvent,
+        /// The last iteration.
+        iteration: u64,
+        /// Those that were run, in order.
+        commands: Vec<HookCommand>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
     /// The checks were run once before any work was done.
     Baseline {
         /// All of them accepted.
@@ -522,6 +540,7 @@ impl Record {
                 | Self::Validated { .. }
                 | Self::Baseline { .. }
                 | Self::SetupFinished { .. }
+                | Self::HookFinished { .. }
                 | Self::Saved { .. }
         )
     }
@@ -562,6 +581,7 @@ impl Record {
             | Self::Observed { runtime_ms, .. }
             | Self::Baseline { runtime_ms, .. }
             | Self::SetupFinished { runtime_ms, .. }
+            | Self::HookFinished { runtime_ms, .. }
             | Self::Validated { runtime_ms, .. }
             | Self::Completed { runtime_ms, .. }
             | Self::Explained { runtime_ms, .. }

@@ -4,6 +4,7 @@ use ralph_orchestrator_contract::{
     ErrorClass, GIT_END, HIDDEN_END, NEEDS_HIDDEN, PROTECTED_CHANGED, Verdict,
 };
 
+use super::hook::HookEvent;
 use super::limits::Limit;
 use super::outcome::IterationOutcome;
 use super::policy::BaselineMode;
@@ -37,6 +38,8 @@ pub enum ResumeBlocker {
     Provider,
     /// This validator cannot come to a verdict.
     Validator(String),
+    /// The commands of the user for this event keep the run from going on.
+    Hook(HookEvent),
     /// These processes cannot be killed.
     Processes(Vec<String>),
     /// The checks accept before any work is done.
@@ -141,6 +144,8 @@ impl State {
         let mut errors = verdicts.filter(|named| named.required_error().is_some());
         if self.progress.awaiting_observation && has_survivors {
             ResumeBlocker::Processes(survivors())
+        } else if let Some(event) = self.hooks.blocked {
+            ResumeBlocker::Hook(event)
         } else if let Some(question) = self.question() {
             ResumeBlocker::Question(question.to_owned())
         } else if self.failed_as(&ErrorClass::Unauthenticated) {

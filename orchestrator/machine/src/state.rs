@@ -13,6 +13,7 @@ use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::control::{ControlOrigin, LimitOverrides};
 use super::evidence::EvidenceHistory;
+use super::hook::HookState;
 use super::limits::{BudgetUse, Limit, RunLimits};
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
@@ -217,6 +218,8 @@ pub struct State {
     pub initializer: InitializerState,
     /// How far the setup of the workspace has come.
     pub setup: SetupState,
+    /// Which commands of the user have run, and which are due.
+    pub hooks: HookState,
     /// Answers of a human, and guidance, until some time after an iteration that was given them has ended
     /// well.
     pub answers: Vec<Answer>,

@@ -2,6 +2,7 @@
 
 use super::baseline;
 use super::between_iterations;
+use super::due_hooks;
 use super::during_iteration;
 use super::failover;
 use super::input::{Effect, Input, Now};
@@ -31,6 +32,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Saved(result) => between_iterations::saved(next, result),
         Input::SetupStarted => between_iterations::setup_started(next),
         Input::SetupFinished(end) => between_iterations::setup_finished(next, end),
+        Input::HookFinished(end, effect) => due_hooks::finished(next, end, *effect),
         Input::Baseline(check) => baseline::checked(next, check),
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);

@@ -9,6 +9,7 @@ mod edges;
 mod explained;
 mod failover;
 mod figures;
+mod hooks;
 mod pauses;
 mod preview;
 mod progress;
@@ -72,6 +73,7 @@ fn fresh() -> RunStarted {
         identities: PathIdentities::default(),
         task: String::new(),
         checkout: false,
+        hooks: Default::default(),
     }
 }
 
@@ -365,6 +367,7 @@ fn side_inputs() -> impl Strategy<Value = Input> {
             let problem = fails.then(|| "exit 1".into());
             Input::SetupFinished(SetupEnd { problem, tree: Some(tree), ..SetupEnd::default() })
         }),
+        1 => hooks::inputs(),
         1 => any::<bool>().prop_map(|accepted| Input::Previewed {
             accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
         }),

@@ -12,8 +12,6 @@ use ralph_orchestrator_workspace::ProgramDigests;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::receiver::Receiver;
-
 /// The largest file that is read, in bytes.
 const LARGEST: usize = 64 << 20;
 /// Its name, in the folder of a run.
@@ -100,10 +98,15 @@ impl Deliveries {
 
     /// Takes the files that a receiver's command runs as they are for those that a person wants run: all of them, or
     /// those of which nothing is recorded. Returns those that were others.
-    pub(crate) fn accept_scripts(&self, receiver: &Receiver, all: bool) -> io::Result<Vec<String>> {
-        let mut digests = digest_scripts(receiver);
+    pub(crate) fn accept_scripts(
+        &self,
+        receiver: &str,
+        scripts: &[PathBuf],
+        all: bool,
+    ) -> io::Result<Vec<String>> {
+        let mut digests = digest_scripts(scripts);
         let mut known = self.known();
-        let recorded = known.scripts.entry(receiver.name.clone()).or_default();
+        let recorded = known.scripts.entry(receiver.to_owned()).or_default();
         digests.retain(|path, digest| match recorded.get(path) {
             Some(accepted) => all && !accepted.contains(digest),
             None => true,
@@ -112,21 +115,41 @@ impl Deliveries {
         if digests.is_empty() {
             return Ok(changed);
         }
-        known.add_scripts(receiver.name.clone(), digests.clone());
+        known.add_scripts(receiver.to_owned(), digests.clone());
         drop(known);
-        let receiver = receiver.name.clone();
+        let receiver = receiver.to_owned();
         self.append(&Line::Scripts { receiver, digests, time: Timestamp::now() })?;
         Ok(changed)
     }
 
+    /// Takes over which files a person wants run from an earlier run: an agent may have changed them since.
+    pub(crate) fn adopt_scripts(&self, earlier: &Self) -> io::Result<()> {
+        let scripts = earlier.known().scripts.clone();
+        for (receiver, versions) in scripts {
+            for (path, accepted) in versions {
+                for digest in accepted {
+                    let digests = BTreeMap::from([(path.clone(), digest)]);
+                    self.known().add_scripts(receiver.clone(), digests.clone());
+                    let (receiver, time) = (receiver.clone(), Timestamp::now());
+                    self.append(&Line::Scripts { receiver, digests, time })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns a file that a receiver's command runs and that is none of the versions that were accepted.
-    pub(crate) fn find_changed_script(&self, receiver: &Receiver) -> Option<String> {
+    pub(crate) fn find_changed_script(
+        &self,
+        receiver: &str,
+        scripts: &[PathBuf],
+    ) -> Option<String> {
         let known = self.known();
-        let recorded = known.scripts.get(&receiver.name)?;
+        let recorded = known.scripts.get(receiver)?;
         let is_changed = |(path, digest): &(String, String)| {
             recorded.get(path).is_some_and(|accepted| !accepted.contains(digest))
         };
-        digest_scripts(receiver).into_iter().find(is_changed).map(|(path, _)| path)
+        digest_scripts(scripts).into_iter().find(is_changed).map(|(path, _)| path)
     }
 
     pub(crate) fn end(
@@ -153,11 +176,44 @@ impl Deliveries {
     }
 }
 
-/// Returns the digests of the files that a receiver's command runs, by their paths.
-fn digest_scripts(receiver: &Receiver) -> BTreeMap<String, String> {
+/// The files that commands of the user run where agents can write them: which a person wants run, in one run.
+pub struct ScriptPins(Deliveries);
+
+impl ScriptPins {
+    /// Reads what is recorded in the folder of a run.
+    #[must_use]
+    pub fn read(folder: &Path) -> Self {
+        Self(Deliveries::read(folder))
+    }
+
+    /// Takes the files that a command runs as they are for those that a person wants run: all of them, or those of which
+    /// nothing is recorded. Returns those that were others.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
+    pub fn accept(&self, command: &str, scripts: &[PathBuf], all: bool) -> io::Result<Vec<String>> {
+        self.0.accept_scripts(command, scripts, all)
+    }
+
+    /// Takes over what those of another run know, so that what was changed since then is found.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
+    pub fn adopt(&self, other: &Self) -> io::Result<()> {
+        self.0.adopt_scripts(&other.0)
+    }
+
+    /// Returns a file that a command runs and that is none of the versions that were accepted.
+    #[must_use]
+    pub fn find_changed(&self, command: &str, scripts: &[PathBuf]) -> Option<String> {
+        self.0.find_changed_script(command, scripts)
+    }
+}
+
+/// Returns the digests of the files that a command runs, by their paths.
+fn digest_scripts(scripts: &[PathBuf]) -> BTreeMap<String, String> {
     let mut digests = ProgramDigests::default();
-    let scripts = receiver.scripts.iter();
-    scripts.map(|path| (path.display().to_string(), digests.of_target(path))).collect()
+    scripts.iter().map(|path| (path.display().to_string(), digests.of_target(path))).collect()
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -114,7 +114,7 @@ impl Worker {
         let mut retries = Retries::default();
         loop {
             retries.begin(&self.closing);
-            let sent = match deliveries.find_changed_script(&self.receiver) {
+            let sent = match deliveries.find_changed_script(&name, &self.receiver.scripts) {
                 Some(path) => Err(changed_script(&path)),
                 None => self.transport.send(&self.receiver, notice).await,
             };

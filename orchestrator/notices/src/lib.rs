@@ -17,8 +17,9 @@ mod signature;
 mod transport;
 
 pub use backlog_progress::{BacklogProgress, ProgressCache};
+pub use deliveries::ScriptPins;
 pub use notice::Notice;
 pub use notifier::{Notifier, NotifierSetup, Undelivered, accept_scripts, find_changed_script};
 pub use receiver::{Receiver, Target};
 pub use retries::{Retries, Retry};
-pub use transport::{Delivery, SendError, SupervisedTransport, Transport};
+pub use transport::{Delivery, SendError, SupervisedTransport, Transport, UserProgram};

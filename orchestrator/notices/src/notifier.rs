@@ -55,6 +55,8 @@ pub struct Notifier {
 struct NotifierState {
     lanes: Vec<Lane>,
     current: Option<CurrentRun>,
+    /// A run of this start has written a record: agents may have worked since.
+    has_begun: bool,
 }
 
 struct CurrentRun {
@@ -73,7 +75,8 @@ impl Notifier {
             let (transport, say) = (Arc::clone(&setup.transport), Arc::clone(&setup.say));
             Lane::start(receiver, transport, closed.clone(), say)
         });
-        let state = Mutex::new(NotifierState { lanes: lanes.collect(), current: None });
+        let state = NotifierState { lanes: lanes.collect(), current: None, has_begun: false };
+        let state = Mutex::new(state);
         Self { setup, closing, state }
     }
 
@@ -98,7 +101,8 @@ impl Notifier {
             let current = self.replay(&mut state, run, Some(seq));
             state.current = Some(current);
         }
-        let NotifierState { lanes, current } = &mut *state;
+        state.has_begun = true;
+        let NotifierState { lanes, current, .. } = &mut *state;
         let Some(current) = current else { return };
         let Some(notice) = current.source.take(seq, time, record) else { return };
         offer(lanes, &notice, &current.deliveries, None);
@@ -107,7 +111,7 @@ impl Notifier {
     /// Takes the completion of a backlog. Of any other end, the run of its last item has said why it stopped.
     pub fn take_backlog_completion(&self, message: &str) {
         let mut state = self.state();
-        let NotifierState { lanes, current } = &mut *state;
+        let NotifierState { lanes, current, .. } = &mut *state;
         let Some(current) = current else { return };
         let notice = current.source.backlog_completed(Timestamp::now(), message);
         offer(lanes, &notice, &current.deliveries, None);
@@ -130,10 +134,16 @@ impl Notifier {
                 notices.extend(notice.map(|notice| (entry.seq, notice)));
             }
         });
+        let earlier = state.current.as_ref().filter(|_| state.has_begun);
+        if let Some(earlier) = earlier
+            && let Err(error) = deliveries.adopt_scripts(&earlier.deliveries)
+        {
+            (self.setup.say)(&format!("notify: what commands run cannot be recorded: {error}"));
+        }
         for lane in &mut state.lanes {
             lane.begin_run();
             let name = lane.receiver.name.clone();
-            if let Err(error) = deliveries.accept_scripts(&lane.receiver, false) {
+            if let Err(error) = deliveries.accept_scripts(&name, &lane.receiver.scripts, false) {
                 (self.setup.say)(&format!("notify {name}: cannot be recorded: {error}"));
             }
             if deliveries.after(&name).is_none() {
@@ -182,7 +192,7 @@ pub fn accept_scripts(layout: &Layout, receivers: &[Receiver]) -> std::io::Resul
     let deliveries = Deliveries::read(&layout.run(&run));
     let mut changed = Vec::new();
     for receiver in receivers {
-        changed.extend(deliveries.accept_scripts(receiver, true)?);
+        changed.extend(deliveries.accept_scripts(&receiver.name, &receiver.scripts, true)?);
     }
     Ok(changed)
 }
@@ -191,7 +201,7 @@ pub fn accept_scripts(layout: &Layout, receivers: &[Receiver]) -> std::io::Resul
 #[must_use]
 pub fn find_changed_script(layout: &Layout, receiver: &Receiver) -> Option<String> {
     let run = list_runs(layout).ok()?.into_iter().next()?;
-    Deliveries::read(&layout.run(&run)).find_changed_script(receiver)
+    Deliveries::read(&layout.run(&run)).find_changed_script(&receiver.name, &receiver.scripts)
 }
 
 /// Passes a notice to those that want it. `seq` is the number of its record if that was written before this start.

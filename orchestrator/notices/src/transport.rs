@@ -85,6 +85,23 @@ pub struct SupervisedTransport {
     pub own_folder: PathBuf,
 }
 
+/// A program of the user that is to be run.
+#[derive(Debug)]
+pub struct UserProgram<'a> {
+    /// The program and its arguments.
+    pub words: &'a [String],
+    /// It runs in the sandbox.
+    pub is_confined: bool,
+    /// Variables that it is given beside those that all commands are given.
+    pub variables: BTreeMap<String, String>,
+    /// The run that it is about.
+    pub run: &'a str,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+    /// What is kept of its standard output, and of its standard error.
+    pub kept: [CaptureLimit; 2],
+}
+
 #[async_trait]
 impl Transport for SupervisedTransport {
     async fn send(&self, receiver: &Receiver, notice: &Notice) -> Result<Delivery, SendError> {
@@ -146,35 +163,59 @@ impl SupervisedTransport {
         notice: &Notice,
         receiver: &Receiver,
     ) -> Result<Delivery, SendError> {
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| failure("it names no program"))?;
+        let mut variables = receiver.variables.clone();
+        variables.insert("RALPH_NOTICE_ID".to_owned(), notice.id.clone());
+        variables.insert("RALPH_NOTICE_TOPIC".to_owned(), notice.topic.word().to_owned());
+        let program = UserProgram {
+            words,
+            is_confined: receiver.is_confined,
+            variables,
+            run: &notice.run,
+            stdin: format!("{}\n", json_of(notice)).into_bytes(),
+            kept: [KEPT; 2],
+        };
+        let output = self.run_program(program, tokio::time::sleep(receiver.timeout)).await?;
+        let name = words.first().map(String::as_str).unwrap_or_default();
+        match output.exit.ending {
+            _ if output.stopped => Err(unanswered(receiver.timeout)),
+            Ending::Exited(0) => Ok(Delivery { answer: "exit 0".to_owned() }),
+            _ => Err(failed(&output, name)),
+        }
+    }
+
+    /// Runs a program of the user, until `stop`. None of its processes is left then.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn run_program(
+        &self,
+        program: UserProgram<'_>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Output, SendError> {
+        let (name, arguments) =
+            program.words.split_first().ok_or_else(|| failure("it names no program"))?;
         let mut env = self.env.clone();
-        env.extend(receiver.variables.clone());
+        env.extend(program.variables);
         let mut scratch = ScratchDir::default();
-        let (supervisor, cwd) = if receiver.is_confined {
+        let (supervisor, cwd) = if program.is_confined {
             // The one folder that is its own.
-            let folder = scratch.fresh(&notice.run).map_err(|error| failure(&error.to_string()))?;
+            let folder = scratch.fresh(program.run).map_err(|error| failure(&error.to_string()))?;
             env.insert("TMPDIR".to_owned(), folder.display().to_string());
             (self.confined.as_ref().map_err(|problem| failure(problem))?, &self.folder)
         } else {
             self.keep_outside(&mut env);
             (&self.supervisor, &self.own_folder)
         };
-        env.insert("RALPH_NOTICE_ID".to_owned(), notice.id.clone());
-        env.insert("RALPH_NOTICE_TOPIC".to_owned(), notice.topic.word().to_owned());
         let spec = Spec {
-            program: self.find(program)?,
+            program: self.find(name)?,
             args: arguments.iter().map(OsString::from).collect(),
             cwd: cwd.clone(),
             env,
-            stdin: format!("{}\n", json_of(notice)).into_bytes(),
+            stdin: program.stdin,
             grace: short_grace(),
         };
-        let output = run(supervisor, spec, receiver.timeout).await?;
-        match output.exit.ending {
-            Ending::Exited(0) => Ok(Delivery { answer: "exit 0".to_owned() }),
-            _ => Err(failed(&output, program)),
-        }
+        let output = supervisor.output_within(spec, program.kept, stop).await;
+        output.map_err(|error| failure(&error.to_string()))
     }
 
     /// Posts a JSON object to a URL, with further headers.
@@ -206,6 +247,14 @@ impl SupervisedTransport {
         })
     }
 
+    /// Returns where a program of the user's is.
+    ///
+    /// # Errors
+    /// It is nowhere, in words for people.
+    pub fn find_user_program(&self, program: &str) -> Result<PathBuf, String> {
+        self.look_up(program)
+    }
+
     fn find(&self, program: &str) -> Result<PathBuf, SendError> {
         self.look_up(program).map_err(|problem| failure(&problem))
     }
@@ -232,9 +281,13 @@ async fn run(supervisor: &Supervisor, spec: Spec, timeout: Duration) -> Result<O
     let output = supervisor.output(spec, KEPT, tokio::time::sleep(timeout)).await;
     let output = output.map_err(|error| failure(&error.to_string()))?;
     match output.stopped {
-        true => Err(failure(&format!("no answer within {timeout:?}"))),
+        true => Err(unanswered(timeout)),
         false => Ok(output),
     }
+}
+
+fn unanswered(timeout: Duration) -> SendError {
+    failure(&format!("no answer within {timeout:?}"))
 }
 
 /// Nobody waits for a program that was told to end.

@@ -108,6 +108,10 @@ fn advise(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",
             one_line(name, 60)
         ),
+        ResumeBlocker::Hook(event) => format!(
+            "mend what `{}` needs (`{program} log` shows what it said), or take it out, then {resumes}",
+            event.key()
+        ),
         ResumeBlocker::Processes(names) => {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
         }

@@ -2,8 +2,8 @@
 
 use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, Usd, Verdict};
 use ralph_orchestrator_machine::{
-    Changes, Control, ControlOrigin, LaunchDigests, Record, StopReason, ValidatorVerdict,
-    is_unchecked,
+    Changes, Control, ControlOrigin, HookCommand, HookEvent, LaunchDigests, Record, StopReason,
+    ValidatorVerdict, is_unchecked,
 };
 use ralph_orchestrator_store::JournalEntry;
 use ralph_orchestrator_text::{
@@ -127,6 +127,7 @@ impl RecordFormatter {
             Record::SetupFinished { iteration, problem: Some(problem), .. } => {
                 describe_setup(*iteration, problem)
             }
+            Record::HookFinished { event, commands, .. } => describe_hook(*event, commands),
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => describe_accepted(verdicts),
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
@@ -233,6 +234,23 @@ fn describe_completion(is_validated: bool) -> String {
 
 fn describe_stop(reason: StopReason, message: &str) -> String {
     format!("stopped: {} ({})", reason.word(), one_line(message, 160))
+}
+
+/// Formats how the commands of the user for an event ended, with what those printed that failed.
+fn describe_hook(event: HookEvent, commands: &[HookCommand]) -> String {
+    let named = |command: &HookCommand| {
+        let name = one_line(&command.command, 80);
+        let attempts = match command.attempts {
+            0 | 1 => String::new(),
+            more => format!(", {more} attempts"),
+        };
+        match &command.problem {
+            Some(problem) => format!("`{name}` {}{attempts}", one_line(problem, 200)),
+            None => format!("`{name}` succeeded{attempts}"),
+        }
+    };
+    let named: Vec<String> = commands.iter().map(named).collect();
+    format!("{}: {}", event.word(), named.join("; "))
 }
 
 fn describe_answer(text: &str, origin: Option<&ControlOrigin>) -> String {

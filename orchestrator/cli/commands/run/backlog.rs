@@ -21,6 +21,7 @@ use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, BacklogSaver, DriverError,
     DriverSetup, LocalExecutor, RunOpener, RunOrder, read_ledger,
 };
+use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::Disk;
@@ -43,6 +44,7 @@ struct BacklogRuns<'a> {
     list: Arc<dyn Backlog>,
     plugins: Plugins,
     policy: Option<SandboxPolicy>,
+    hooks: Option<Arc<dyn Hooks>>,
     signals: &'a Signals,
     log: &'a RunLog,
     program: &'a str,
@@ -128,6 +130,9 @@ impl BacklogRuns<'_> {
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
         let mut registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
+        if let Some(hooks) = &self.hooks {
+            registry.set_hooks(Arc::clone(hooks));
+        }
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
         if let Some(item) = &order.item {
@@ -200,6 +205,8 @@ fn driver_setup(
         once: args.once,
         restart: args.restart,
         dry: args.dry_run,
+        hooks: None,
+        workspace: config.run.workspace.clone(),
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     })
@@ -222,6 +229,7 @@ pub(super) async fn find_stop(
         list,
         plugins,
         policy,
+        hooks: None,
         signals,
         log: &RunLog::default(),
         program: "",
@@ -242,7 +250,8 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let Start { place, args, plugins, policy, signals, log, quiet, program, dirt, .. } = start;
     let context = &place.context;
     let list = require(context).await?;
-    let setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
+    let mut setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
+    setup.hooks = super::find_hooks(&place, &args, &signals);
     super::warn_of_dirt(dirt, &setup.redactor).await;
     let mut notices = Notices::start(context, &setup.layout, &signals.switch);
     let run_observer = notices.observe(observer(&args, quiet, &signals, None));
@@ -258,6 +267,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         list: Arc::clone(&list),
         plugins,
         policy,
+        hooks: setup.hooks.clone(),
         signals: &signals,
         log,
         program,

@@ -54,7 +54,7 @@ pub(crate) async fn look_ahead(context: &Context) -> Result<Outlook, CommandErro
             None => Outlook::GoesOn { notes: Vec::new() },
         })
     } else {
-        let opened = open_run(&place, &args, &plugins, policy.as_ref(), supervisor);
+        let opened = open_run(&place, &args, &plugins, policy.as_ref(), (supervisor, None));
         Box::pin(opened).await.map(|opened| match opened {
             OpenOutcome::Complete { found, .. } => Outlook::Complete { run: found.run },
             OpenOutcome::Ready(session) => match session.plan().into_stop() {

@@ -4,13 +4,14 @@ mod backlog;
 mod bench;
 mod fallback;
 mod files;
+mod hooks;
 mod memory;
 mod notify;
 mod plugins;
 mod prompts;
 mod validation;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::normalize_lexically;
@@ -61,15 +62,8 @@ pub(crate) fn resolve(
     if has_values && !has_check && !diagnostics.is_damaged(&["validator"]) {
         validation(&validators, &completion, sources, diagnostics);
     }
-    let adapter = &sources.defaults.adapter;
-    agent(&mut file.agent, adapter, &["agent"], diagnostics);
-    for (name, config) in &mut file.agents {
-        if !is_name(name) {
-            diagnostics.add(&["agents", name], "an agent needs a name of one line");
-        }
-        agent(config, adapter, &["agents", name], diagnostics);
-    }
-    fallback::check(&file.agent, &file.agents, diagnostics);
+    let agents = (&mut file.agent, &mut file.agents);
+    check_agents(agents, &sources.defaults.adapter, diagnostics);
     plugins::check(&mut file.plugins, dir, diagnostics);
     limits(&file.limits, diagnostics);
     env(&file.env, diagnostics);
@@ -83,6 +77,8 @@ pub(crate) fn resolve(
     memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
     bench::check(&mut file.bench, dir, diagnostics);
     notify::check(&mut file.notify, diagnostics);
+    hooks::check(&file.hooks, file.sandbox.mode, diagnostics);
+    hooks::check_context(&file.context, diagnostics);
     notify::check_collector(&file.telemetry, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
@@ -105,12 +101,30 @@ pub(crate) fn resolve(
         memory: file.memory,
         backlog,
         notify: file.notify,
+        hooks: file.hooks,
+        context: file.context,
         telemetry: file.telemetry,
         bench: file.bench,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },
     }
+}
+
+/// Checks the agents, and who takes over from whom.
+fn check_agents(
+    (first, agents): (&mut AgentConfig, &mut BTreeMap<String, AgentConfig>),
+    adapter: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    agent(first, adapter, &["agent"], diagnostics);
+    for (name, config) in &mut *agents {
+        if !is_name(name) {
+            diagnostics.add(&["agents", name], "an agent needs a name of one line");
+        }
+        agent(config, adapter, &["agents", name], diagnostics);
+    }
+    fallback::check(first, agents, diagnostics);
 }
 
 fn git(git: Git, diagnostics: &mut Diagnostics<'_>) -> Git {

@@ -2,8 +2,10 @@
 
 mod backlog;
 mod bench;
+mod context;
 mod git;
 mod handoff;
+mod hooks;
 mod limits;
 mod max_wait;
 mod memory;
@@ -28,8 +30,10 @@ use crate::strict::{self, strict_enum};
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
+pub use context::ContextCommand;
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
+pub use hooks::{HookSandbox, Hooks};
 pub use limits::Limits;
 pub use max_wait::MaxWait;
 pub use memory::{Memory, MemoryMode, ProgressFormat};
@@ -77,6 +81,10 @@ pub struct Config {
     pub backlog: Option<BacklogConfig>,
     /// `[[notify]]`, in the order of the file.
     pub notify: Vec<Notify>,
+    /// `[hooks]`
+    pub hooks: Hooks,
+    /// `[context]`
+    pub context: ContextCommand,
     /// `[telemetry]`
     pub telemetry: Telemetry,
     /// `[bench]`

@@ -11,6 +11,7 @@ mod bench;
 mod command_line;
 mod errors;
 mod files;
+mod hooks;
 mod layers;
 mod memory;
 mod notify;

@@ -180,6 +180,8 @@ fn the_complete_file_has_every_key() {
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         "Telemetry" => complete["telemetry"].clone(),
+        "Hooks" => complete["hooks"].clone(),
+        "ContextCommand" => complete["context"].clone(),
         "Validation" => complete["validation"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),
     };

@@ -27,6 +27,7 @@ pub(crate) fn started() -> Record {
         identities: PathIdentities::default(),
         task: String::new(),
         checkout: false,
+        hooks: Default::default(),
     })
 }
 

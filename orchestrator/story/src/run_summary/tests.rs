@@ -29,6 +29,7 @@ fn started() -> Record {
         identities: ralph_orchestrator_machine::PathIdentities::default(),
         task: String::new(),
         checkout: false,
+        hooks: Default::default(),
         once: false,
         attached: false,
     })
