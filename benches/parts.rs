@@ -161,6 +161,7 @@ fn started() -> Record {
         task: String::new(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
     })
 }
 

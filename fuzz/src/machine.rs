@@ -89,6 +89,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         task: String::new(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         task: bytes.text(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
     })
 }
 
@@ -147,6 +148,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             attached: bytes.flag(),
             identities: PathIdentities::default(),
             hooks: Default::default(),
+            escalation: None,
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
         14 => Record::Note { iteration, text: bytes.text() },
@@ -156,7 +158,12 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             reasons: vec![bytes.text()],
             runtime_ms: bytes.number(),
         },
-        16 => Record::AgentChanged { from: bytes.text(), to: bytes.text(), reason: bytes.text() },
+        16 => Record::AgentChanged {
+            from: bytes.text(),
+            to: bytes.text(),
+            reason: bytes.text(),
+            escalated: bytes.flag(),
+        },
         17 => Record::SetupStarted { iteration },
         18 => Record::SetupFinished {
             iteration,

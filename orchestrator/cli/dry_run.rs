@@ -109,6 +109,9 @@ pub(crate) fn show(
     if !plan.fallback.is_empty() {
         show(&format!("  fallback    {}", plan.fallback.join(", ")));
     }
+    if !plan.escalate.is_empty() {
+        show(&format!("  escalates   to {}", plan.escalate.join(", ")));
+    }
     backlog.iter().flat_map(|backlog| backlog.lines()).for_each(|line| show(&line));
     roles.iter().flat_map(Roles::lines).for_each(|line| show(&line));
     show(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));

@@ -32,6 +32,7 @@ mod discovery;
 mod doctor;
 mod echoes;
 mod environment;
+mod escalate;
 mod explained;
 mod fallback;
 mod faults;

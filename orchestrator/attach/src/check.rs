@@ -106,6 +106,8 @@ pub(crate) fn load(record: &SessionRecord) -> Result<Context, CommandError> {
     config.git.worktree = false;
     // What it costs is counted as soon as its transcript names a model whose price is known.
     config.agent.unmetered = true;
+    // It is the person's own agent.
+    config.agent.escalate = Vec::new();
     // How often a session is blocked has a limit of its own: one that repeats itself is not let go for that.
     config.limits.max_iterations = None;
     config.limits.max_rejections = None;

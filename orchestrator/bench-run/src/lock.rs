@@ -167,7 +167,10 @@ fn agents_of(loaded: &config::LoadedConfig, column: &Column) -> Vec<String> {
     let name = agent_key(&column.agent);
     let prompts = loaded.config.prompts.as_ref();
     let of_roles = Role::ALL.into_iter().filter_map(|role| prompts?.agents.of(role));
-    let named = loaded.config.fallback(name.as_deref()).into_iter().chain(of_roles);
+    let config = &loaded.config;
+    let first = config.first_agent(name.as_deref());
+    let others = config.other_agents(name.as_deref());
+    let named = first.into_iter().chain(others).chain(of_roles);
     let mut tables: Vec<String> = named.map(|name| format!("agents.{name}")).collect();
     tables.push(name.map_or_else(|| "agent".to_owned(), |name| format!("agents.{name}")));
     tables

@@ -313,13 +313,16 @@ async fn check_fallbacks(
     build: &BuildContext,
 ) -> Result<Vec<Finding>, CommandError> {
     let mut findings = Vec::new();
-    for name in context.loaded.config.fallback(None) {
+    let config = &context.loaded.config;
+    let fallback = config.fallback(None);
+    for name in config.other_agents(None) {
+        let what = if fallback.contains(&name) { "fallback" } else { "escalate" };
         let next = ConfiguredAgent::build(&context.loaded, registry, build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
         let result = check_agent(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
-        findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
+        findings.push(Finding::new(what, result, exit::UNAVAILABLE));
     }
     Ok(findings)
 }

@@ -19,6 +19,7 @@ use ralph_orchestrator_story::status::{headline, no_run, object, progress};
 use ralph_orchestrator_story::whole_state::whole_state;
 use ralph_orchestrator_story::words::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, limit_value, saved, tokens,
+    used_by_agents,
 };
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
@@ -120,6 +121,7 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
         Some(format!("  {:<10}  {text}", row.label))
     });
     lines.extend(used);
+    lines.extend(used_by_agents(state).map(|text| format!("  by agent    {text}")));
     lines.extend(changed(story));
     lines.extend(saves(state));
     lines.extend(saving(stored));

@@ -16,7 +16,7 @@ use ralph_orchestrator_store::Lock;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
 use ralph_orchestrator_story::selected_run::SelectedRun;
-use ralph_orchestrator_story::words::{changes, describe_tests, outcome, tokens};
+use ralph_orchestrator_story::words::{changes, describe_tests, outcome, tokens, used_by_agents};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
@@ -292,7 +292,9 @@ fn lines(
         lines.extend(fold(&text, columns(&head), width));
     }
     lines.extend([String::new(), "Cost:".into()]);
-    let money = money(stored, story, &shown);
+    let mut money = money(stored, story, &shown);
+    let by_agent = used_by_agents(&stored.found.state);
+    money.extend(by_agent.map(|text| format!("  by agent: {text}")));
     lines.extend(money.iter().flat_map(|line| fold(line, MONEY_INDENT, width)));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, hints) {

@@ -57,12 +57,12 @@ pub use loaded::{LoadedConfig, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CheckPlace, CommitMode, Completion, CompletionTrigger, Config,
-    ContextCommand, CountOrAuto, DetectorConfig, Env, EnvMode, Git, Handoff, HookSandbox, Hooks,
-    Initializer, InstructionsMode, Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode,
-    NoticeTopic, Notify, NotifyKind, PluginConfig, Prices, ProgressFormat, Prompts, Role,
-    RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup,
-    Telemetry, TrustMode, Validation, ValidatorConfig, VerifierTimeout, WorkingRole, duration_text,
-    parse_duration,
+    ContextCommand, CountOrAuto, DetectorConfig, Env, EnvMode, EscalateAfter, EscalateStart, Git,
+    Handoff, HookSandbox, Hooks, Initializer, InstructionsMode, Isolation, KeptFiles, Limits,
+    MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices,
+    ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation, ValidatorConfig,
+    VerifierTimeout, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};

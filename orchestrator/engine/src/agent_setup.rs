@@ -33,7 +33,7 @@ pub struct ConfiguredAgent {
 }
 
 impl ConfiguredAgent {
-    /// Builds an agent: the one named in `[agents.NAME]`, or the one of `[agent]`.
+    /// Builds an agent: the one named in `[agents.NAME]`, or the one of `[agent]`; of a table that escalates, its first.
     ///
     /// # Errors
     /// An unknown name or a mistake in its table.
@@ -43,7 +43,7 @@ impl ConfiguredAgent {
         context: &BuildContext,
         name: Option<&str>,
     ) -> Result<Self, ConfigErrors> {
-        let (config, at) = match name {
+        let (config, at) = match loaded.config.first_agent(name) {
             None => (&loaded.config.agent, vec!["agent".to_owned()]),
             Some(name) => match loaded.config.agents.get(name) {
                 Some(config) => (config, vec!["agents".to_owned(), name.to_owned()]),

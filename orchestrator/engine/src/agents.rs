@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ralph_orchestrator_config::{ConfigErrors, Env, Handoff, Limits, LoadedConfig, Role};
+use ralph_orchestrator_config::{
+    AgentConfig, Config, ConfigErrors, Env, EscalateAfter, Handoff, Limits, LoadedConfig, Role,
+};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_machine as machine;
-use ralph_orchestrator_machine::State;
+use ralph_orchestrator_machine::{EscalationPlan, EscalationStep, State};
 use ralph_orchestrator_workspace::GuardedPaths;
 
 use super::agent_setup::ConfiguredAgent;
@@ -16,6 +18,28 @@ use super::redact::Redactor;
 use super::resumed_run::ResumedRun;
 use super::role_prompts::{used_roles, working_role};
 use crate::registry::{LaunchContext, Registry};
+
+/// Returns who escalates to whom, and when.
+fn plan(config: &Config, agent: &AgentConfig) -> EscalationPlan {
+    let step = |name: &String| EscalationStep {
+        agent: name.clone(),
+        fallback: config.fallback(Some(name)).into_iter().map(str::to_owned).collect(),
+    };
+    let EscalateAfter { rejections, stagnant, failures } = agent.escalate_after;
+    let steps = agent.escalate.iter().map(step).collect();
+    EscalationPlan { steps, rejections, stagnant, failures }
+}
+
+/// Returns the name of the agent that works instead of the one with which the run began, if one does.
+fn taken_over(state: &State) -> Option<&str> {
+    let changed = state.agent.last_change.as_ref().map(|changed| changed.to.as_str());
+    let escalated = || {
+        let escalation = state.agent.escalation.as_ref()?;
+        let first = escalation.plan.steps.first()?;
+        (first.agent != escalation.agent).then_some(escalation.agent.as_str())
+    };
+    changed.or_else(escalated)
+}
 
 /// An agent of the run, with its environment.
 pub(super) struct AgentRuntime {
@@ -51,8 +75,12 @@ impl AgentRuntime {
 /// All agents of a run.
 pub(super) struct AgentPool {
     pub(super) first: AgentRuntime,
-    /// In the order in which they take over.
+    /// The others that can take over from it.
     pub(super) rest: Vec<AgentRuntime>,
+    /// The names of those that take over when the first cannot continue, in this order.
+    fallback: Vec<String>,
+    /// Which stronger agents take over when, if the configuration names some.
+    pub(super) escalation: Option<EscalationPlan>,
     /// Those of roles that have an agent of their own.
     roles: BTreeMap<Role, AgentRuntime>,
     /// The role that does the work.
@@ -81,12 +109,18 @@ impl AgentPool {
         name: Option<&str>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
-        let first = AgentRuntime::build(loaded, registry, context, name, vars).await?;
-        let first = AgentRuntime { name: first.configured.description.name.clone(), ..first };
+        let escalation = loaded.config.escalation(name).map(|agent| plan(&loaded.config, agent));
+        let mut first = AgentRuntime::build(loaded, registry, context, name, vars).await?;
+        first.name = match escalation.as_ref().and_then(|plan| plan.steps.first()) {
+            Some(step) => step.agent.clone(),
+            None => first.configured.description.name.clone(),
+        };
         let mut rest = Vec::new();
-        for name in loaded.config.fallback(name) {
+        for name in loaded.config.other_agents(name) {
             rest.push(AgentRuntime::build(loaded, registry, context, Some(name), vars).await?);
         }
+        let fallback = loaded.config.fallback(name);
+        let fallback = fallback.into_iter().map(str::to_owned).collect();
         let mut roles = BTreeMap::new();
         let prompts = loaded.config.prompts.as_ref();
         for role in used_roles(&loaded.config) {
@@ -97,7 +131,7 @@ impl AgentPool {
             }
         }
         let working = working_role(&loaded.config);
-        Ok(Self { first, rest, roles, working, write_guard: None })
+        Ok(Self { first, rest, fallback, escalation, roles, working, write_guard: None })
     }
 
     /// Returns all of them, the first first.
@@ -107,10 +141,22 @@ impl AgentPool {
 
     /// Returns the agent that works now: one that took over, else that of the role.
     pub(super) fn current(&self, state: &State) -> &AgentRuntime {
-        let changed = state.agent.last_change.as_ref();
-        let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
-        let of_role = || self.roles.get(&self.role(state));
-        now.or_else(of_role).unwrap_or(&self.first)
+        if let Some(name) = taken_over(state) {
+            return self.named(name);
+        }
+        self.roles.get(&self.role(state)).unwrap_or(&self.first)
+    }
+
+    /// Returns the names of those that take over from this one by escalation, in order.
+    pub(super) fn stronger_than(&self, name: &str) -> Vec<String> {
+        let steps = self.escalation.iter().flat_map(|plan| &plan.steps);
+        let after = steps.skip_while(|step| step.agent != name).skip(1);
+        after.map(|step| step.agent.clone()).collect()
+    }
+
+    /// Returns the one of this name; the first if none has it.
+    pub(super) fn named(&self, name: &str) -> &AgentRuntime {
+        self.rest.iter().find(|one| one.name == name).unwrap_or(&self.first)
     }
 
     fn role(&self, state: &State) -> Role {
@@ -120,16 +166,23 @@ impl AgentPool {
     /// Returns the same agent as [`current`](Self::current).
     pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
         let role = self.role(state);
-        let changed = state.agent.last_change.as_ref();
-        let now =
-            changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
-        let now = now.or_else(|| self.roles.get_mut(&role)).unwrap_or(&mut self.first);
-        &mut now.configured
+        let now = match taken_over(state) {
+            Some(name) => self.rest.iter_mut().find(|one| one.name == name),
+            None => self.roles.get_mut(&role),
+        };
+        &mut now.unwrap_or(&mut self.first).configured
     }
 
-    /// Returns the names of the fallbacks.
-    pub(super) fn fallback_names(&self) -> Vec<String> {
-        self.rest.iter().map(|one| one.name.clone()).collect()
+    /// Returns with which agent a start begins, and those that take over when it cannot continue: the one that worked in this
+    /// state, or `last`, if that is one of those that escalate.
+    pub(super) fn start(&self, state: &State, last: Option<&str>) -> EscalationStep {
+        let of_last = self.escalation.iter().flat_map(|plan| &plan.steps);
+        let of_last = || of_last.clone().find(|step| Some(step.agent.as_str()) == last).cloned();
+        let resumed = state.agent.resumed_step(self.escalation.as_ref());
+        resumed.or_else(of_last).unwrap_or_else(|| EscalationStep {
+            agent: self.first.name.clone(),
+            fallback: self.fallback.clone(),
+        })
     }
 
     /// Returns the redactor for the secrets of all agents, and for those of the orchestrator's own environment
@@ -171,10 +224,11 @@ impl AgentPool {
         all
     }
 
-    /// Checks whether the first is available; if not, the next, and so on, and those of roles. Returns why those
-    /// before the available one are not.
+    /// Checks whether the agent of a start is available; if not, the next, and so on, and those of roles. Returns why
+    /// those before the available one are not.
     pub(super) async fn check_availability(
         &self,
+        start: &EscalationStep,
         redactor: &Redactor,
     ) -> Result<Vec<String>, EngineError> {
         for one in self.roles.values() {
@@ -187,7 +241,13 @@ impl AgentPool {
         }
         let mut unavailable = Vec::new();
         let mut problem = None;
-        for one in std::iter::once(&self.first).chain(&self.rest) {
+        let begins = std::iter::once(&self.first).chain(&self.rest);
+        let begins = begins.filter(|one| one.name == start.agent).take(1);
+        let others = start
+            .fallback
+            .iter()
+            .filter_map(|name| self.rest.iter().chain([&self.first]).find(|one| one.name == *name));
+        for one in begins.chain(others) {
             match one.configured.check(&one.env).await {
                 Ok(found) => {
                     let _ = one.version.set(found);
@@ -201,7 +261,7 @@ impl AgentPool {
             }
         }
         match problem {
-            Some(error) => Err(EngineError::Agent { agent: self.first.name.clone(), error }),
+            Some(error) => Err(EngineError::Agent { agent: start.agent.clone(), error }),
             None => Ok(unavailable),
         }
     }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_machine::{EscalationStep, State};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Layout, Owner, StateError, Store, StoredRun, TrustStore, lock_workspace,
+    Layout, Owner, StateError, Store, StoredRun, TrustStore, list_runs, lock_workspace, read_run,
 };
 use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 
@@ -175,7 +176,8 @@ impl BuiltRun {
             Some(_) => Baseline::default(),
             None => policy.take_baseline(loaded, location.workspace.path())?,
         };
-        let unavailable = agents.check_availability(&redactor).await?;
+        let first = choose_first(&request, &agents, resumed.as_ref(), &layout);
+        let unavailable = agents.check_availability(&first, &redactor).await?;
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
@@ -192,7 +194,13 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            start: StartNotes { notes, unavailable, artefacts, stated: stated_limits(&loaded) },
+            start: StartNotes {
+                notes,
+                unavailable,
+                artefacts,
+                stated: stated_limits(&loaded),
+                agent: first,
+            },
             workspace,
             occupied,
             prompt,
@@ -213,6 +221,28 @@ impl BuiltRun {
         session.check_changes(worked).await?;
         Ok(session)
     }
+}
+
+/// Returns the agent with which a run begins or goes on.
+fn choose_first(
+    request: &Request<'_>,
+    agents: &AgentPool,
+    resumed: Option<&ResumedRun>,
+    layout: &Layout,
+) -> EscalationStep {
+    let Some(resumed) = resumed else {
+        let is_after_last = request.loaded.config.starts_with_last(request.agent.as_deref());
+        let last = if is_after_last { find_last_agent(layout) } else { None };
+        return agents.start(&State::default(), last.as_deref());
+    };
+    agents.start(&resumed.found.state, None)
+}
+
+/// Returns the agent with which the newest run had got to where it ended, if it escalated.
+fn find_last_agent(layout: &Layout) -> Option<String> {
+    let newest = list_runs(layout).ok()?.into_iter().next()?;
+    let state = read_run(layout, &newest, |_| {}).ok()?.found.state;
+    Some(state.agent.escalation?.agent)
 }
 
 /// Returns what is protected: a resumed run protects on what it began with, whatever is configured now.
@@ -239,7 +269,7 @@ async fn renew_workspace(
     }
     // Nothing is moved for a run that cannot begin.
     let redactor = agents.redactor(&request.loaded.config.env, &request.vars, None);
-    agents.check_availability(&redactor).await?;
+    agents.check_availability(&agents.start(&State::default(), None), &redactor).await?;
     renewal.perform()?;
     request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
 }

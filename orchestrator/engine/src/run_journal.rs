@@ -273,7 +273,7 @@ impl RunJournal {
             Record::Previewed { accepted, reasons, .. } => {
                 RunEvent::Previewed { iteration, accepted, reasons }
             }
-            Record::AgentChanged { from, to, reason } => {
+            Record::AgentChanged { from, to, reason, .. } => {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => RunEvent::Warning { iteration, message },

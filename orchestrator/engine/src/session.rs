@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_machine::{
-    Effect, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits, RunStarted,
-    SaveOrder, StartIteration, StartOptions, State, StopReason,
+    Effect, EscalationStep, Input, LaunchDigests, Limit, ObservedEvidence, Record, RunLimits,
+    RunStarted, SaveOrder, StartIteration, StartOptions, State, StopReason,
 };
 use ralph_orchestrator_store::{FORMAT_VERSION, Layout, StateError};
 use ralph_orchestrator_workspace::TreeHasher;
@@ -83,6 +83,8 @@ pub(super) struct StartNotes {
     pub(super) artefacts: Vec<String>,
     /// The limits that the command line states.
     pub(super) stated: BTreeSet<Limit>,
+    /// The agent with which it begins, and those that take over when that cannot continue.
+    pub(super) agent: EscalationStep,
 }
 
 /// What would be run.
@@ -92,6 +94,9 @@ pub struct DryRun {
     pub agent: String,
     /// The names of the agents that would take over.
     pub fallback: Vec<String>,
+    /// The names of the stronger agents that would take over, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub escalate: Vec<String>,
     /// The agent's program, resolved.
     pub program: Option<String>,
     /// The workspace.
@@ -208,15 +213,17 @@ impl Session {
     /// Returns what would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let first = &self.agent.agents.first.configured.description;
+        let EscalationStep { agent, fallback } = &self.start.agent;
+        let first = &self.agent.agents.named(agent).configured.description;
         let (limits, state) = (self.limits(), &self.journal.state);
         let resumed = self.context.resumed.then(|| state.resumed_with(limits.clone()));
         let stop = resumed.as_ref().and_then(State::find_stop);
         let next_iteration = stop.is_none().then(|| state.iterations.saturating_add(1));
         let (stop_reason, message) = stop.map(|stop| (stop.reason, stop.message)).unzip();
         DryRun {
-            agent: first.name.clone(),
-            fallback: self.agent.agents.fallback_names(),
+            agent: agent.clone(),
+            fallback: fallback.clone(),
+            escalate: self.agent.agents.stronger_than(agent),
             program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.context.workspace.clone(),
             setup: self
@@ -351,8 +358,8 @@ impl Session {
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.agent.agents.first.name.clone(),
-            fallback: self.agent.agents.fallback_names(),
+            agent: self.start.agent.agent.clone(),
+            fallback: self.start.agent.fallback.clone(),
             workspace: self.context.workspace.display().to_string(),
             policy: self.context.recorded_policy.clone(),
             limits: self.limits(),
@@ -367,6 +374,7 @@ impl Session {
             task: self.first_task().await,
             checkout: self.checkout.is_some(),
             hooks: self.context.hook_events.clone(),
+            escalation: self.agent.agents.escalation.clone(),
         }))
     }
 

@@ -72,7 +72,7 @@ pub(super) fn record(record: &Record) {
         Record::Stopped { reason, message, .. } => {
             info!(reason = reason.word(), message = message.as_str(), "stopped");
         }
-        Record::AgentChanged { from, to, reason } => {
+        Record::AgentChanged { from, to, reason, .. } => {
             warn!(from, to, reason = reason.as_str(), "another agent takes over");
         }
         Record::Cancelling { reason, .. } => info!(?reason, "the agent is cancelled"),

@@ -4,6 +4,7 @@ use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, E
 use serde_json::json;
 
 use super::control::{Control, ControlOrigin};
+use super::escalation::EscalationState;
 use super::hook::HookEvent;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
@@ -58,7 +59,7 @@ impl State {
             }
             Record::Model { model, .. } => self.agent.reported_model = Some(model.clone()),
             Record::Note { iteration, text } => self.add_note(*iteration, text),
-            Record::AgentChanged { from, to, reason } => self.agent_changed(from, to, reason),
+            Record::AgentChanged { .. } => self.agent_changed(record),
             Record::Claimed { iteration, claim } => self.claimed(*iteration, claim),
             Record::MarkerRemoved { detector } => {
                 self.claims.standing.remove(detector);
@@ -152,6 +153,8 @@ impl State {
         self.saves.mode = started.saves;
         self.identities.clone_from(&started.identities);
         self.hooks.begin(&started.hooks);
+        let plan = started.escalation.as_ref();
+        self.agent.escalation = plan.map(|plan| EscalationState::begin(plan, &started.agent));
         self.claims.stats.set_trigger(started.policy.when);
         self.workspace.tree.clone_from(&started.tree);
         self.progress.trees_seen.insert(started.tree.clone());
@@ -181,11 +184,20 @@ impl State {
             saves,
             identities,
             hooks,
+            escalation,
         } = record
         else {
             return;
         };
         self.hooks.begin(hooks);
+        self.agent.escalation = match (self.agent.escalation.take(), escalation) {
+            (Some(mut before), Some(plan)) => {
+                before.adopt(plan);
+                Some(before)
+            }
+            (None, Some(plan)) => Some(EscalationState::begin(plan, agent)),
+            (_, None) => None,
+        };
         self.saves.mode = *saves;
         self.identities.clone_from(identities);
         agent.clone_into(&mut self.agent.name);
@@ -241,6 +253,7 @@ impl State {
             runtime_ms: began_ms,
             controls,
             model,
+            agent,
             ..
         } = record
         else {
@@ -263,6 +276,7 @@ impl State {
             cancelling: None,
             notes: 0,
             is_initializer: role.as_deref() == Some(INITIALIZER),
+            agent: if agent.is_empty() { self.agent.name.clone() } else { agent.clone() },
         });
         self.waiting = None;
         self.setup.is_done = false;
@@ -289,14 +303,25 @@ impl State {
     }
 
     /// The agent that takes over starts with counters of its own.
-    fn agent_changed(&mut self, from: &str, to: &str, reason: &str) {
+    fn agent_changed(&mut self, record: &Record) {
+        let Record::AgentChanged { from, to, reason, escalated } = record else { return };
         let agent = &mut self.agent;
         to.clone_into(&mut agent.name);
-        agent.fallback.retain(|name| name != to);
-        agent.retrying = self.process.iterations_ended > 0;
+        match agent.escalation.as_mut().filter(|_| *escalated) {
+            Some(escalation) => {
+                *escalation = EscalationState::begin(&escalation.plan, to);
+                let step = escalation.step();
+                agent.fallback = step.map(|step| step.fallback.clone()).unwrap_or_default();
+                agent.retrying = false;
+            }
+            None => {
+                agent.fallback.retain(|name| name != to);
+                agent.retrying = self.process.iterations_ended > 0;
+            }
+        }
         (agent.failures, agent.deferrals, agent.waited_ms) = (0, 0, 0);
         agent.last_change =
-            Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
+            Some(AgentChange { from: from.clone(), to: to.clone(), reason: reason.clone() });
         self.progress.reset_stagnation();
         self.waiting = None;
         (self.agent.window, self.agent.reported_model) = (None, None);
@@ -351,6 +376,10 @@ impl State {
         self.agent.survivors.clone_from(survived);
         let Some(running) = self.running.take() else { return };
         let usage = running.usage.max(*usage);
+        let of_agent = self.agent.used.entry(running.agent.clone()).or_default();
+        of_agent.attempts = of_agent.attempts.saturating_add(1);
+        of_agent.cost_usd += *cost_usd;
+        of_agent.tokens += usage.tokens.unwrap_or_default();
         let budget = &mut self.budget;
         budget.cost_charged += *cost_usd;
         budget.largest_charge = budget.largest_charge.max(*cost_usd);

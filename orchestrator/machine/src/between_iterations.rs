@@ -7,6 +7,7 @@ use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMi
 use super::control::LimitOverrides;
 use super::deferral;
 use super::during_iteration;
+use super::escalate;
 use super::failover;
 use super::handoff;
 use super::initializer;
@@ -38,8 +39,11 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
     } else {
         // The orchestrator ended in the middle of this iteration.
         during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
-        let RunStarted { agent, fallback, limits, once, attached, .. } = fresh;
-        let RunStarted { baseline, saves, identities, hooks, .. } = fresh;
+        let RunStarted { mut agent, mut fallback, limits, once, attached, .. } = fresh;
+        let RunStarted { baseline, saves, identities, hooks, escalation, .. } = fresh;
+        if let Some(step) = next.state.agent.resumed_step(escalation.as_ref()) {
+            (agent, fallback) = (step.agent, step.fallback);
+        }
         next.record(Record::RunResumed {
             agent,
             fallback,
@@ -50,6 +54,7 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
             saves,
             identities,
             hooks,
+            escalation,
         });
     }
     next.effect(Effect::Latch);
@@ -375,6 +380,7 @@ fn continue_after(next: &mut Transition, delay: Delay) {
         return next.finish_with(stop);
     }
     failover::fail_over_if_needed(next);
+    escalate::escalate_if_needed(next);
     if let Some(stop) = find_stop(&next.state) {
         return next.finish_with(stop);
     }
@@ -435,6 +441,7 @@ impl State {
             saves: self.saves.mode,
             identities: self.identities.clone(),
             hooks: self.hooks.events.clone(),
+            escalation: self.agent.escalation.as_ref().map(|escalation| escalation.plan.clone()),
         });
         next
     }

@@ -49,6 +49,11 @@ pub(super) fn fail_over(next: &mut Transition, reason: String) {
         return;
     }
     if let Some(to) = state.agent.fallback.first().cloned() {
-        next.record(Record::AgentChanged { from: state.agent.name.clone(), to, reason });
+        next.record(Record::AgentChanged {
+            from: state.agent.name.clone(),
+            to,
+            reason,
+            escalated: false,
+        });
     }
 }

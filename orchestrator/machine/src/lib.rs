@@ -18,6 +18,8 @@ mod control;
 mod deferral;
 mod due_hooks;
 mod during_iteration;
+mod escalate;
+mod escalation;
 mod evidence;
 mod failover;
 mod handoff;
@@ -46,6 +48,7 @@ mod verdict;
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, MOST_CAUSES, RejectionCause, first_clause};
 pub use control::{Control, ControlOrigin, LimitChanges, LimitOverrides};
+pub use escalation::{EscalationPlan, EscalationState, EscalationStep};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use hook::{DueHook, HookCommand, HookEnd, HookEvent, HookState};
 pub use input::{
@@ -61,7 +64,7 @@ pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, 
 pub use record::{LaunchDigests, Record, RunStarted, SaveMode, Trigger};
 pub use resume_blocker::ResumeBlocker;
 pub use state::{
-    AgentChange, AgentState, Answer, ClaimState, Completion, ContextUsage, ControlState,
+    AgentChange, AgentState, AgentUse, Answer, ClaimState, Completion, ContextUsage, ControlState,
     ExplainedCompletion, InitializerState, LastError, Latch, Note, PauseState, ProcessState,
     ProgressState, ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State,
     ValidationState, WorkspaceState,

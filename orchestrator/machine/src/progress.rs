@@ -134,6 +134,9 @@ impl State {
         let is_new = !self.claims.stats.is_settled();
         let is_rejection = u32::from(is_new && !is_unchecked(&verdicts, reasons));
         validation.rejections = validation.rejections.saturating_add(is_rejection);
+        if let Some(escalation) = &mut self.agent.escalation {
+            escalation.rejections = escalation.rejections.saturating_add(is_rejection);
+        }
         self.claims.stats.count_rejection(&verdicts, reasons);
         validation.rejection = Some(Rejection { reasons: reasons.to_vec(), verdicts, work, times });
         let after = self.policy().map(|policy| policy.after_rejection);

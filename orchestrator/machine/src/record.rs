@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::changes::Changes;
 use super::control::{Control, ControlOrigin};
+use super::escalation::EscalationPlan;
 use super::hook::{HookCommand, HookEvent};
 use super::limits::{RunLimits, is_false};
 use super::outcome::IterationOutcome;
@@ -81,6 +82,9 @@ pub struct RunStarted {
     /// The events for which the user has commands; a restart may change them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hooks: BTreeSet<HookEvent>,
+    /// Which stronger agents take over when; a restart may change it. `agent` is one of them then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<EscalationPlan>,
 }
 
 /// What is stored in git.
@@ -172,6 +176,9 @@ pub enum Record {
         /// The events for which the user has commands, from now on.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         hooks: BTreeSet<HookEvent>,
+        /// Which stronger agents take over when, from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalation: Option<EscalationPlan>,
     },
     /// A person changed the prompt: from now on this is the task of the run.
     TaskChanged {
@@ -265,7 +272,7 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// An agent cannot continue, and another one takes over.
+    /// An agent cannot continue, or does not get there, and another one takes over.
     AgentChanged {
         /// The adapter's name of the first agent, or the name of the one that took over before.
         from: String,
@@ -273,6 +280,9 @@ pub enum Record {
         to: String,
         /// Why, for people.
         reason: String,
+        /// It is a stronger one: the agent before it could continue.
+        #[serde(default, skip_serializing_if = "is_false")]
+        escalated: bool,
     },
     /// A claim, when first seen.
     Claimed {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::control::{ControlOrigin, LimitOverrides};
+use super::escalation::{EscalationPlan, EscalationState, EscalationStep};
 use super::evidence::EvidenceHistory;
 use super::hook::HookState;
 use super::limits::{BudgetUse, Limit, RunLimits};
@@ -111,6 +112,8 @@ pub struct RunningIteration {
     pub notes: u32,
     /// It is one of the initializer.
     pub is_initializer: bool,
+    /// The name of its agent, if the record says it.
+    pub agent: String,
 }
 
 /// A note that an iteration left for those after it.
@@ -244,6 +247,10 @@ pub struct AgentState {
     pub name: String,
     /// The agents that can still take over, in this order.
     pub fallback: Vec<String>,
+    /// Which stronger agents take over when, and how far that has come.
+    pub escalation: Option<EscalationState>,
+    /// What each agent has used in iterations that are over, by its name.
+    pub used: BTreeMap<String, AgentUse>,
     /// The last change since the orchestrator was started.
     pub last_change: Option<AgentChange>,
     /// Another agent took over: the iteration is begun again.
@@ -272,7 +279,26 @@ pub struct AgentState {
     pub survivors: Vec<Survivor>,
 }
 
+/// What an agent has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AgentUse {
+    /// Its attempts at iterations.
+    pub attempts: u64,
+    /// What it is charged.
+    pub cost_usd: Usd,
+    /// Its tokens.
+    pub tokens: Tokens,
+}
+
 impl AgentState {
+    /// Returns the step with which a start goes on: that of the agent that worked, if it is still one of the plan's.
+    #[must_use]
+    pub fn resumed_step(&self, plan: Option<&EscalationPlan>) -> Option<EscalationStep> {
+        let mut escalation = self.escalation.clone()?;
+        escalation.adopt(plan?);
+        escalation.step().cloned()
+    }
+
     /// Returns the model that works, as the agent reports it, or else the one that it is asked to use.
     #[must_use]
     pub fn model(&self) -> Option<&str> {

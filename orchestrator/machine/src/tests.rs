@@ -6,6 +6,7 @@ mod baseline;
 mod cases;
 mod controls;
 mod edges;
+mod escalation;
 mod explained;
 mod failover;
 mod figures;
@@ -74,6 +75,7 @@ fn fresh() -> RunStarted {
         task: String::new(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
     }
 }
 
@@ -201,9 +203,14 @@ impl World {
         assert!(self.state.notes.len() <= 16, "more notes than an iteration is given");
         self.check_sessions();
         let taken_over = |state: &State| state.agent.fallback.len();
+        let escalated =
+            new.iter().any(|record| matches!(record, Record::AgentChanged { escalated: true, .. }));
         let resumed = new.iter().any(|record| matches!(record, Record::RunResumed { .. }));
         assert!(
-            resumed || before.started.is_none() || taken_over(&self.state) <= taken_over(before),
+            resumed
+                || escalated
+                || before.started.is_none()
+                || taken_over(&self.state) <= taken_over(before),
             "an agent took over twice"
         );
         if matches!(before.latch, Latch::Claimed { .. }) {

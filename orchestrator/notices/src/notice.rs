@@ -214,7 +214,7 @@ impl NoticeSource {
                 let message = format!("the run waits{until}");
                 Fact { content: Some(short(reason)), ..Fact::new(Topic::RateLimited, message) }
             }
-            Record::AgentChanged { from, to, reason } => {
+            Record::AgentChanged { from, to, reason, .. } => {
                 let fact = Fact::new(Topic::AgentChanged, format!("{to} took over from {from}"));
                 Fact { content: Some(short(reason)), ..fact }
             }

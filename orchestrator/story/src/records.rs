@@ -149,7 +149,7 @@ impl RecordFormatter {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
             Record::Previewed { accepted, reasons, .. } => describe_preview(*accepted, reasons),
-            Record::AgentChanged { from, to, reason } => {
+            Record::AgentChanged { from, to, reason, .. } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
             }
             Record::Initialized { iteration } => describe_initialized(*iteration),

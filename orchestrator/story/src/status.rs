@@ -1,7 +1,9 @@
 //! How a run stands, as a phase, a line and an object.
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_machine::{Answer, FrozenPolicy, Latch, Limit, State, StopKind, StopReason};
+use ralph_orchestrator_machine::{
+    AgentUse, Answer, FrozenPolicy, Latch, Limit, State, StopKind, StopReason,
+};
 use ralph_orchestrator_store::{Holder, Layout, Lock, StoredRun};
 use ralph_orchestrator_text::{one_line, timestamp};
 use serde_json::{Map, Value, json};
@@ -67,6 +69,7 @@ pub fn object(stored: &SelectedRun) -> Value {
         "agent": state.agent.name,
         "agent_changed": state.agent.last_change,
         "fallback": state.agent.fallback,
+        "agents": used_by_agents(state),
         "context": state.agent.context,
         "notes": state.notes,
         "latch": latch(state),
@@ -84,6 +87,15 @@ pub fn object(stored: &SelectedRun) -> Value {
         "limits": limits(state),
         "state_dir": stored.layout.root(),
     })
+}
+
+/// What each agent has used in iterations that are over.
+fn used_by_agents(state: &State) -> Vec<Value> {
+    let row = |(name, used): (&String, &AgentUse)| {
+        let AgentUse { attempts, cost_usd, tokens } = used;
+        json!({"name": name, "attempts": attempts, "cost_usd": cost_usd, "tokens": tokens})
+    };
+    state.agent.used.iter().map(row).collect()
 }
 
 /// What was stored in git last; nothing if nothing is stored.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use ralph_orchestrator_machine::{
-    Changes, Control, ControlOrigin, FileChange, IterationOutcome, LimitChanges, LimitValue,
-    Trigger, ValidatorVerdict,
+    AgentUse, Changes, Control, ControlOrigin, FileChange, IterationOutcome, LimitChanges,
+    LimitValue, State, Trigger, ValidatorVerdict,
 };
 use ralph_orchestrator_test_results::TestCounts;
-use ralph_orchestrator_text::{count, duration, len, one_line, short_number};
+use ralph_orchestrator_text::{count, duration, escape_line, len, one_line, short_number};
 use serde_json::{Value, json};
 
 /// What a completion rests on if no required validator runs anything.
@@ -251,4 +251,19 @@ mod tests {
         assert_eq!(cost(dollar, false, false), "charged $1.00, cost not reported");
         assert_eq!(short_usd(dollar), "$1");
     }
+}
+
+/// Returns what each agent has used, and its attempts, where several have worked.
+#[must_use]
+pub fn used_by_agents(state: &State) -> Option<String> {
+    let used = &state.agent.used;
+    let row = |(name, used): (&String, &AgentUse)| {
+        let name = escape_line(name);
+        if state.budget.cost_reported || used.cost_usd > Usd::ZERO {
+            format!("{name} {} ({})", used.cost_usd, used.attempts)
+        } else {
+            format!("{name} ({})", used.attempts)
+        }
+    };
+    (used.len() > 1).then(|| used.iter().map(row).collect::<Vec<_>>().join(", "))
 }

@@ -39,19 +39,30 @@ fn check_names(
     for (index, name) in agent.fallback.iter().enumerate() {
         let number = index.to_string();
         let key = [path, &["fallback", &number]].concat();
-        if !agents.contains_key(name) {
-            let known = agents.keys().map(String::as_str);
-            let help = nearest(name, known).map(|near| format!("did you mean \"{near}\"?"));
-            let help = help.unwrap_or_else(|| format!("add a table [agents.{name}]"));
-            diagnostics.add_with_help(
-                &key,
-                format!("there is no agent called {name:?}"),
-                Some(&help),
-            );
-        } else if agent.fallback.iter().take(index).any(|before| before == name) {
+        if !check_name(agents, name, &key, diagnostics) {
+            continue;
+        }
+        if agent.fallback.iter().take(index).any(|before| before == name) {
             diagnostics.add(&key, format!("{name:?} is named twice"));
         }
     }
+}
+
+/// Reports a name that no agent has. Returns whether one has it.
+pub(super) fn check_name(
+    agents: &Agents,
+    name: &str,
+    key: &[&str],
+    diagnostics: &mut Diagnostics<'_>,
+) -> bool {
+    if agents.contains_key(name) {
+        return true;
+    }
+    let known = agents.keys().map(String::as_str);
+    let help = nearest(name, known).map(|near| format!("did you mean \"{near}\"?"));
+    let help = help.unwrap_or_else(|| format!("add a table [agents.{name}]"));
+    diagnostics.add_with_help(key, format!("there is no agent called {name:?}"), Some(&help));
+    false
 }
 
 /// Returns the names from `from` to `to` along fallbacks, both included.

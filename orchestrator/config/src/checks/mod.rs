@@ -2,6 +2,7 @@
 
 mod backlog;
 mod bench;
+mod escalation;
 mod fallback;
 mod files;
 mod hooks;
@@ -125,6 +126,12 @@ fn check_agents(
         agent(config, adapter, &["agents", name], diagnostics);
     }
     fallback::check(first, agents, diagnostics);
+    if !diagnostics.is_damaged(&["agents"]) {
+        escalation::check(first, agents, &["agent"], diagnostics);
+        for (name, agent) in &*agents {
+            escalation::check(agent, agents, &["agents", name], diagnostics);
+        }
+    }
 }
 
 fn git(git: Git, diagnostics: &mut Diagnostics<'_>) -> Git {

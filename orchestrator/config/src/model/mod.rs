@@ -3,6 +3,7 @@
 mod backlog;
 mod bench;
 mod context;
+mod escalation;
 mod git;
 mod handoff;
 mod hooks;
@@ -31,6 +32,7 @@ pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
 pub use context::ContextCommand;
+pub use escalation::{EscalateAfter, EscalateStart};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use hooks::{HookSandbox, Hooks};
@@ -98,14 +100,56 @@ pub struct Config {
 }
 
 impl Config {
+    fn agent_table(&self, name: Option<&str>) -> Option<&AgentConfig> {
+        match name {
+            Some(name) => self.agents.get(name),
+            None => Some(&self.agent),
+        }
+    }
+
+    /// Returns the names of the agents of which one works at a time where `[agents.NAME]`, or `[agent]`, escalates.
+    #[must_use]
+    pub fn escalation(&self, name: Option<&str>) -> Option<&AgentConfig> {
+        self.agent_table(name).filter(|agent| !agent.escalate.is_empty())
+    }
+
+    /// Returns the names of all agents that can work beside the first one where `[agents.NAME]`, or `[agent]`, is to: its
+    /// fallbacks, then those that it escalates to, each with its own. None comes twice.
+    #[must_use]
+    pub fn other_agents<'a>(&'a self, name: Option<&'a str>) -> Vec<&'a str> {
+        let escalating = self.escalation(name).into_iter();
+        let steps = escalating.flat_map(|agent| agent.escalate.iter().map(String::as_str));
+        let of_steps =
+            steps.flat_map(|step| std::iter::once(step).chain(self.fallback(Some(step))));
+        let first = self.first_agent(name);
+        let mut others: Vec<&str> = Vec::new();
+        for other in self.fallback(name).into_iter().chain(of_steps) {
+            if Some(other) != first && !others.contains(&other) {
+                others.push(other);
+            }
+        }
+        others
+    }
+
+    /// Whether a new run begins with the agent that worked last, where `[agents.NAME]`, or `[agent]`, is to work.
+    #[must_use]
+    pub fn starts_with_last(&self, name: Option<&str>) -> bool {
+        self.escalation(name).is_some_and(|agent| agent.start == EscalateStart::Last)
+    }
+
+    /// Returns which agent of `[agents]` is the first to work where `[agents.NAME]`, or `[agent]`, is to; `None` is `[agent]`.
+    #[must_use]
+    pub fn first_agent<'a>(&'a self, name: Option<&'a str>) -> Option<&'a str> {
+        let first = self.escalation(name).and_then(|agent| agent.escalate.first());
+        first.map(String::as_str).or(name)
+    }
+
     /// Returns the names of the agents that take over from the one of `[agents.NAME]`, or of `[agent]`, in
     /// order: each is followed by those that take over from it. None comes twice.
     #[must_use]
     pub fn fallback<'a>(&'a self, name: Option<&str>) -> Vec<&'a str> {
-        let first = match name {
-            Some(name) => self.agents.get(name),
-            None => Some(&self.agent),
-        };
+        let name = self.first_agent(name);
+        let first = self.agent_table(name);
         let names = |agent: &'a AgentConfig| agent.fallback.iter().rev().map(String::as_str);
         let mut order: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = first.into_iter().flat_map(names).collect();
@@ -201,6 +245,18 @@ pub struct AgentConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub fallback: Vec<String>,
+    /// Names of those in `[agents]`, the weakest first, of which one works at a time: the next one once `escalate_after` says so.
+    /// The other keys of this table, but `escalate_after` and `start`, then count for nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub escalate: Vec<String>,
+    /// What makes the next agent of `escalate` take over.
+    #[serde(deserialize_with = "strict::table", skip_serializing_if = "EscalateAfter::is_default")]
+    pub escalate_after: EscalateAfter,
+    /// With which agent of `escalate` a new run begins: the "cheapest", which is the first, or the one that worked "last" in the
+    /// run before. Each item of a backlog is a new run.
+    #[serde(skip_serializing_if = "EscalateStart::is_default")]
+    pub start: EscalateStart,
     /// Files that the agent reads at its start, beside the configuration file: they are part of what
     /// it is given, and are put back before each iteration if they were changed. Those that
     /// `--mcp-config` and `--settings` name are among them anyway.
@@ -221,6 +277,9 @@ impl Default for AgentConfig {
             adapter: String::new(),
             config: Value::Object(Map::new()),
             fallback: Vec::new(),
+            escalate: Vec::new(),
+            escalate_after: EscalateAfter::default(),
+            start: EscalateStart::Cheapest,
             inputs: Vec::new(),
             unmetered: false,
             prices: None,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    AfterRejection, AgentConfig, Env, EnvMode, Limits, MaxWait, Sandbox, SandboxMode,
-    SandboxWorkspace, SourceLocation, Sources, load,
+    AfterRejection, AgentConfig, Env, EnvMode, EscalateAfter, EscalateStart, Limits, MaxWait,
+    Sandbox, SandboxMode, SandboxWorkspace, SourceLocation, Sources, load,
 };
 use ralph_orchestrator_contract::Usd;
 use serde_json::json;
@@ -34,6 +34,9 @@ fn every_default() {
         inputs: Vec::new(),
         unmetered: false,
         prices: None,
+        escalate: Vec::new(),
+        escalate_after: EscalateAfter { rejections: 2, stagnant: 3, failures: 2 },
+        start: EscalateStart::Cheapest,
     };
     assert_eq!(config.agent, agent);
     assert!(config.agents.is_empty());

@@ -10,6 +10,7 @@
 mod bench;
 mod command_line;
 mod errors;
+mod escalation;
 mod files;
 mod hooks;
 mod layers;

@@ -151,7 +151,11 @@ fn the_complete_file_has_every_key() {
     let complete = json_of(include_str!("complete.toml"));
     let table_of = |name: &str| match name {
         "Completion" => complete["completion"].clone(),
-        "AgentConfig" => complete["agent"].clone(),
+        "AgentConfig" => {
+            let mut both = complete["agent"].as_object().unwrap().clone();
+            both.extend(complete["agents"]["policy"].as_object().unwrap().clone());
+            Value::Object(both)
+        }
         "Prices" => complete["agent"]["prices"].clone(),
         "Run" => complete["run"].clone(),
         "Limits" => complete["limits"].clone(),
@@ -180,6 +184,7 @@ fn the_complete_file_has_every_key() {
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         "Telemetry" => complete["telemetry"].clone(),
+        "EscalateAfter" => complete["agents"]["policy"]["escalate_after"].clone(),
         "Hooks" => complete["hooks"].clone(),
         "ContextCommand" => complete["context"].clone(),
         "Validation" => complete["validation"].clone(),

@@ -28,6 +28,7 @@ pub(crate) fn started() -> Record {
         task: String::new(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
     })
 }
 

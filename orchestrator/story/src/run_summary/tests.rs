@@ -30,6 +30,7 @@ fn started() -> Record {
         task: String::new(),
         checkout: false,
         hooks: Default::default(),
+        escalation: None,
         once: false,
         attached: false,
     })
@@ -315,7 +316,12 @@ fn sums_up_what_iterations_changed_and_names_their_agents() {
     }
     records.insert(
         3,
-        Record::AgentChanged { from: "command".into(), to: "spare".into(), reason: "x".into() },
+        Record::AgentChanged {
+            from: "command".into(),
+            to: "spare".into(),
+            reason: "x".into(),
+            escalated: false,
+        },
     );
     let summary = summarize(&records);
     let whole = &summary.changes;
