@@ -64,15 +64,9 @@ pub(crate) fn trust(config: &ConfigFile, args: &TrustArgs) -> Result<u8, Command
             escape(&changed)
         ));
     }
-    let of_hooks = match &args.file {
-        None if config.passed_over().is_none() => accept_hooks(config)?,
-        _ => Vec::new(),
-    };
-    for path in &of_hooks {
-        output::result(&format!("accepted {path}, which a command of [hooks] runs"));
-    }
+    let of_hooks = args.file.is_none() && config.passed_over().is_none() && accept_hooks(config)?;
     match accepted.as_slice() {
-        [] if is_replaced || !of_git.is_empty() || !of_hooks.is_empty() => {}
+        [] if is_replaced || !of_git.is_empty() || of_hooks => {}
         [] => match &args.file {
             None if config.passed_over().is_none() && judge.is_gone(&config.path())? => {
                 let path = config.path();
@@ -121,14 +115,18 @@ fn accept_folders(
     Ok((is_replaced, changes))
 }
 
-/// Accepts what the commands of `[hooks]` run as it is now. Returns what was changed since the newest run began.
-fn accept_hooks(config: &ConfigFile) -> Result<Vec<String>, CommandError> {
+/// Accepts what the commands of `[hooks]` run as it is now. Returns whether any of it was changed since the newest run began.
+fn accept_hooks(config: &ConfigFile) -> Result<bool, CommandError> {
     let context = Context::load(config, Overrides::default())?;
     let Some(hooks) = UserHooks::find(&context, &KillSwitch::default()) else {
-        return Ok(Vec::new());
+        return Ok(false);
     };
-    let Ok(layout) = context.layout() else { return Ok(Vec::new()) };
-    Ok(hooks.accept_scripts(&layout)?)
+    let Ok(layout) = context.layout() else { return Ok(false) };
+    let changed = hooks.accept_scripts(&layout)?;
+    for path in &changed {
+        output::result(&format!("accepted {path}, which a command of [hooks] runs"));
+    }
+    Ok(!changed.is_empty())
 }
 
 fn judge_named(judge: &Trust, file: &Path) -> Result<Judgement, CommandError> {

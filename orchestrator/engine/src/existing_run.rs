@@ -107,7 +107,7 @@ impl RunSetup<'_> {
         verify_workspace(&found, &workspace, self.layout).ok()?;
         match part {
             Some(part) => part.has(&found).then_some(found),
-            None => self.is_same_task(&found).await.then_some(found),
+            None => Box::pin(self.is_same_task(&found)).await.then_some(found),
         }
     }
 
@@ -141,7 +141,7 @@ impl RunSetup<'_> {
             None => {}
         }
         if found.state.completion().is_some() {
-            if self.is_same_task(&found).await {
+            if Box::pin(self.is_same_task(&found)).await {
                 return ExistingRun::Complete(Box::new(found));
             }
             if self.is_session_of_a_person(&found) {
@@ -312,7 +312,8 @@ impl RunSetup<'_> {
         // What validators find in their PATH is as frozen as they are.
         let path = build_context(&loaded, self.vars).path;
         let context = BuildContext { path, ..self.context.clone() };
-        let policy = CompletionPolicy::build(&loaded, self.registry, &context).await.ok()?;
+        let policy = Box::pin(CompletionPolicy::build(&loaded, self.registry, &context));
+        let policy = policy.await.ok()?;
         Some(StoredPolicy { loaded, policy })
     }
 

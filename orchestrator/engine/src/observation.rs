@@ -183,6 +183,28 @@ pub(super) struct WorkspaceObserver {
     pub(super) config_file: ConfigFile,
 }
 
+impl WorkspaceObserver {
+    /// Returns one that has observed nothing yet, of a workspace that is held and locked.
+    pub(super) fn new(
+        context: &Arc<RunContext>,
+        (held, occupied): (WorkspaceHandle, Arc<File>),
+        config_file: ConfigFile,
+    ) -> Self {
+        Self {
+            context: Arc::clone(context),
+            held,
+            occupied,
+            pinned: Arc::default(),
+            hasher: None,
+            evidence_hasher: EvidenceHasher::default(),
+            observation: None,
+            known_tree: KnownTree::default(),
+            near_misses: None,
+            config_file,
+        }
+    }
+}
+
 /// The work in a workspace outside of any run.
 #[derive(Debug)]
 pub struct DigestedWork {

@@ -1,9 +1,11 @@
 //! From a configuration to a run that can begin or be resumed: the same way for both.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::{EscalationStep, State};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
@@ -176,8 +178,8 @@ impl BuiltRun {
             Some(_) => Baseline::default(),
             None => policy.take_baseline(loaded, location.workspace.path())?,
         };
-        let first = choose_first(&request, &agents, resumed.as_ref(), &layout);
-        let unavailable = agents.check_availability(&first, &redactor).await?;
+        let agent = choose_first(&request, &agents, resumed.as_ref(), &layout);
+        let unavailable = agents.check_availability(&agent, &redactor).await?;
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
@@ -185,6 +187,7 @@ impl BuiltRun {
         let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
         let work_places = request.work_places(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
+        let stated = stated_limits(&loaded);
         let builder = SessionBuilder {
             config_file,
             processes,
@@ -194,13 +197,7 @@ impl BuiltRun {
             policy,
             agents,
             redactor,
-            start: StartNotes {
-                notes,
-                unavailable,
-                artefacts,
-                stated: stated_limits(&loaded),
-                agent: first,
-            },
+            start: StartNotes { notes, unavailable, artefacts, stated, agent },
             workspace,
             occupied,
             prompt,
@@ -212,12 +209,25 @@ impl BuiltRun {
             part,
             work_places,
         };
-        let Some(ResumedRun { found, frozen }) = resumed else {
-            return builder.begin(loaded, baseline, new_run, request.dry_run);
-        };
+        match resumed {
+            Some(resumed) => Box::pin(resumed.into_session(builder, loaded, &vars)).await,
+            None => builder.begin(loaded, baseline, new_run, request.dry_run),
+        }
+    }
+}
+
+impl ResumedRun {
+    /// Returns the session of the run, and refuses what a person has changed since its agent worked last.
+    async fn into_session(
+        self,
+        builder: SessionBuilder,
+        loaded: LoadedConfig,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Session, EngineError> {
+        let Self { found, frozen } = self;
         // In an iteration that was cut off, the agent may have changed anything.
         let worked = found.worked.filter(|_| found.state.running.is_none());
-        let mut session = builder.resume(loaded, found, frozen, &vars)?;
+        let mut session = builder.resume(loaded, found, frozen, vars)?;
         session.check_changes(worked).await?;
         Ok(session)
     }

@@ -266,13 +266,10 @@ impl RunJournal {
                 let (stagnant, max_stagnant) = self.stagnation();
                 RunEvent::Verdict { iteration, accepted, verdicts, reasons, stagnant, max_stagnant }
             }
-            Record::Baseline { .. } | Record::Explained { .. } => {
+            Record::Baseline { .. } | Record::Explained { .. } | Record::Previewed { .. } => {
                 return self.announce_checks(record);
             }
             Record::Note { text, .. } => RunEvent::Note { iteration, text },
-            Record::Previewed { accepted, reasons, .. } => {
-                RunEvent::Previewed { iteration, accepted, reasons }
-            }
             Record::AgentChanged { from, to, reason, .. } => {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
@@ -305,12 +302,15 @@ impl RunJournal {
 
     /// Announces what checks said beside the validations of claims.
     fn announce_checks(&self, record: &Record) {
+        let iteration = self.state.iterations;
         match record.clone() {
+            Record::Previewed { accepted, reasons, .. } => {
+                self.emit(&RunEvent::Previewed { iteration, accepted, reasons });
+            }
             Record::Baseline { accepted, verdicts, .. } => {
                 self.emit(&RunEvent::Baseline { accepted, verdicts });
             }
             Record::Explained { summary, explanation, .. } => {
-                let iteration = self.state.iterations;
                 self.emit(&RunEvent::Explained { iteration, summary, explanation });
             }
             _ => {}

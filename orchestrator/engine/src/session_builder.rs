@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ralph_orchestrator_config::{Config, LoadedConfig};
 use ralph_orchestrator_machine::{FrozenPolicy, HookEvent, State};
 use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun};
-use ralph_orchestrator_workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
+use ralph_orchestrator_workspace::{Baseline, WorkspaceHandle};
 use tokio::sync::watch;
 
 use super::agent_slot::AgentSlot;
@@ -21,7 +21,7 @@ use super::hooks::Hooks;
 use super::kept_prompts::{KeptPrompts, RunPrompts};
 use super::memory::RunMemory;
 use super::memory::hooks::MemorySlot;
-use super::observation::{ConfigFile, KnownTree, WorkspaceObserver, read_config};
+use super::observation::{ConfigFile, WorkspaceObserver, read_config};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
@@ -156,6 +156,7 @@ impl SessionBuilder {
         // An agent may have edited the prompt in an iteration whose end was not recorded.
         let is_settled = state.running.is_none();
         let content = read_config(&self.config_file);
+        let config_file = ConfigFile { path: self.config_file, content };
         let of_part = self.part.iter().flat_map(|part| part.env.clone());
         let env = record.env.into_iter().chain(of_part).collect();
         let context = Arc::new(RunContext {
@@ -167,11 +168,7 @@ impl SessionBuilder {
             env,
             redactor: self.redactor,
             baseline: Arc::new(ProtectedState::new(record.baseline)),
-            hook_events: self
-                .hooks
-                .as_deref()
-                .map(|hooks| events_of_run(hooks, self.part.as_ref()))
-                .unwrap_or_default(),
+            hook_events: events_of_run(self.hooks.as_deref(), self.part.as_ref()),
             hooks: self.hooks,
             part: self.part,
             processes: self.processes,
@@ -191,18 +188,7 @@ impl SessionBuilder {
                 observer: Arc::new(NoObserver),
             },
             controls: RunControls::new(watch::channel(StopRequest::default()).1),
-            observer: WorkspaceObserver {
-                context: Arc::clone(&context),
-                held,
-                occupied,
-                pinned: Arc::default(),
-                hasher: None,
-                evidence_hasher: EvidenceHasher::default(),
-                observation: None,
-                known_tree: KnownTree::default(),
-                near_misses: None,
-                config_file: ConfigFile { path: self.config_file, content },
-            },
+            observer: WorkspaceObserver::new(&context, (held, occupied), config_file),
             prompts: RunPrompts {
                 source: self.prompt,
                 kept: self.kept_prompts,
@@ -223,7 +209,7 @@ impl SessionBuilder {
 
 /// Returns the events for which there are commands and that a run has. What ends the work on a backlog is not the end of one
 /// of its runs.
-fn events_of_run(hooks: &dyn Hooks, part: Option<&RunPart>) -> BTreeSet<HookEvent> {
+fn events_of_run(hooks: Option<&dyn Hooks>, part: Option<&RunPart>) -> BTreeSet<HookEvent> {
     let has = |event: &HookEvent| match (event, part) {
         (HookEvent::BeforeItem | HookEvent::AfterItem, part) => {
             part.is_some_and(|part| part.item.is_some())
@@ -232,8 +218,9 @@ fn events_of_run(hooks: &dyn Hooks, part: Option<&RunPart>) -> BTreeSet<HookEven
         (HookEvent::AfterCompletion | HookEvent::AfterStop | HookEvent::AfterRun, Some(_)) => false,
         _ => true,
     };
-    let events = HookEvent::ALL.into_iter().filter(has);
-    events.filter(|event| !hooks.commands(*event).is_empty()).collect()
+    let has_commands =
+        |event: &HookEvent| hooks.is_some_and(|hooks| !hooks.commands(*event).is_empty());
+    HookEvent::ALL.into_iter().filter(has).filter(has_commands).collect()
 }
 
 /// Refuses a policy that does not decide as the recorded one does.

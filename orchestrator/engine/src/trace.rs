@@ -1,6 +1,6 @@
 //! Trace events of the session: inputs, effects and records. The machine itself emits none.
 
-use ralph_orchestrator_machine::{Effect, Input, Record};
+use ralph_orchestrator_machine::{Effect, HookCommand, HookEvent, Input, Record};
 use tracing::{debug, info, warn};
 
 /// Traces an input to the machine.
@@ -51,15 +51,9 @@ pub(super) fn record(record: &Record) {
         Record::Saved { iteration, checkpoint, commit, problems, .. } => {
             info!(iteration, checkpoint, commit, ?problems, "saved");
         }
-        Record::Initialized { iteration } => info!(iteration, "initialized"),
-        Record::ProductsMissing { missing, .. } => {
-            info!(missing = missing.len(), "products missing");
-        }
+        Record::Initialized { .. } | Record::ProductsMissing { .. } => initializer(record),
         Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
-        Record::HookFinished { event, commands, .. } => {
-            let failed = commands.iter().filter(|command| command.problem.is_some()).count();
-            info!(event = event.word(), commands = commands.len(), failed, "hook finished");
-        }
+        Record::HookFinished { event, commands, .. } => hook(*event, commands),
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::TaskChanged { .. } => info!("a person changed the prompt"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
@@ -94,6 +88,21 @@ pub(super) fn record(record: &Record) {
         Record::Paused { .. } => info!("paused"),
         Record::Clock { .. } | Record::Usage { .. } | Record::Context { .. } => {}
     }
+}
+
+fn initializer(record: &Record) {
+    match record {
+        Record::Initialized { iteration } => info!(iteration, "initialized"),
+        Record::ProductsMissing { missing, .. } => {
+            info!(missing = missing.len(), "products missing");
+        }
+        _ => {}
+    }
+}
+
+fn hook(event: HookEvent, commands: &[HookCommand]) {
+    let failed = commands.iter().filter(|command| command.problem.is_some()).count();
+    info!(event = event.word(), commands = commands.len(), failed, "hook finished");
 }
 
 fn setup(record: &Record) {

@@ -9,8 +9,8 @@ use super::hook::HookEvent;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
-    AgentChange, AgentState, Answer, Completion, ContextUsage, ExplainedCompletion, LastError,
-    Latch, Note, PauseState, ProviderWait, RunningIteration, State,
+    AgentChange, AgentState, Answer, Completion, ContextUsage, ExplainedCompletion,
+    InitializerState, LastError, Latch, Note, PauseState, ProviderWait, RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
 
@@ -41,18 +41,11 @@ impl State {
             Record::TaskChanged { task } => self.task_changed(task),
             Record::WorkspaceMade { workspace } => self.identities.workspace = Some(*workspace),
             Record::IterationStarted { .. } => self.iteration_started(record),
-            Record::Initialized { .. } => {
-                self.initializer.is_done = true;
-                self.initializer.missing.clear();
-            }
+            Record::Initialized { .. } => self.initializer.finish(),
             Record::ProductsMissing { missing, .. } => {
                 self.initializer.missing.clone_from(missing);
             }
-            Record::Usage { usage, .. } => {
-                if let Some(running) = &mut self.running {
-                    running.usage = running.usage.max(*usage);
-                }
-            }
+            Record::Usage { usage, .. } => self.report_usage(*usage),
             Record::Context { used, window } => {
                 self.agent.context = Some(ContextUsage { used: *used, window: *window });
                 self.agent.window = window.or(self.agent.window);
@@ -78,10 +71,7 @@ impl State {
             Record::Artefacts { paths, .. } => {
                 self.workspace.artefacts.extend(paths.iter().cloned());
             }
-            Record::HookFinished { event, commands, .. } => {
-                let has_failed = commands.iter().any(|command| command.problem.is_some());
-                self.hooks.end(*event, has_failed);
-            }
+            Record::HookFinished { event, commands, .. } => self.hooks.end(*event, commands),
             Record::Validated { .. } => self.validated(record),
             Record::Completed { .. } => self.completed(record),
             Record::Explained { .. } => self.set_explained(record),
@@ -213,8 +203,14 @@ impl State {
         self.process.attached = *attached;
         self.process.iterations_ended = 0;
         self.process.stop_requested = false;
-        // Whoever resumes a run that stopped for this has seen it. A run that was killed before it
-        // could stop keeps its counter.
+        self.forgive_stop();
+        self.process.resumed = true;
+        self.setup.is_done = false;
+    }
+
+    /// Resets what the run stopped for: whoever resumes it has seen that. A run that was killed before it could stop keeps
+    /// its counters.
+    fn forgive_stop(&mut self) {
         match self.stop.take().map(|stop| stop.reason) {
             Some(StopReason::NeedsHuman) => {
                 self.validation.errors_in_a_row.clear();
@@ -240,8 +236,6 @@ impl State {
                 | StopReason::Once,
             ) => {}
         }
-        self.process.resumed = true;
-        self.setup.is_done = false;
     }
 
     fn iteration_started(&mut self, record: &Record) {
@@ -290,6 +284,12 @@ impl State {
         // An attempt before this one may have been saved.
         self.saves.iteration = self.saves.iteration.filter(|saved| *saved < iteration);
         self.last_changes = None;
+    }
+
+    fn report_usage(&mut self, usage: Usage) {
+        if let Some(running) = &mut self.running {
+            running.usage = running.usage.max(usage);
+        }
     }
 
     /// Newer notes are worth more than older ones.
@@ -557,6 +557,13 @@ impl State {
             _ => true,
         };
         self.initializer.attempts = self.initializer.attempts.saturating_add(u32::from(counts));
+    }
+}
+
+impl InitializerState {
+    fn finish(&mut self) {
+        self.is_done = true;
+        self.missing.clear();
     }
 }
 

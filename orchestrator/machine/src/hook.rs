@@ -174,8 +174,9 @@ impl HookState {
         }
     }
 
-    /// Takes note of the end of an event's commands, and of whether they failed.
-    pub(super) fn end(&mut self, event: HookEvent, has_failed: bool) {
+    /// Takes note of the end of an event's commands, and of whether one failed.
+    pub(super) fn end(&mut self, event: HookEvent, commands: &[HookCommand]) {
+        let has_failed = commands.iter().any(|command| command.problem.is_some());
         self.count = self.count.saturating_add(1);
         if !event.is_before() {
             if let Some(at) = self.due.iter().position(|due| due.event == event) {

@@ -73,17 +73,7 @@ fn advise(
             "{}, then {resumes}; or, if the change is yours, {restart} with it",
             put_back(program)
         ),
-        ResumeBlocker::Stagnation if !state.agent.left_behind.is_empty() => {
-            format!("{}, then {resumes}; or {restart}", wait_within(state))
-        }
-        ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
-            "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
-             (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set \
-             completion.when=proved` has them run without a claim"
-        ),
-        ResumeBlocker::Stagnation => {
-            format!("make the task smaller or clearer in the prompt, then {resumes}; or {restart}")
-        }
+        ResumeBlocker::Stagnation => advise_on_stagnation(state, program, &resumes, &restart),
         ResumeBlocker::Products(missing) => format!(
             "make what is missing ({}), or raise initializer.max_attempts, then {resumes}",
             one_line(&missing.join("; "), 200)
@@ -124,6 +114,19 @@ fn advise(
         ),
         ResumeBlocker::Nothing => resumes,
     }
+}
+
+/// Returns what helps a run that made no progress.
+fn advise_on_stagnation(state: &State, program: &str, resumes: &str, restart: &str) -> String {
+    if !state.agent.left_behind.is_empty() {
+        return format!("{}, then {resumes}; or {restart}", wait_within(state));
+    }
+    if has_never_claimed(state) {
+        return format!(
+            "the agent never claimed completion, so the checks were not run: have the prompt say how to claim              (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set              completion.when=proved` has them run without a claim"
+        );
+    }
+    format!("make the task smaller or clearer in the prompt, then {resumes}; or {restart}")
 }
 
 /// Returns what else helps where the checks accept before any work.

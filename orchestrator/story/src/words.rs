@@ -236,6 +236,21 @@ pub fn tool_line(name: &str, input: &Value) -> String {
     format!("[{}] {}", one_line(name, 40), one_line(&argument, 160))
 }
 
+/// Returns what each agent has used, and its attempts, where several have worked.
+#[must_use]
+pub fn used_by_agents(state: &State) -> Option<String> {
+    let used = &state.agent.used;
+    let row = |(name, used): (&String, &AgentUse)| {
+        let name = escape_line(name);
+        if state.budget.cost_reported || used.cost_usd > Usd::ZERO {
+            format!("{name} {} ({})", used.cost_usd, used.attempts)
+        } else {
+            format!("{name} ({})", used.attempts)
+        }
+    };
+    (used.len() > 1).then(|| used.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,19 +266,4 @@ mod tests {
         assert_eq!(cost(dollar, false, false), "charged $1.00, cost not reported");
         assert_eq!(short_usd(dollar), "$1");
     }
-}
-
-/// Returns what each agent has used, and its attempts, where several have worked.
-#[must_use]
-pub fn used_by_agents(state: &State) -> Option<String> {
-    let used = &state.agent.used;
-    let row = |(name, used): (&String, &AgentUse)| {
-        let name = escape_line(name);
-        if state.budget.cost_reported || used.cost_usd > Usd::ZERO {
-            format!("{name} {} ({})", used.cost_usd, used.attempts)
-        } else {
-            format!("{name} ({})", used.attempts)
-        }
-    };
-    (used.len() > 1).then(|| used.iter().map(row).collect::<Vec<_>>().join(", "))
 }

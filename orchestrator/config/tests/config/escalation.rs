@@ -19,7 +19,7 @@ fn mistakes() {
         ("start = 'last'", &["agent.start: has no meaning without `escalate`"]),
     ];
     for (text, expected) in cases {
-        let errors = Project::trusting(&format!("[agent]\n{text}\n{agents}")).errors();
+        let errors = Project::trusting(format!("[agent]\n{text}\n{agents}")).errors();
         assert_eq!(errors.len(), expected.len(), "{text}: {errors:?}");
         for (error, expected) in errors.iter().zip(*expected) {
             assert!(error.contains(expected), "{text}: {error}");
