@@ -241,9 +241,10 @@ fn brings_programs(task: &Task) -> bool {
 /// Returns the files of tests: of folders those beside the script.
 fn list_test_files(verification: &Verification) -> Vec<PathBuf> {
     match verification {
-        Verification::Script { folders, .. } => {
+        Verification::Script { folders, files: beside, .. } => {
             let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
             let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            files.extend(beside.iter().map(|file| file.source.clone()));
             files.sort();
             files
         }

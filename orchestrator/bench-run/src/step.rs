@@ -400,7 +400,7 @@ impl StepTrial<'_> {
             TaskForm::Own => {
                 trial_config::load_own(&job.sources, &job.loaded, &settings, &self.staged.root)
             }
-            TaskForm::Harbor | TaskForm::Exercism => {
+            TaskForm::Harbor | TaskForm::TerminalBench | TaskForm::Exercism => {
                 trial_config::load(&job.sources, &job.loaded, &settings)
             }
         }

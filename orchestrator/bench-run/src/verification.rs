@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ralph_orchestrator_bench::job::MISSING_PROGRAM_ERROR;
 use ralph_orchestrator_bench::task::{
-    MAIN_SERVICE, StagedEnvironment, Step, Task, TreeError, Verification, VerifierEnvironment,
-    copy_artifacts, resolve_env, reward,
+    MAIN_SERVICE, RewardSource, StagedEnvironment, Step, Task, TreeError, Verification,
+    VerifierEnvironment, copy_artifacts, read_pytest_summary, resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD, reduce_rewards};
 use ralph_orchestrator_config::Isolation;
@@ -166,12 +166,17 @@ impl Verifier<'_> {
             fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
         })?;
         match &self.step.verification {
-            Verification::Script { script, .. } => {
+            Verification::Script { script, reward: source, .. } => {
                 let (seen, mounts) = see_tests(tests, environment);
                 let path = seen.join(script);
                 let words = ["bash".to_owned(), path.display().to_string()];
                 let end = self.run(&words, &env, environment, &mounts, settings.timeout).await?;
-                let rewards = reward::read_rewards(&logs)
+                let rewards = match source {
+                    RewardSource::File => reward::read_rewards(&logs),
+                    RewardSource::PytestSummary => read_pytest_summary(&end.output)
+                        .map(|reward| Rewards::from([(REWARD.to_owned(), reward)])),
+                };
+                let rewards = rewards
                     .map_err(|error| fault(Cause::Verifier, error.kind(), error.to_string()));
                 self.require_programs(rewards, &end, environment)
             }

@@ -30,6 +30,22 @@ fn oracle_solves_every_task_of_the_project_and_nop_none() {
 }
 
 #[test]
+fn oracle_solves_a_task_of_terminal_bench_1_and_nop_does_not() {
+    let env = environment(&[]);
+    env.write("tasks/hello/task.yaml", "instruction: Write hello.txt\nparser_name: pytest\n");
+    env.write("tasks/hello/Dockerfile", "FROM debian:12\nWORKDIR /app\n");
+    env.write("tasks/hello/solution.sh", "echo hello > hello.txt\n");
+    let test = "echo '=== short test summary info ==='\n\
+                grep -q hello hello.txt && echo \"PASSED $TEST_DIR/t.py::a\" || echo 'FAILED t.py::a - x'\n";
+    env.write("tasks/hello/run-tests.sh", test);
+    env.ralph(&["bench", "run", "--agents", "oracle,nop", "--out", "job"]).expect(0);
+    for (agent, reward) in [("oracle", 1.0), ("nop", 0.0)] {
+        let trial = super::trial_of(&env, "job", agent);
+        super::expect_trial(&trial, reward, &serde_json::Value::Null, &[]);
+    }
+}
+
+#[test]
 fn oracle_is_said_to_do_nothing_where_there_is_no_solution() {
     let env = environment(&[]);
     super::add_task(&env, "bare", 600);

@@ -127,7 +127,9 @@ fn hash_if_file(path: &Path) -> Result<Option<blake3::Hash>, TreeError> {
 fn list_tests(step: &Step) -> Result<Vec<PathBuf>, TreeError> {
     let mut paths = Vec::new();
     match &step.verification {
-        Verification::Script { folders, script } => {
+        Verification::Script { folders, files, script, .. } => {
+            let beside = files.iter().map(|file| file.target.clone());
+            paths.extend(beside.filter(|path| path != script));
             for folder in folders {
                 if is_plain_folder(folder)? {
                     let mut list = PathList { paths: Vec::new() };

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use super::digest::digest_tree;
 use super::exercism::{EXERCISE_FILE, load_exercism};
-use super::harbor::{TASK_FILE, load_harbor};
+use super::harbor::{self, load_harbor};
 use super::model::Task;
 use super::names::qualify_names;
 use super::own::{CONFIG_FILE, load_own};
 use super::problem::{LoadError, Problem};
+use super::terminal_bench::{self, load_terminal_bench};
 
 /// How many levels of folders are searched for tasks.
 const SEARCH_DEPTH: usize = 8;
 
 /// Loads the tasks of several folders: of each the one that it is, else those in it, sorted by path. Folders up to eight
 /// levels below are searched; hidden ones are not. A folder with `task.toml` is a Harbor task, one with `ralph.toml` a
-/// task of the own form, one with `.meta/config.json` an exercise. A task that is found twice is there once, and tasks of
+/// task of the own form, one with `.meta/config.json` an exercise, one with `task.yaml` a task of Terminal-Bench 1. A task that is found twice is there once, and tasks of
 /// the same name get the folders before it in which they differ.
 ///
 /// # Errors
@@ -64,8 +65,12 @@ fn load_one(folder: &Path, form: LoadForm) -> Result<Task, Vec<Problem>> {
 
 /// Returns what loads a folder, if it is a task.
 fn find_form(folder: &Path) -> Option<LoadForm> {
-    let forms: [(&str, LoadForm); 3] =
-        [(TASK_FILE, load_harbor), (CONFIG_FILE, load_own), (EXERCISE_FILE, load_exercism)];
+    let forms: [(&str, LoadForm); 4] = [
+        (harbor::TASK_FILE, load_harbor),
+        (CONFIG_FILE, load_own),
+        (EXERCISE_FILE, load_exercism),
+        (terminal_bench::TASK_FILE, load_terminal_bench),
+    ];
     let is_there = |file: &str| folder.join(file).symlink_metadata().is_ok();
     forms.into_iter().find(|(file, _)| is_there(file)).map(|(_, form)| form)
 }

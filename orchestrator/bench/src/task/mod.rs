@@ -1,7 +1,7 @@
 //! Tasks: what an agent is told, what it works in, and what decides about its work.
 //!
-//! [`load`] reads them in three forms: Harbor task directories, practice exercises in Exercism's layout, and folders
-//! with `ralph.toml`. [`Task::find_obstacles`] says what of a task cannot be honoured, [`Task::stage`] makes the files
+//! [`load`] reads them in four forms: Harbor task directories, those of Terminal-Bench 1, practice exercises in
+//! Exercism's layout, and folders with `ralph.toml`. [`Task::find_obstacles`] says what of a task cannot be honoured, [`Task::stage`] makes the files
 //! of its environment, [`Task::install_tests`] those of its verification, and [`reward`] reads what that gave.
 //!
 //! A task is somebody else's work, and what an agent leaves is worse: no link is followed, every read is bounded, and
@@ -28,6 +28,8 @@ mod settings;
 mod setup_stage;
 mod stage;
 mod template;
+mod terminal_bench;
+mod test_summary;
 mod text_file;
 mod toml_table;
 mod tree;
@@ -39,8 +41,8 @@ pub use self::digest::sha256_of;
 pub use self::dockerfile::{Dockerfile, SetupCommand};
 pub use self::load::load;
 pub use self::model::{
-    EnvironmentSource, FileCopy, Oracle, Step, Task, TaskDescription, TaskForm, Verification,
-    VerifierEnvironment, VerifierSettings,
+    EnvironmentSource, FileCopy, Oracle, RewardSource, Step, Task, TaskDescription, TaskForm,
+    Verification, VerifierEnvironment, VerifierSettings,
 };
 pub use self::obstacle::{Capabilities, Feature, IsolationKind, Obstacle};
 pub use self::own::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
@@ -57,3 +59,4 @@ pub use self::settings::{
 pub use self::setup_stage::{SetupStage, TaskEnvironment};
 pub use self::stage::{Mount, StageError, StagedEnvironment};
 pub use self::template::{MissingVariable, resolve_env};
+pub use self::test_summary::read_pytest_summary;

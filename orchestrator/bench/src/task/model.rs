@@ -16,6 +16,8 @@ use super::settings::{
 pub enum TaskForm {
     /// A Harbor task directory, with `task.toml`.
     Harbor,
+    /// A task of Terminal-Bench 1, with `task.yaml`.
+    TerminalBench,
     /// A practice exercise, with `.meta/config.json`.
     Exercism,
     /// A folder with `ralph.toml`, whose validators decide.
@@ -180,13 +182,16 @@ pub struct VerifierEnvironment {
 /// What decides about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// Folders that are copied to `/tests`, later ones over earlier ones, and a script in them. It leaves a reward in
-    /// `/logs/verifier`; its exit status says nothing.
+    /// What is copied to `/tests`, and a script in it, whose exit status says nothing.
     Script {
-        /// The folders on this machine. Empty if the verifier's environment brings its own `/tests`.
+        /// Folders on this machine, later ones over earlier ones.
         folders: Vec<PathBuf>,
+        /// Files beside them. Without folders and files the verifier's environment brings its own `/tests`.
+        files: Vec<FileCopy>,
         /// The script, relative to `/tests`.
         script: PathBuf,
+        /// Where it leaves the reward.
+        reward: RewardSource,
     },
     /// Files that are put into the work directory, and a command that runs there: the reward is 1 if it exits with 0,
     /// else 0.
@@ -203,6 +208,15 @@ pub enum Verification {
         /// Files of the task, relative to its folder, that the validators run or protect.
         files: Vec<PathBuf>,
     },
+}
+
+/// Where the script of a verification leaves the reward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewardSource {
+    /// In a file in `/logs/verifier`.
+    File,
+    /// In the summary of pytest that it prints.
+    PytestSummary,
 }
 
 impl Verification {

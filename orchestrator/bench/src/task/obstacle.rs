@@ -155,6 +155,7 @@ impl Search<'_> {
     fn add(&mut self, message: impl Into<String>) {
         let file = match self.task.form {
             TaskForm::Harbor => "task.toml",
+            TaskForm::TerminalBench => "task.yaml",
             TaskForm::Exercism => ".meta/config.json",
             TaskForm::Own => "ralph.toml",
         };
@@ -381,8 +382,9 @@ impl Search<'_> {
             "it continues another agent's trajectory (trajectory.json), which this agent is not given",
         );
         match &step.verification {
-            Verification::Script { folders, script }
+            Verification::Script { folders, files, script, .. }
                 if !folders.is_empty()
+                    && files.iter().all(|file| file.target != *script)
                     && !folders.iter().any(|folder| folder.join(script).is_file()) =>
             {
                 let name = script.display();

@@ -80,7 +80,7 @@ impl fmt::Display for Problem {
 pub enum LoadError {
     /// Nothing in the folder is a task.
     #[error(
-        "{}: no task found; expected task.toml, ralph.toml or .meta/config.json in it or in folders up to {depth} \
+        "{}: no task found; expected task.toml, ralph.toml, .meta/config.json or task.yaml in it or in folders up to {depth} \
          levels below",
         folder.display()
     )]

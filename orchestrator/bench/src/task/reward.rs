@@ -37,6 +37,9 @@ pub enum RewardError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The tests printed no results.
+    #[error("the tests printed no \"short test summary info\" with results, as `pytest -rA` does")]
+    NoSummary,
     /// The file is empty.
     #[error("{}: the file is empty", path.display())]
     Empty {
@@ -60,7 +63,7 @@ impl RewardError {
         match self {
             Self::NotFound { .. } => "RewardFileNotFoundError",
             Self::Empty { .. } => "RewardFileEmptyError",
-            Self::Invalid { .. } => "VerifierOutputParseError",
+            Self::NoSummary | Self::Invalid { .. } => "VerifierOutputParseError",
         }
     }
 }

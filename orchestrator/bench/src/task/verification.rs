@@ -40,10 +40,12 @@ impl Task {
         into: &Path,
     ) -> Result<Option<PathBuf>, TreeError> {
         match &step.verification {
-            Verification::Script { folders, script } if !folders.is_empty() => {
+            Verification::Script { folders, files, script, .. }
+                if !folders.is_empty() || !files.is_empty() =>
+            {
                 let of_image = staged.find_covered("/tests").map(Path::to_owned);
                 let folders: Vec<PathBuf> = of_image.into_iter().chain(folders.clone()).collect();
-                install_scripts(&folders, script, into).map(Some)
+                install_scripts(&folders, files, script, into).map(Some)
             }
             Verification::Command { files, .. } => {
                 install_files(files, &clear_workdir(staged)?)?;
@@ -68,7 +70,7 @@ impl Task {
             Some(Oracle::Script { folder, script }) => {
                 let of_image = staged.find_covered("/solution").map(Path::to_owned);
                 let folders: Vec<PathBuf> = of_image.into_iter().chain([folder.clone()]).collect();
-                install_scripts(&folders, script, into).map(Some)
+                install_scripts(&folders, &[], script, into).map(Some)
             }
             Some(Oracle::Files(files)) => {
                 install_files(files, &clear_workdir(staged)?)?;
@@ -105,8 +107,13 @@ fn install_files(files: &[FileCopy], workdir: &Path) -> Result<(), TreeError> {
     files.iter().try_for_each(|file| replace_by_copy(&file.source, workdir, &file.target))
 }
 
-/// Copies folders over each other, and makes the script executable.
-fn install_scripts(folders: &[PathBuf], script: &Path, into: &Path) -> Result<PathBuf, TreeError> {
+/// Copies folders and then files over each other, and makes the script executable.
+fn install_scripts(
+    folders: &[PathBuf],
+    files: &[FileCopy],
+    script: &Path,
+    into: &Path,
+) -> Result<PathBuf, TreeError> {
     let into = real_path(into);
     if find_plain(&into)?.is_some() {
         let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
@@ -115,6 +122,10 @@ fn install_scripts(folders: &[PathBuf], script: &Path, into: &Path) -> Result<Pa
     for folder in folders {
         let rules = CopyRules { replace: true, ..CopyRules::default() };
         copy_tree(folder, &into, rules)?;
+    }
+    if !files.is_empty() {
+        create_folder(&into)?;
+        install_files(files, &into)?;
     }
     let script = into.join(script);
     if let Some(found) = find_plain(&script)? {

@@ -182,3 +182,69 @@ fn the_same_task_elsewhere_has_the_same_digest() {
     assert_eq!(before.len(), 64);
     assert_eq!(one.task().stage(&one.path("s"), &BTreeMap::new()).unwrap().env, BTreeMap::new());
 }
+
+fn terminal_bench(yaml: &str, compose: &str) -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("task/task.yaml", yaml);
+    scratch.write("task/Dockerfile", "FROM debian:12\nWORKDIR /app\n");
+    scratch.write("task/docker-compose.yaml", compose);
+    scratch.write("task/run-tests.sh", "pytest -rA $TEST_DIR/test_outputs.py\n");
+    scratch.write("task/tests/test_outputs.py", "test");
+    scratch.write("task/solution.sh", "solve");
+    scratch
+}
+
+const TERMINAL_BENCH: &str = "# canary\ninstruction: |-\n  Do it.\n  All of it.\nauthor_name: A\n\
+                              author_email: unknown\ndifficulty: easy\ntags:\n  - files\nparser_name: pytest\n\
+                              max_agent_timeout_sec: 90.5\nunknown_key: [1]\n";
+const COMPOSE: &str = "services:\n  client:\n    build:\n      dockerfile: Dockerfile\n    image: ${A}\n    \
+                       command: [\"sh\", \"-c\", \"sleep infinity\"]\n    environment:\n      \
+                       - TEST_DIR=${T_BENCH_TEST_DIR}\n    volumes:\n      - ${T_BENCH_TASK_LOGS_PATH}:${X}\n";
+
+#[test]
+fn loads_a_task_of_terminal_bench_1() {
+    let scratch = terminal_bench(TERMINAL_BENCH, COMPOSE);
+    let task = scratch.task();
+    assert_eq!((task.form, task.name.as_str()), (TaskForm::TerminalBench, "task"));
+    let step = &task.steps[0];
+    assert_eq!(step.instruction.as_deref(), Some("Do it.\nAll of it."));
+    assert_eq!(step.agent.timeout.unwrap().as_secs_f64(), 90.5);
+    assert_eq!(step.verifier.timeout.as_secs(), 60);
+    assert_eq!(step.verifier.env["TEST_DIR"], "/tests");
+    assert_eq!(scratch.obstacles(&namespace()), Vec::<String>::new());
+    let staged = scratch.stage().unwrap();
+    let tests = task.install_tests(step, &staged, &scratch.path("tests")).unwrap().unwrap();
+    assert_eq!(list(&tests), ["run-tests.sh", "test_outputs.py"]);
+    let solution =
+        task.install_solution(step, &staged, &scratch.path("solution")).unwrap().unwrap();
+    assert!(solution.join("solution.sh").is_file());
+}
+
+#[test]
+fn what_of_a_task_of_terminal_bench_1_cannot_be_honoured_is_said() {
+    for (yaml, expected) in [
+        ("parser_name: swebench", "`parser_name` is \"swebench\""),
+        ("run_tests_in_same_shell: true", "`run_tests_in_same_shell` is true"),
+        ("max_test_timeout_sec: -1", "`max_test_timeout_sec` is -1"),
+        ("tags: {", "task.yaml:"),
+    ] {
+        let yaml = format!("instruction: x\n{yaml}\n");
+        let scratch = terminal_bench(&yaml, COMPOSE);
+        let error = load(&[scratch.path("task")]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let more =
+        ["    privileged: true\n", "    ports: [\"80:80\"]\n", "  db:\n    image: postgres\n"];
+    let volume = COMPOSE.replace("${T_BENCH_TASK_LOGS_PATH}", "/etc");
+    let variable = COMPOSE.replace("- TEST_DIR=${T_BENCH_TEST_DIR}", "- OTHER=1");
+    let context = COMPOSE.replace("dockerfile: Dockerfile", "context: ..");
+    let all = more.map(|line| format!("{COMPOSE}{line}")).into_iter();
+    for compose in all.chain([volume, variable, context]) {
+        let scratch = terminal_bench(TERMINAL_BENCH, &compose);
+        let obstacles = scratch.obstacles(&namespace());
+        assert!(
+            obstacles.iter().any(|one| one.contains("only tasks with one Dockerfile")),
+            "{compose}"
+        );
+    }
+}

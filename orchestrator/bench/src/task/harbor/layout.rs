@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::model::{Oracle, Verification};
+use super::super::model::{Oracle, RewardSource, Verification};
 use super::super::problem::{Problem, TreeError};
 use super::super::tree::{is_plain_file, is_plain_folder};
 
@@ -14,7 +14,7 @@ pub(super) fn find_script(
 ) -> Result<Verification, TreeError> {
     let script = PathBuf::from("test.sh");
     if has_bundled_tests {
-        return Ok(Verification::Script { folders: Vec::new(), script });
+        return Ok(of_folders(Vec::new(), script));
     }
     let mut found = Vec::new();
     let mut has_script = false;
@@ -34,7 +34,11 @@ pub(super) fn find_script(
         let message = "is missing: the script writes the reward to /logs/verifier/reward.txt";
         errors.push(Problem::new(&folder.join(&script), message));
     }
-    Ok(Verification::Script { folders: found, script })
+    Ok(of_folders(found, script))
+}
+
+fn of_folders(folders: Vec<PathBuf>, script: PathBuf) -> Verification {
+    Verification::Script { folders, files: Vec::new(), script, reward: RewardSource::File }
 }
 
 /// Returns the solution in the first of these folders that is there.
