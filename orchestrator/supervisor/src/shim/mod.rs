@@ -10,6 +10,7 @@ mod busy;
 mod control_socket;
 mod escalation;
 mod fork_server;
+mod invocation;
 mod job;
 mod launcher;
 mod mount_calls;
@@ -24,6 +25,7 @@ mod tree;
 mod view;
 
 pub(crate) use escalation::GIVE_UP;
+pub use invocation::FIRST_ARGUMENT;
 pub(crate) use tree::signal;
 
 use std::ffi::{OsStr, OsString};
@@ -31,9 +33,6 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The first argument that makes a program the fork server.
-pub const FIRST_ARGUMENT: &str = "__supervise";
 
 /// The name of a shim in process lists.
 pub(crate) const SHIM_NAME: &str = "ralph-supervise";

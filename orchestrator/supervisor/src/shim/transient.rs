@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use super::FIRST_ARGUMENT;
+use super::invocation::is_supervising;
 use crate::procfs::Stat;
 
 /// What git is asked to do in the background.
@@ -43,8 +43,4 @@ fn is_maintenance(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok());
     let is_git = words.next().is_some_and(|name| Path::new(name).ends_with("git"));
     is_git && words.find(|word| !word.starts_with('-')).is_some_and(|w| MAINTENANCE.contains(&w))
-}
-
-fn is_supervising(line: &[u8]) -> bool {
-    line.split(|byte| *byte == 0).nth(1) == Some(FIRST_ARGUMENT.as_bytes())
 }
