@@ -335,6 +335,19 @@ fn what_the_agent_can_change_runs_in_the_sandbox_and_always_all_do() {
 }
 
 #[test]
+fn each_start_on_a_backlog_is_followed_up() {
+    let env = backlog::features(&[feature("a", 1, &[])]);
+    let broken = outside(&env, "broken", "exit 1\n");
+    let hooks = tellers(&env, &["before_run", "after_stop", "after_run"]);
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", format!("{config}{hooks}before_iteration = [[\"{broken}\"]]\n"));
+    env.run().expect(2);
+    env.run().expect(2);
+    let start = ["before_run", "after_stop", "after_run"];
+    assert_eq!(events(&env), [start, start].concat());
+}
+
+#[test]
 fn a_backlog_has_those_of_its_items_and_its_end_has_its_own() {
     let env = backlog::features(&[feature("a", 2, &[]), feature("b", 1, &[])]);
     let hooks = tellers(&env, &EVENTS);

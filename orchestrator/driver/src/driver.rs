@@ -478,8 +478,10 @@ impl<E: Executor> BacklogDriver<E> {
             let mut work = self.work.state();
             let known = (reason, message.clone());
             let is_known = work.ledger.stop.as_ref() == Some(&known) || work.ledger.is_complete();
-            if work.ledger.is_started && !is_known {
-                let hooks = self.end_hooks(reason);
+            let hooks = self.end_hooks(reason);
+            // The same end once more, after further work.
+            let is_to_follow_up = !self.is_first && !hooks.is_empty() && !work.ledger.is_complete();
+            if work.ledger.is_started && (!is_known || is_to_follow_up) {
                 let message = message.clone();
                 work.append(&SeriesRecord::SeriesStopped { reason, message, hooks })?;
                 let unproved = work.ledger.unproved_items();

@@ -110,8 +110,13 @@ impl State {
             }
             Record::Validated { iteration, accepted, reasons, .. } => {
                 hooks.passed.remove(&HookEvent::BeforeValidation);
-                let details =
-                    json!({"iteration": iteration, "accepted": accepted, "reasons": reasons});
+                // A stronger one may have taken over when the commands run.
+                let details = json!({
+                    "agent": self.agent.name,
+                    "iteration": iteration,
+                    "accepted": accepted,
+                    "reasons": reasons,
+                });
                 hooks.happen(HookEvent::AfterValidation, &details);
             }
             Record::Completed { validated, .. } => {
@@ -313,6 +318,10 @@ impl State {
                 let step = escalation.step();
                 agent.fallback = step.map(|step| step.fallback.clone()).unwrap_or_default();
                 agent.retrying = false;
+                // What the others could not get accepted is no work of this one.
+                if let Some(rejection) = &mut self.validation.rejection {
+                    rejection.times = 0;
+                }
             }
             None => {
                 agent.fallback.retain(|name| name != to);

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use ralph_orchestrator_contract::Verdict;
 
 use super::normalize::normalize;
+use super::outcome::IterationOutcome;
 use super::policy::AfterRejection;
 use super::record::Record;
 use super::state::{Latch, ProgressState, Rejection, State};
@@ -134,7 +135,10 @@ impl State {
         let is_new = !self.claims.stats.is_settled();
         let is_rejection = u32::from(is_new && !is_unchecked(&verdicts, reasons));
         validation.rejections = validation.rejections.saturating_add(is_rejection);
-        if let Some(escalation) = &mut self.agent.escalation {
+        // What an agent that failed or was killed has left is not its work.
+        let has_worked =
+            has_iterated && matches!(self.last_outcome, Some(IterationOutcome::Succeeded));
+        if let Some(escalation) = self.agent.escalation.as_mut().filter(|_| has_worked) {
             escalation.rejections = escalation.rejections.saturating_add(is_rejection);
         }
         self.claims.stats.count_rejection(&verdicts, reasons);

@@ -71,6 +71,25 @@ fn failures_escalate_before_they_end_the_run_and_so_does_stagnation() {
     assert_eq!(world.state.progress.stagnant, 0);
 }
 
+/// A claim stays pending, and is validated again after each iteration.
+#[test]
+fn what_others_left_is_no_rejection_of_who_failed_or_has_just_taken_over() {
+    let mut world = started();
+    let rejected = || Input::Validated(validation(false, "same"));
+    reject(&mut world, "same");
+    reject(&mut world, "same");
+    assert_eq!(agent(&world).0, "sonnet");
+    for n in 1..=2 {
+        world.iterate(failed(ErrorClass::Crashed), vec![], "same");
+        world.feed(rejected());
+        assert_eq!(world.state.agent.escalation.as_ref().unwrap().rejections, 0, "{n}");
+    }
+    assert_eq!(agent(&world).0, "opus");
+    let change = world.state.agent.last_change.clone().unwrap();
+    assert!(change.reason.starts_with("failed iterations"), "{change:?}");
+    assert_eq!(world.finished(), None, "the strongest works");
+}
+
 #[test]
 fn what_cannot_go_on_is_replaced_by_its_own_fallback_whose_work_counts_for_it() {
     let mut world = started();
