@@ -54,7 +54,7 @@ fn inside(folder: &Path, data: &[u8]) {
 
 fn defaults() -> Defaults {
     let detectors = vec!["promise".to_owned()];
-    Defaults { adapter: "claude-cli".to_owned(), detectors, presets: Vec::new() }
+    Defaults { adapter: "claude-cli".to_owned(), detectors, ..Defaults::default() }
 }
 
 fn assert_reported(errors: &ConfigErrors) {

@@ -39,7 +39,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 26 {
+    match bytes.byte() % 28 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -192,6 +192,21 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
                 problem: bytes.flag().then(|| bytes.text()),
                 output: bytes.text(),
             }],
+            runtime_ms: bytes.number(),
+        },
+        26 => Record::ReviewStarted {
+            iteration,
+            validator: bytes.text(),
+            agent: bytes.text(),
+            reservation: money(bytes),
+            runtime_ms: bytes.number(),
+        },
+        27 => Record::ReviewEnded {
+            iteration,
+            validator: bytes.text(),
+            agent: bytes.text(),
+            usage: usage(bytes),
+            cost_usd: money(bytes),
             runtime_ms: bytes.number(),
         },
         22 => Record::GuidanceDelivered { iteration, ids: vec![bytes.text()] },

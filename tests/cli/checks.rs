@@ -6,7 +6,7 @@ use crate::environment::TestEnvironment;
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 const ONLY_EVIDENCE: &str = "[[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n";
-const WRITTEN: &str = "by evidence files only: written by the agent itself";
+const WRITTEN: &str = "by evidence files or reviews only: nothing that was run proves it";
 
 /// A configuration with this validator in place of the usual one.
 fn with(validator: &str) -> TestEnvironment {

@@ -70,6 +70,7 @@ mod rehearse;
 mod renewed;
 mod report;
 mod resumed;
+mod review;
 mod roles;
 mod runs;
 mod samples;

@@ -40,6 +40,7 @@ pub mod plugins;
 pub mod presets;
 pub mod probe;
 pub mod processes;
+mod read_only;
 pub mod receipts;
 pub mod registry;
 pub mod run_above;

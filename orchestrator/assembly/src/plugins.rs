@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::served_agent::ServedAgent;
 
 /// The plugins of a configuration; none of their code has run.
+#[derive(Clone)]
 pub struct Plugins {
     /// What needs no plugin.
     compiled_in: Arc<CompiledIn>,

@@ -15,6 +15,7 @@ use ralph_orchestrator_workspace::GuardedPaths;
 use crate::backlog_keys::backlog_file;
 use crate::compiled_in::CompiledIn;
 use crate::plugins::Plugins;
+use crate::read_only::ReviewingAgents;
 use crate::sandbox::SandboxPolicy;
 use crate::workspace_setup;
 
@@ -105,6 +106,8 @@ pub fn build(
     registry.detectors.add("marker", marker::build);
     add_backlog_detector(&mut registry, None);
 
+    registry.validators.add("review", ralph_validator_review::build);
+    registry.set_read_only_agents(Arc::new(reviewing(plugins, sandbox, &supervisor, &launch)));
     let s = supervisor.clone();
     registry
         .validators
@@ -120,6 +123,26 @@ pub fn build(
         drop(launch.set(context));
     });
     registry
+}
+
+/// Returns what makes the agents that review: the same that work, with a view of their own.
+fn reviewing(
+    plugins: &Plugins,
+    sandbox: Option<&SandboxPolicy>,
+    supervisor: &Supervisor,
+    launch: &Arc<OnceLock<LaunchContext>>,
+) -> ReviewingAgents {
+    let (plugins, supervisor) = (plugins.clone(), supervisor.clone());
+    let sandbox = sandbox.cloned().map(SandboxPolicy::without_workspace);
+    ReviewingAgents::new(Arc::clone(launch), move |view| {
+        let mut registry = build(&plugins, sandbox.as_ref(), supervisor.clone().with_view(view));
+        // They write in this process, which has no view.
+        let compiled_in = plugins.compiled_in().agents().map(|(name, _)| name.to_owned());
+        for name in compiled_in.chain(["replay".to_owned()]) {
+            registry.agents.remove(&name);
+        }
+        registry
+    })
 }
 
 /// Adds the detector `backlog` for the item of a run; without one it finds nothing.

@@ -98,6 +98,7 @@ fn validators(compiled_in: &CompiledIn) -> Vec<Keys> {
         ("command", open::<ralph_validator_command::Keys>()),
         ("evidence-files", open::<ralph_validator_evidence_files::Keys>()),
         ("protected-paths", open::<ralph_validator_protected_paths::Keys>()),
+        ("review", open::<ralph_validator_review::Keys>()),
     ];
     named(built_in.into_iter().chain(compiled_in.validators()))
 }

@@ -28,6 +28,7 @@
 
 mod checkout;
 mod content_digests;
+mod difference;
 mod error;
 #[cfg(test)]
 mod fixture;

@@ -25,6 +25,13 @@ pub struct ChangedWork {
     changes: Changes,
 }
 
+#[cfg(test)]
+impl ChangedWork {
+    pub(crate) fn from_files(files: Vec<ChangedFile>) -> Self {
+        Self { files, changes: Changes::default() }
+    }
+}
+
 impl Checkout {
     /// Keeps what the files that count hold, for [`find_changed_work`](Self::find_changed_work), but for what has secrets in
     /// it, or has changed since the run began; nothing of very much.

@@ -126,7 +126,8 @@ async fn check(context: &Context) -> Result<(), CommandError> {
         ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
     }
     let warning = first.check_limits(&context.loaded)?;
-    for name in context.loaded.config.other_agents(None) {
+    let others = context.loaded.config.other_agents(None).into_iter();
+    for name in others.chain(judges.reviewing_agents()) {
         let next = ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
         next.check_limits(&context.loaded)?;
     }

@@ -262,7 +262,7 @@ async fn run_checks(
     findings.extend(check_limits(context, first));
     findings.extend(handoff::check(context.loaded.config.handoff, first));
     findings.extend(check_agent_and_login(context, first, env).await);
-    findings.extend(check_fallbacks(context, registry, build).await?);
+    findings.extend(check_other_agents(context, registry, build, judges).await?);
     findings.extend(check_validators(context, &judges.check_setup(&context.loaded, env).await));
     if !git::has_unfinished_run(context)
         && let Err(error) = judges.check_globs(&context.loaded)
@@ -306,17 +306,22 @@ async fn check_agent_and_login(
     findings
 }
 
-/// Looks at each agent that takes over from another.
-async fn check_fallbacks(
+/// Looks at each agent that takes over from another, and at those that review.
+async fn check_other_agents(
     context: &Context,
     registry: &Registry,
     build: &BuildContext,
+    judges: &CompletionPolicy,
 ) -> Result<Vec<Finding>, CommandError> {
     let mut findings = Vec::new();
     let config = &context.loaded.config;
     let fallback = config.fallback(None);
-    for name in config.other_agents(None) {
+    let take_over = config.other_agents(None).into_iter().map(|name| {
         let what = if fallback.contains(&name) { "fallback" } else { "escalate" };
+        (name, what)
+    });
+    let review = judges.reviewing_agents().into_iter().map(|name| (name, "review"));
+    for (name, what) in take_over.chain(review) {
         let next = ConfiguredAgent::build(&context.loaded, registry, build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
         let result = check_agent(context, &next, &env).await;

@@ -16,7 +16,9 @@ use ralph_orchestrator_store::Lock;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary, TreeChange};
 use ralph_orchestrator_story::selected_run::SelectedRun;
-use ralph_orchestrator_story::words::{changes, describe_tests, outcome, tokens, used_by_agents};
+use ralph_orchestrator_story::words::{
+    changes, describe_tests, outcome, reviews, tokens, used_by_agents,
+};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stdout_width};
@@ -279,6 +281,9 @@ fn lines(
     }
     if let Some(explained) = &state.explained {
         lines.extend(fold(&format!("made green: {}", escape_line(&explained.summary)), 0, width));
+    }
+    for review in reviews(state) {
+        lines.extend(fold(&review, 2, width));
     }
     let groups = groups(story);
     let shown = shown(&groups);

@@ -234,7 +234,7 @@ impl From<&Config> for ConfigDocument {
                 .map(|v| ValidatorTable {
                     kind: Some(v.kind.clone()),
                     name: Some(v.name.clone()),
-                    required: v.required,
+                    required: Some(v.required),
                     timeout: v.timeout,
                     artefacts: v.artefacts.clone(),
                     config: table(&v.config),

@@ -22,4 +22,6 @@ pub struct Defaults {
     pub detectors: Vec<String>,
     /// What `preset` can name.
     pub presets: Vec<Preset>,
+    /// The kinds of validators that completion needs only where the table says so.
+    pub optional_validators: Vec<String>,
 }

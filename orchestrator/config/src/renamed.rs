@@ -75,7 +75,7 @@ mod tests {
         let defaults = Defaults {
             adapter: "echo".to_owned(),
             detectors: vec!["promise".to_owned()],
-            presets: Vec::new(),
+            ..Defaults::default()
         };
         let text = format!("{text}\n[run]\nprompt = \"p\"\n[completion]\ntrust_agent = true\n");
         Sources { file: "/w/ralph.toml".into(), text: Some(text), defaults, ..Sources::default() }

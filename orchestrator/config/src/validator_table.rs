@@ -20,7 +20,8 @@ pub const VALIDATOR_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct ValidatorTable {
     pub(crate) kind: Option<String>,
     pub(crate) name: Option<String>,
-    pub(crate) required: bool,
+    /// As its kind has it, where nothing else is said.
+    pub(crate) required: Option<bool>,
     pub(crate) timeout: Duration,
     pub(crate) artefacts: Vec<String>,
     pub(crate) config: Map<String, Value>,
@@ -31,7 +32,7 @@ impl Default for ValidatorTable {
         Self {
             kind: None,
             name: None,
-            required: true,
+            required: None,
             timeout: VALIDATOR_TIMEOUT,
             artefacts: Vec::new(),
             config: Map::new(),
@@ -50,7 +51,7 @@ struct ValidatorKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default, with = "String", extend("minLength" = 1))]
     name: Option<String>,
-    /// Completion needs its acceptance.
+    /// Completion needs its acceptance. True by default, but for a review.
     #[schemars(default = "required_by_default")]
     required: bool,
     /// The longest that a validation may take. "none" is no limit.
@@ -64,8 +65,8 @@ struct ValidatorKeys {
     artefacts: Vec<String>,
 }
 
-fn required_by_default() -> bool {
-    ValidatorTable::default().required
+const fn required_by_default() -> bool {
+    true
 }
 
 fn timeout_by_default() -> Duration {
@@ -95,7 +96,7 @@ impl<'de> Deserialize<'de> for ValidatorTable {
                     match key.as_str() {
                         "kind" => validator.kind = Some(map.next_value()?),
                         "name" => validator.name = Some(map.next_value()?),
-                        "required" => validator.required = map.next_value()?,
+                        "required" => validator.required = Some(map.next_value()?),
                         "timeout" => validator.timeout = map.next_value::<Timeout>()?.0,
                         "artefacts" => validator.artefacts = map.next_value()?,
                         _ => {
@@ -115,7 +116,7 @@ impl Serialize for ValidatorTable {
         let keys = ValidatorKeys {
             kind: self.kind.clone().unwrap_or_default(),
             name: self.name.clone(),
-            required: self.required,
+            required: self.required.unwrap_or_else(required_by_default),
             timeout: self.timeout,
             artefacts: self.artefacts.clone(),
         };

@@ -12,10 +12,12 @@ mod detector;
 mod error;
 mod event;
 mod leftovers;
+mod review;
 pub mod size;
 mod usage;
 mod usd;
 mod validator;
+mod verdict;
 
 pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch};
 pub use async_trait::async_trait;
@@ -32,10 +34,12 @@ pub use event::{
     REJECTED_CLAIM, ValidationPreview,
 };
 pub use leftovers::{Leftovers, Survivor, survivors_complaint};
+pub use review::{ReviewMaterial, Reviewer};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{
-    Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceFile, EvidenceValidator, GIT_END,
-    HIDDEN_END, LayeredFolder, NEEDS_HIDDEN, PROTECTED_CHANGED, Setup, SetupProblem,
-    ValidationContext, ValidatorDescription, Verdict, describe_remedy,
+    Change, ChangeKind, CheckOutput, EvidenceAge, EvidenceValidator, GIT_END, HIDDEN_END,
+    LayeredFolder, NEEDS_HIDDEN, PROTECTED_CHANGED, Setup, SetupProblem, ValidationContext,
+    ValidatorDescription, describe_remedy,
 };
+pub use verdict::{EvidenceFile, Verdict};

@@ -1,6 +1,6 @@
 //! The agents of a run: the first, and its fallbacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -83,6 +83,10 @@ pub(super) struct AgentPool {
     pub(super) escalation: Option<EscalationPlan>,
     /// Those of roles that have an agent of their own.
     roles: BTreeMap<Role, AgentRuntime>,
+    /// Those that review the work, by name.
+    pub(super) reviewers: BTreeMap<String, AgentRuntime>,
+    /// What they are built with.
+    pub(super) build: BuildContext,
     /// The role that does the work.
     working: Role,
     /// What the agents' own tools must not write; `None` refuses everything, as where it is not known yet.
@@ -101,12 +105,12 @@ impl AgentPool {
         registry.set_launch_context(launch);
     }
 
-    /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
+    /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks, and those that review the work.
     pub(super) async fn build(
         loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
-        name: Option<&str>,
+        (name, reviewing): (Option<&str>, BTreeSet<&str>),
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
         let escalation = loaded.config.escalation(name).map(|agent| plan(&loaded.config, agent));
@@ -130,13 +134,30 @@ impl AgentPool {
                 roles.insert(role, agent);
             }
         }
-        let working = working_role(&loaded.config);
-        Ok(Self { first, rest, fallback, escalation, roles, working, write_guard: None })
+        let mut reviewers = BTreeMap::new();
+        for name in reviewing {
+            let agent = AgentRuntime::build(loaded, registry, context, Some(name), vars).await?;
+            reviewers.insert(name.to_owned(), agent);
+        }
+        let (working, build) = (working_role(&loaded.config), context.clone());
+        let write_guard = None;
+        Ok(Self {
+            first,
+            rest,
+            fallback,
+            escalation,
+            roles,
+            reviewers,
+            build,
+            working,
+            write_guard,
+        })
     }
 
     /// Returns all of them, the first first.
     pub(super) fn all(&self) -> impl Iterator<Item = &AgentRuntime> {
-        std::iter::once(&self.first).chain(&self.rest).chain(self.roles.values())
+        let others = self.roles.values().chain(self.reviewers.values());
+        std::iter::once(&self.first).chain(&self.rest).chain(others)
     }
 
     /// Returns the agent that works now: one that took over, else that of the role.
@@ -210,7 +231,9 @@ impl AgentPool {
     pub(super) fn check_limits(&self, loaded: &LoadedConfig) -> Result<Vec<String>, ConfigErrors> {
         let mut warnings = Vec::new();
         for one in self.all() {
-            warnings.extend(one.configured.check_limits(loaded)?);
+            let warning = one.configured.check_limits(loaded)?;
+            // Several may be of one adapter.
+            warnings.extend(warning.filter(|warning| !warnings.contains(warning)));
         }
         Ok(warnings)
     }
@@ -224,14 +247,14 @@ impl AgentPool {
         all
     }
 
-    /// Checks whether the agent of a start is available; if not, the next, and so on, and those of roles. Returns why
+    /// Checks whether the agent of a start is available; if not, the next, and so on, those of roles, and those that review. Returns why
     /// those before the available one are not.
     pub(super) async fn check_availability(
         &self,
         start: &EscalationStep,
         redactor: &Redactor,
     ) -> Result<Vec<String>, EngineError> {
-        for one in self.roles.values() {
+        for one in self.roles.values().chain(self.reviewers.values()) {
             let found = one.configured.check(&one.env).await;
             let found = found.map_err(|error| EngineError::Agent {
                 agent: one.name.clone(),

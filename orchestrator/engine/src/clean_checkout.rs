@@ -50,7 +50,7 @@ impl Session {
     /// where, they are run in the workspace if there can be none.
     pub(super) async fn begin_checkout(&mut self) -> Result<(), EngineError> {
         let place = self.context.policy.checkout.place;
-        if place == Some(CheckPlace::Workspace) || !self.context.policy.runs_checks() {
+        if place == Some(CheckPlace::Workspace) || !self.context.policy.needs_checkout() {
             return Ok(());
         }
         match self.record_checkout().await {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_orchestrator_contract::{GUIDANCE, REJECTED_CLAIM};
+use ralph_orchestrator_contract::{GUIDANCE, REJECTED_CLAIM, Verdict};
 use ralph_orchestrator_machine::{Answer, Latch, State};
 
 /// After so many iterations that said they were done without a claim, the feedback says how to claim.
@@ -41,6 +41,7 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
+    reviewed(&mut text, state);
     if !state.claims.near_misses.is_empty() && !state.needs_no_claim() {
         text.push_str("Near miss: this resembles a claim of completion, but is not a valid one:\n");
         let lines: Vec<String> = state
@@ -77,6 +78,31 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
 pub(super) fn controls(state: &State) -> Vec<String> {
     let origins = state.open_answers().filter_map(|answer| answer.origin.as_ref());
     origins.map(|origin| origin.id.clone()).collect()
+}
+
+/// Appends what reviews found that decide nothing, once.
+fn reviewed(text: &mut String, state: &State) {
+    let validation = &state.validation;
+    let Some(rejection) = &validation.rejection else { return };
+    if validation.iterated_since_rejection {
+        return;
+    }
+    let of_reviews = rejection
+        .verdicts
+        .iter()
+        .filter(|named| !named.required && validation.reviews.contains(named.validator.as_str()));
+    let found = of_reviews.flat_map(|named| match &named.verdict {
+        Verdict::Rejected { reasons } => reasons.clone(),
+        Verdict::Accepted { .. } | Verdict::Error { .. } => Vec::new(),
+    });
+    let found: Vec<String> = found.collect();
+    if !found.is_empty() {
+        text.push_str(
+            "A reviewer of your last work reports, which does not decide whether it is accepted:\n",
+        );
+        list(text, found.iter().map(String::as_str), MAX_REASONS);
+        text.push('\n');
+    }
 }
 
 /// Appends what keeps the workspace from being as it should be.

@@ -572,6 +572,7 @@ impl Session {
                     .state
                     .policy()
                     .map_or_else(FrozenPolicy::default, FrozenPolicy::clone);
+                let policy = self.context.policy.without_reviews(policy);
                 let reasons = validation.rejection_reasons(&policy);
                 let is_checked = !is_unchecked(&validation.verdicts, &reasons);
                 let reasons = self.context.redactor.redact(reasons);

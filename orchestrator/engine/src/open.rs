@@ -92,7 +92,8 @@ async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let policy = CompletionPolicy::build(loaded, registry, context).await?;
     let name = request.agent.as_deref();
     let of_agents = build_agent_context(loaded, vars);
-    let agents = AgentPool::build(loaded, registry, &of_agents, name, vars).await?;
+    let names = (name, policy.reviewing_agents());
+    let agents = AgentPool::build(loaded, registry, &of_agents, names, vars).await?;
     let workspace_setup = build_workspace_setup(loaded, registry, context)?;
     let mut notes = agents.check_limits(loaded)?;
 
@@ -206,6 +207,7 @@ impl BuiltRun {
             memory,
             setup,
             hooks: request.registry.hooks().cloned(),
+            read_only_agents: request.registry.read_only_agents().cloned(),
             part,
             work_places,
         };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::Env;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
-use ralph_orchestrator_machine::Input;
+use ralph_orchestrator_machine::{Input, Validation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -169,9 +169,11 @@ impl Redactor {
             Input::HookFinished(end, _) => {
                 end.commands = self.redact(std::mem::take(&mut end.commands));
             }
-            Input::Model(text) => *text = self.text(text).into_owned(),
-            Input::Note(text) => *text = self.text(text).into_owned(),
-            Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),
+            Input::Model(text)
+            | Input::Note(text)
+            | Input::AgentUnavailable(text)
+            | Input::ProcessesSurvived(text)
+            | Input::Warning(text) => *text = self.text(text).into_owned(),
             Input::Previewed { reasons, .. } => *reasons = self.redact(std::mem::take(reasons)),
             Input::Claimed(claim) => claim.text = self.text(&claim.text).into_owned(),
             Input::IterationEnded(ended) => {
@@ -179,24 +181,18 @@ impl Redactor {
                 ended.left_behind = self.redact(std::mem::take(&mut ended.left_behind));
                 ended.survived = self.redact(std::mem::take(&mut ended.survived));
             }
-            Input::ProcessesSurvived(message) => *message = self.text(message).into_owned(),
             Input::Baseline(check) => {
                 check.verdicts = self.redact(std::mem::take(&mut check.verdicts));
                 check.artefacts = self.redact(std::mem::take(&mut check.artefacts));
             }
-            Input::Validated(validation) => {
-                validation.verdicts = self.redact(std::mem::take(&mut validation.verdicts));
-                validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
-                validation.evidence = self.redact(std::mem::take(&mut validation.evidence));
-                validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
-                validation.artefacts = self.redact(std::mem::take(&mut validation.artefacts));
-            }
+            Input::Validated(validation) => self.validation(validation),
             Input::Control(received) => {
                 received.control = self.redact(received.control.clone());
             }
             Input::Explained(found) => *found = self.redact(found.take()),
-            Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
+            | Input::ReviewStarted(_)
+            | Input::ReviewEnded(_)
             | Input::TaskChanged(_)
             | Input::WorkspaceMade(_)
             | Input::Usage(_)
@@ -212,6 +208,14 @@ impl Redactor {
             | Input::Hangup => {}
         }
         input
+    }
+
+    fn validation(&self, validation: &mut Validation) {
+        validation.verdicts = self.redact(std::mem::take(&mut validation.verdicts));
+        validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
+        validation.evidence = self.redact(std::mem::take(&mut validation.evidence));
+        validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
+        validation.artefacts = self.redact(std::mem::take(&mut validation.artefacts));
     }
 
     /// Removes secrets from the result of an iteration.

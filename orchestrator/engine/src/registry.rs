@@ -15,6 +15,7 @@ use ralph_orchestrator_workspace::GuardedPaths;
 use serde_json::Value;
 
 use crate::hooks::Hooks;
+use crate::read_only_agents::ReadOnlyAgents;
 use crate::workspace_setup::WorkspaceSetup;
 
 /// The result of a factory.
@@ -64,6 +65,12 @@ impl<T: ?Sized> FactoryMap<T> {
             + 'static,
     {
         self.plugins.insert(name.to_owned(), PluginFactory { factory: Box::new(factory), digest });
+    }
+
+    /// Takes a factory away.
+    pub fn remove(&mut self, name: &str) {
+        self.built_in.remove(name);
+        self.plugins.remove(name);
     }
 
     /// Returns whether there is a factory of that name.
@@ -151,6 +158,7 @@ pub struct Registry {
     /// `setup` in `[run]` and `[validation]`.
     pub(crate) setup: Option<SetupFactory>,
     hooks: Option<Arc<dyn Hooks>>,
+    read_only_agents: Option<Arc<dyn ReadOnlyAgents>>,
     launch_hook: Option<LaunchHook>,
 }
 
@@ -170,6 +178,15 @@ impl Registry {
 
     pub(crate) const fn hooks(&self) -> Option<&Arc<dyn Hooks>> {
         self.hooks.as_ref()
+    }
+
+    /// Has the agents that review the work made by this.
+    pub fn set_read_only_agents(&mut self, agents: Arc<dyn ReadOnlyAgents>) {
+        self.read_only_agents = Some(agents);
+    }
+
+    pub(crate) const fn read_only_agents(&self) -> Option<&Arc<dyn ReadOnlyAgents>> {
+        self.read_only_agents.as_ref()
     }
 
     /// Has `hook` called with the launch context of a run before any of its processes starts.

@@ -11,6 +11,7 @@ use ralph_orchestrator_text::escape_line;
 use super::hooks::{Hooks, context_block};
 use super::processes::Processes;
 use super::protection::{ProtectedState, join_names};
+use super::read_only_agents::ReadOnlyAgents;
 use super::redact::Redactor;
 use super::request::RunPart;
 use super::validation_policy::CompletionPolicy;
@@ -35,6 +36,8 @@ pub(super) struct RunContext {
     /// The user's commands at points of the run, and for which points there are any.
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) hook_events: BTreeSet<HookEvent>,
+    /// Makes the agents that review the work.
+    pub(super) read_only_agents: Option<Arc<dyn ReadOnlyAgents>>,
     pub(super) once: bool,
     pub(super) attached: bool,
     pub(super) resumed: bool,

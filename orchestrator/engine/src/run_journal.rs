@@ -285,6 +285,8 @@ impl RunJournal {
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             // What failed is in the warning, or in the message of the stop.
             Record::HookFinished { .. }
+            | Record::ReviewStarted { .. }
+            | Record::ReviewEnded { .. }
             | Record::Clock { .. }
             | Record::TaskChanged { .. }
             | Record::WorkspaceMade { .. }

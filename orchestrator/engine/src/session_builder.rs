@@ -25,6 +25,7 @@ use super::observation::{ConfigFile, WorkspaceObserver, read_config};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
+use super::read_only_agents::ReadOnlyAgents;
 use super::redact::Redactor;
 use super::request::RunPart;
 use super::run_context::RunContext;
@@ -59,6 +60,7 @@ pub(super) struct SessionBuilder {
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
+    pub(super) read_only_agents: Option<Arc<dyn ReadOnlyAgents>>,
     pub(super) part: Option<RunPart>,
     pub(super) work_places: Option<WorkPlaces>,
 }
@@ -170,6 +172,7 @@ impl SessionBuilder {
             baseline: Arc::new(ProtectedState::new(record.baseline)),
             hook_events: events_of_run(self.hooks.as_deref(), self.part.as_ref()),
             hooks: self.hooks,
+            read_only_agents: self.read_only_agents,
             part: self.part,
             processes: self.processes,
             setup: self.setup,

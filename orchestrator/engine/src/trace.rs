@@ -54,6 +54,8 @@ pub(super) fn record(record: &Record) {
         Record::Initialized { .. } | Record::ProductsMissing { .. } => initializer(record),
         Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
         Record::HookFinished { event, commands, .. } => hook(*event, commands),
+        Record::ReviewStarted { agent, .. } => info!(agent, "review started"),
+        Record::ReviewEnded { agent, cost_usd, .. } => info!(agent, %cost_usd, "review ended"),
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::TaskChanged { .. } => info!("a person changed the prompt"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),

@@ -15,13 +15,15 @@ use ralph_orchestrator_machine::{
 };
 use ralph_orchestrator_store::store_evidence;
 use ralph_orchestrator_workspace::TreeSnapshot;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::cancel::CancelToken;
+use super::check_outputs::CheckOutputs;
 use super::clock::LONGEST_SLEEP_MS;
 use super::error::EngineError;
 use super::execution::GRACE;
 use super::hooks::{HookCall, describe_event, hook_id, run_commands};
+use super::review_agents::PendingInput;
 use super::secret_files::SecretFiles;
 use super::session::Session;
 use super::stop::{stop_input, stop_requested};
@@ -91,6 +93,8 @@ impl Session {
             cancel,
             stop: self.controls.stop.clone(),
             is_preview,
+            reviews: None,
+            outputs: CheckOutputs::default(),
         }
     }
 
@@ -178,8 +182,10 @@ impl Session {
     ) -> Result<Validation, EngineError> {
         let (cancel, cancelled) = watch::channel(None);
         let mut task = self.validation_task(selection, claim, cancelled, false);
+        let (inputs, pending) = mpsc::channel(1);
         if selection == Selection::All {
             task.steering = self.steering_files()?;
+            task.reviews = self.reviews(inputs).await;
         }
         let mut work = Box::pin(async move {
             let result = match task.run().await {
@@ -194,7 +200,8 @@ impl Session {
             };
             (task.hasher, result)
         });
-        let (hasher, result) = self.attend(&mut work, &cancel, WorkBounds::OF_RUN).await?;
+        let (hasher, result) =
+            self.attend_recording(&mut work, &cancel, WorkBounds::OF_RUN, pending).await?;
         self.observer.hasher = hasher;
         let validation = result?;
         self.store_kept()?;
@@ -216,6 +223,17 @@ impl Session {
         cancel: &watch::Sender<Option<CancelReason>>,
         bounds: WorkBounds,
     ) -> Result<T, EngineError> {
+        self.attend_recording(work, cancel, bounds, mpsc::channel(1).1).await
+    }
+
+    /// The same, while what the work sends is recorded.
+    async fn attend_recording<T>(
+        &mut self,
+        work: &mut (impl Future<Output = T> + Unpin),
+        cancel: &watch::Sender<Option<CancelReason>>,
+        bounds: WorkBounds,
+        mut pending: mpsc::Receiver<PendingInput>,
+    ) -> Result<T, EngineError> {
         let (mut stop, mut allowance) =
             (self.controls.stop.clone(), self.controls.validation_allowance(&self.journal));
         let mut inbox = self.controls.lend_inbox_watch(&self.journal);
@@ -224,12 +242,18 @@ impl Session {
         });
         let requests = bounds.ignored_requests.saturating_add(1);
         let result = loop {
+            let mut recorded = Ok(());
             let goes_on = cancel.borrow().is_none();
             let left = until_ms.saturating_sub(self.journal.clock.runtime_ms());
             let pause = if goes_on { left.clamp(1, LONGEST_SLEEP_MS) } else { LONGEST_SLEEP_MS };
             tokio::select! {
                 biased;
                 result = &mut *work => break result,
+                Some(PendingInput { input, recorded: done }) = pending.recv() => {
+                    recorded = self.journal.advance(input).map(drop);
+                    // Nobody waits for it if the work was given up.
+                    let _ = recorded.is_ok() && done.send(()).is_ok();
+                }
                 () = stop_requested(&mut stop, requests), if goes_on => {
                     cancel.send_replace(Some(CancelReason::Signal));
                 }
@@ -244,8 +268,9 @@ impl Session {
                 }
             }
             let max_ms = self.journal.state.limits.max_runtime_ms;
-            let recorded =
-                self.controls.take_controls(&mut self.journal).and_then(|_| self.journal.tick());
+            let recorded = recorded
+                .and_then(|()| self.controls.take_controls(&mut self.journal))
+                .and_then(|_| self.journal.tick());
             if self.journal.state.limits.max_runtime_ms != max_ms {
                 allowance = self.controls.validation_allowance(&self.journal);
             }

@@ -1,12 +1,12 @@
 //! What decides about completion: the detectors and validators of a configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    self as config, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind, Validation,
+    self as config, CheckPlace, Config, ConfigErrors, LoadedConfig, Notify, NotifyKind, Validation,
     ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
@@ -35,6 +35,11 @@ impl ConfiguredValidator {
     /// Returns whether any change that it makes is its error.
     pub(super) fn is_read_only(&self) -> bool {
         self.validator.is_read_only()
+    }
+
+    /// Returns whether its verdict is that of an agent which reviews the work.
+    pub(super) fn is_review(&self) -> bool {
+        self.validator.reviewer().is_some()
     }
 }
 
@@ -92,6 +97,7 @@ impl CompletionPolicy {
             let kind = (PartKind::Validator, validator.kind.as_str());
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
             check_protected_globs(loaded, &at, validator, &*built)?;
+            check_reviewer(loaded, &at, &*built)?;
             check_globs(loaded, &at, "artefacts", &validator.artefacts)?;
             artefacts.extend(validator.artefacts.iter().cloned());
             validators.push(ConfiguredValidator {
@@ -171,9 +177,29 @@ impl CompletionPolicy {
         self.freeze(&[])
     }
 
-    /// Returns whether a validator runs something.
-    pub(super) fn runs_checks(&self) -> bool {
-        self.validators.iter().any(|check| check.info.runs_check)
+    /// Returns whether a validator looks at more than what the agent of the run wrote.
+    pub(super) fn needs_checkout(&self) -> bool {
+        self.validators.iter().any(|check| check.info.runs_check || check.is_review())
+    }
+
+    /// Returns the validators whose verdicts are those of agents which review the work.
+    pub(super) fn reviews(&self) -> impl Iterator<Item = &ConfiguredValidator> {
+        self.validators.iter().filter(|check| check.is_review())
+    }
+
+    /// Returns the names of the agents that review the work.
+    #[must_use]
+    pub fn reviewing_agents(&self) -> BTreeSet<&str> {
+        self.reviews().filter_map(|check| Some(check.validator.reviewer()?.agent())).collect()
+    }
+
+    /// Returns the recorded policy without what is asked only about work that is finished.
+    pub(super) fn without_reviews(&self, mut recorded: FrozenPolicy) -> FrozenPolicy {
+        let is_review = |name: &str| self.reviews().any(|check| check.info.name == name);
+        recorded.validators.retain(|validator| !is_review(&validator.name));
+        // Where only a review decides, there is nothing to preview.
+        recorded.trust_agent |= !recorded.validates();
+        recorded
     }
 
     /// Returns whether both come from the same configuration.
@@ -337,6 +363,27 @@ fn plugin_digests(config: &Config, registry: &Registry) -> BTreeMap<String, Stri
         .chain(validators)
         .filter_map(|(name, digest)| Some((name.to_owned(), digest?.to_owned())))
         .collect()
+}
+
+/// Refuses a review by an agent that there is not, or without a checkout, in which it reads the work.
+fn check_reviewer(
+    loaded: &LoadedConfig,
+    at: &[String],
+    validator: &dyn EvidenceValidator,
+) -> Result<(), ConfigErrors> {
+    let Some(reviewer) = validator.reviewer() else { return Ok(()) };
+    let (name, agents) = (reviewer.agent(), &loaded.config.agents);
+    if !agents.contains_key(name) {
+        let known: Vec<&str> = agents.keys().map(String::as_str).collect();
+        let key: Vec<String> = at.iter().cloned().chain(["agent".to_owned()]).collect();
+        return Err(loaded.unknown_name_error(&key, name, "agent", &known).into());
+    }
+    if loaded.config.validation.place == Some(CheckPlace::Workspace) {
+        let message =
+            "a review reads the work in a checkout; take `validation.where = \"workspace\"` out";
+        return Err(loaded.error_at(at, None, message).into());
+    }
+    Ok(())
 }
 
 /// Refuses malformed globs of one validator.

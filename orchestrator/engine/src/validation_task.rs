@@ -22,6 +22,7 @@ use super::allowance::OBSERVE_AFTER_STOP;
 use super::blocking::blocking;
 use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
+use super::check_outputs::CheckOutputs;
 use super::check_tests::{CheckTests, CheckTestsReader};
 use super::clock::{Clock, LONGEST_SLEEP_MS};
 use super::error::EngineError;
@@ -31,6 +32,7 @@ use super::hidden_files::{HiddenFiles, name_decisive, name_gone, name_paths};
 use super::observation::{KnownTree, observe_evidence, scan};
 
 use super::protection::{ProtectedState, Protection, join_names};
+use super::review_agents::Reviews;
 use super::run_checkout::RunCheckout;
 use super::secret_files::SecretFiles;
 use super::steering_files::SteeringFiles;
@@ -84,6 +86,10 @@ pub(super) struct ValidationTask {
     pub(super) stop: StopRequests,
     /// The agent is still running: what it has done so far is not recorded yet.
     pub(super) is_preview: bool,
+    /// What reviews need, where there are to be any.
+    pub(super) reviews: Option<Reviews>,
+    /// What the checks of this validation printed.
+    pub(super) outputs: CheckOutputs,
 }
 
 /// Variables by name.
@@ -165,8 +171,9 @@ impl ValidationTask {
             return Ok(None);
         }
         let policy = Arc::clone(&self.policy);
+        let checks = policy.validators.iter().filter(|check| !check.is_review());
         let checks: Vec<&ConfiguredValidator> =
-            policy.validators.iter().filter(|check| self.selection.includes(check)).collect();
+            checks.filter(|check| self.selection.includes(check)).collect();
         let baseline = Arc::clone(&self.baseline);
         let begun =
             Protection::begin(&checks, baseline, &self.workspace, self.observation_end()).await?;
@@ -188,6 +195,7 @@ impl ValidationTask {
         }
         let proved = self.prove(&checks, &mut protection, &counted, verdicts).await?;
         let Some(verdicts) = proved else { return Ok(None) };
+        let Some(verdicts) = self.review(&counted, verdicts).await? else { return Ok(None) };
         if protection.compare("a process", self.observation_end()).await?.is_none() {
             return Ok(None);
         }
@@ -232,7 +240,7 @@ impl ValidationTask {
             .beside_checkout(self.checkout.is_some())
     }
 
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.changes.as_ref().is_some_and(WorkspaceChanges::is_settled)
     }
 
@@ -335,7 +343,8 @@ impl ValidationTask {
         let mut pass = 1;
         loop {
             let executed = self.execute(check, protection, overlays, until_ms).await?;
-            let Some(executed) = executed else { return Ok(None) };
+            let Some(mut executed) = executed else { return Ok(None) };
+            self.outputs.keep(&check.info.name, std::mem::take(&mut executed.1.tail));
             let (verdict, tests) = self.selection.examine(&self.test_floor, check, executed);
             let whom = format!("`{}`", check.info.name);
             let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {

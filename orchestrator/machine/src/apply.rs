@@ -72,6 +72,7 @@ impl State {
                 self.workspace.artefacts.extend(paths.iter().cloned());
             }
             Record::HookFinished { event, commands, .. } => self.hooks.end(*event, commands),
+            Record::ReviewStarted { .. } | Record::ReviewEnded { .. } => self.reviewed(record),
             Record::Validated { .. } => self.validated(record),
             Record::Completed { .. } => self.completed(record),
             Record::Explained { .. } => self.set_explained(record),
@@ -184,6 +185,7 @@ impl State {
         else {
             return;
         };
+        self.charge_lost_review();
         self.hooks.begin(hooks);
         self.agent.escalation = match (self.agent.escalation.take(), escalation) {
             (Some(mut before), Some(plan)) => {
@@ -385,16 +387,8 @@ impl State {
         self.agent.survivors.clone_from(survived);
         let Some(running) = self.running.take() else { return };
         let usage = running.usage.max(*usage);
-        let of_agent = self.agent.used.entry(running.agent.clone()).or_default();
-        of_agent.attempts = of_agent.attempts.saturating_add(1);
-        of_agent.cost_usd += *cost_usd;
-        of_agent.tokens += usage.tokens.unwrap_or_default();
-        let budget = &mut self.budget;
-        budget.cost_charged += *cost_usd;
-        budget.largest_charge = budget.largest_charge.max(*cost_usd);
-        budget.cost_estimated |= usage.estimated;
-        budget.cost_reported |= usage.cost.is_some();
-        budget.tokens_used += usage.tokens.unwrap_or_default();
+        self.charge(&running.agent, usage, *cost_usd);
+        self.budget.largest_charge = self.budget.largest_charge.max(*cost_usd);
         self.process.iterations_ended = self.process.iterations_ended.saturating_add(1);
         self.count_done_statements(record);
         self.agent.count_failure(outcome);

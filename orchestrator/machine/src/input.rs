@@ -148,6 +148,30 @@ pub struct SetupEnd {
     pub out_of_time: bool,
 }
 
+/// A review that begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReviewStart {
+    /// The validator whose verdict it is.
+    pub validator: String,
+    /// The agent that reviews.
+    pub agent: String,
+    /// What it is charged at least if its end never becomes known.
+    pub reservation: Usd,
+}
+
+/// A review that has ended, however it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReviewEnd {
+    /// The validator whose verdict it is.
+    pub validator: String,
+    /// The agent that reviewed.
+    pub agent: String,
+    /// What it used.
+    pub usage: Usage,
+    /// The agent costs something, and did not come to an end by which its cost would be known.
+    pub is_cost_missing: bool,
+}
+
 /// A timer that expired while the agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
@@ -217,6 +241,10 @@ pub enum Input {
     /// Processes of the agent survive and cannot be killed; a message that names them. Answers
     /// [`Effect::Observe`] instead of an observation.
     ProcessesSurvived(String),
+    /// An agent begins to review the work, beside a validation.
+    ReviewStarted(ReviewStart),
+    /// The review has ended. Its verdict is one of the validation.
+    ReviewEnded(ReviewEnd),
     /// The validators have run.
     Validated(Validation),
     /// What made the checks of the completion green was tried out; `None` if that was broken off, or there is nothing to say.
@@ -274,6 +302,8 @@ impl Input {
             Self::IterationEnded(_) => "iteration_ended",
             Self::Baseline(_) => "baseline",
             Self::ProcessesSurvived(_) => "processes_survived",
+            Self::ReviewStarted(_) => "review_started",
+            Self::ReviewEnded(_) => "review_ended",
             Self::Validated(_) => "validated",
             Self::Explained(_) => "explained",
             Self::WaitFinished => "wait_finished",

@@ -36,6 +36,7 @@ mod reached_limits;
 mod received_control;
 mod record;
 mod resume_blocker;
+mod review;
 mod save;
 mod state;
 mod step;
@@ -52,8 +53,8 @@ pub use escalation::{EscalationPlan, EscalationState, EscalationStep};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use hook::{DueHook, HookCommand, HookEnd, HookEvent, HookState};
 pub use input::{
-    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, SaveOrder,
-    SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
+    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, ReviewEnd,
+    ReviewStart, SaveOrder, SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
 };
 pub use limits::{
     BudgetRow, BudgetUse, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis,
@@ -66,8 +67,8 @@ pub use resume_blocker::ResumeBlocker;
 pub use state::{
     AgentChange, AgentState, AgentUse, Answer, ClaimState, Completion, ContextUsage, ControlState,
     ExplainedCompletion, InitializerState, LastError, Latch, Note, PauseState, ProcessState,
-    ProgressState, ProviderWait, Rejection, RunningIteration, SaveState, SetupState, State,
-    ValidationState, WorkspaceState,
+    ProgressState, ProviderWait, Rejection, RunningIteration, RunningReview, SaveState, SetupState,
+    State, ValidationState, WorkspaceState,
 };
 pub use step::step;
 pub use stop::{Stop, StopKind, StopReason};

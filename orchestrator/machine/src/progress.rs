@@ -108,7 +108,8 @@ impl State {
         }
         self.count_check_errors(verdicts);
         self.count_check_time(verdicts);
-        if self.progress.verdicts_seen.insert(signature(verdicts, reasons)) {
+        let signature = signature(verdicts, reasons, &self.validation.reviews);
+        if self.progress.verdicts_seen.insert(signature) {
             self.progress.since_iteration_start = true;
             self.progress.reset_stagnation();
         }
@@ -184,8 +185,12 @@ impl ProgressState {
 }
 
 /// Returns a digest of the verdicts, normalized. Validators that are not required decide nothing, so
-/// their verdicts are no progress either.
-fn signature(verdicts: &[ValidatorVerdict], reasons: &[String]) -> String {
+/// their verdicts are no progress either. A review says the same in other words each time.
+fn signature(
+    verdicts: &[ValidatorVerdict],
+    reasons: &[String],
+    reviews: &BTreeSet<String>,
+) -> String {
     let mut hasher = blake3::Hasher::new();
     for named in verdicts.iter().filter(|named| named.required) {
         let word: &[u8] = match named.verdict {
@@ -202,7 +207,12 @@ fn signature(verdicts: &[ValidatorVerdict], reasons: &[String]) -> String {
         });
         named.unwrap_or_else(|| reason.clone())
     };
-    let reasons: Vec<String> = reasons.iter().map(without_name).collect();
+    let is_of_review = |reason: &&String| {
+        let mut of = reviews.iter().filter_map(|name| reason.strip_prefix(name.as_str()));
+        of.any(|rest| rest.starts_with(": "))
+    };
+    let reasons = reasons.iter().filter(|reason| !is_of_review(reason));
+    let reasons: Vec<String> = reasons.map(without_name).collect();
     let lines: BTreeSet<String> = reasons
         .iter()
         .flat_map(|reason| reason.lines())

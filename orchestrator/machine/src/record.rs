@@ -416,6 +416,34 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
+    /// An agent begins to review the work that the checks accept.
+    ReviewStarted {
+        /// The last iteration.
+        iteration: u64,
+        /// The validator whose verdict it is.
+        validator: String,
+        /// The agent that reviews.
+        agent: String,
+        /// What it is charged at least if its end never becomes known.
+        reservation: Usd,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The review has ended. Its verdict is in the record of the validation.
+    ReviewEnded {
+        /// The last iteration.
+        iteration: u64,
+        /// The validator whose verdict it is.
+        validator: String,
+        /// The agent that reviewed.
+        agent: String,
+        /// What it used, by its last report.
+        usage: Usage,
+        /// What it is charged.
+        cost_usd: Usd,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
     /// The checks were run once before any work was done.
     Baseline {
         /// All of them accepted.
@@ -592,6 +620,8 @@ impl Record {
             | Self::Baseline { runtime_ms, .. }
             | Self::SetupFinished { runtime_ms, .. }
             | Self::HookFinished { runtime_ms, .. }
+            | Self::ReviewStarted { runtime_ms, .. }
+            | Self::ReviewEnded { runtime_ms, .. }
             | Self::Validated { runtime_ms, .. }
             | Self::Completed { runtime_ms, .. }
             | Self::Explained { runtime_ms, .. }

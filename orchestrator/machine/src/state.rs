@@ -354,6 +354,19 @@ pub struct ValidationState {
     pub baseline_verdicts: Vec<ValidatorVerdict>,
     /// How long the checks took so far, in milliseconds.
     pub checks_ms: u64,
+    /// The validators whose verdicts are reviews of agents, as far as any were made.
+    pub reviews: BTreeSet<String>,
+    /// The review that is under way.
+    pub review: Option<RunningReview>,
+}
+
+/// A review that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningReview {
+    /// Its agent.
+    pub agent: String,
+    /// What it is charged at least.
+    pub reservation: Usd,
 }
 
 /// The workspace as last observed.

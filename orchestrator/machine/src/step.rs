@@ -8,6 +8,7 @@ use super::failover;
 use super::input::{Effect, Input, Now};
 use super::received_control;
 use super::record::Record;
+use super::review;
 use super::state::State;
 use super::transition::Transition;
 
@@ -37,6 +38,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);
         }
+        Input::ReviewStarted(start) => review::started(next, start),
+        Input::ReviewEnded(end) => review::ended(next, end),
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::Explained(found) => between_iterations::explained(next, found),
         Input::WaitFinished => between_iterations::wait_finished(next),

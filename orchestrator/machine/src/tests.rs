@@ -15,6 +15,7 @@ mod pauses;
 mod preview;
 mod progress;
 mod proved;
+mod review;
 mod saves;
 mod setups;
 
@@ -375,6 +376,7 @@ fn side_inputs() -> impl Strategy<Value = Input> {
             Input::SetupFinished(SetupEnd { problem, tree: Some(tree), ..SetupEnd::default() })
         }),
         1 => hooks::inputs(),
+        1 => review::inputs(),
         1 => any::<bool>().prop_map(|accepted| Input::Previewed {
             accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
         }),

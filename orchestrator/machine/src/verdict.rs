@@ -120,12 +120,16 @@ impl Validation {
     /// Returns why the claim is rejected, for the agent. Empty if it is accepted.
     #[must_use]
     pub fn rejection_reasons(&self, policy: &FrozenPolicy) -> Vec<String> {
-        let mut reasons = Vec::new();
+        let (mut reasons, mut not_run) = (Vec::new(), Vec::new());
         for expected in policy.validators.iter().filter(|validator| validator.required) {
             match self.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
                 Some(verdict) => reasons.extend(verdict.reasons()),
-                None => reasons.push(format!("{}: {NOT_RUN}", expected.name)),
+                None => not_run.push(format!("{}: {NOT_RUN}", expected.name)),
             }
+        }
+        // A review follows once nothing else is wrong.
+        if reasons.is_empty() {
+            reasons = not_run;
         }
         reasons.extend(self.tampering.iter().cloned());
         if self.tree_before != self.tree_after && reasons.is_empty() {

@@ -146,7 +146,8 @@ impl NoticeSource {
         }
         match record {
             Record::IterationStarted { iteration, .. } => self.iteration = *iteration,
-            Record::IterationEnded { cost_usd, usage, .. } => {
+            Record::IterationEnded { cost_usd, usage, .. }
+            | Record::ReviewEnded { cost_usd, usage, .. } => {
                 if let Some(cost) = known(*cost_usd, usage) {
                     let nanos = self.cost_usd.unwrap_or_default().nanos();
                     self.cost_usd = Some(Usd::from_nanos(nanos.saturating_add(cost.nanos())));

@@ -94,7 +94,8 @@ impl RecordFormatter {
                 self.agent.clone_from(agent);
             }
             Record::IterationStarted { runtime_ms, .. } => self.began_ms = *runtime_ms,
-            Record::IterationEnded { usage, cost_usd, .. } => {
+            Record::IterationEnded { usage, cost_usd, .. }
+            | Record::ReviewEnded { usage, cost_usd, .. } => {
                 self.cost_usd += *cost_usd;
                 self.is_cost_reported |= usage.cost.is_some();
             }
@@ -128,6 +129,7 @@ impl RecordFormatter {
                 describe_setup(*iteration, problem)
             }
             Record::HookFinished { event, commands, .. } => describe_hook(*event, commands),
+            Record::ReviewEnded { .. } => describe_review(record)?,
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => describe_accepted(verdicts),
             Record::Validated { verdicts, reasons, .. } => self.rejected(verdicts, reasons),
@@ -149,12 +151,11 @@ impl RecordFormatter {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
             Record::Previewed { accepted, reasons, .. } => describe_preview(*accepted, reasons),
-            Record::AgentChanged { from, to, reason, .. } => {
-                format!("{to} takes over from {from}: {}", one_line(reason, 160))
-            }
+            Record::AgentChanged { from, to, reason, .. } => describe_takeover(from, to, reason),
             Record::Initialized { iteration } => describe_initialized(*iteration),
             Record::ProductsMissing { missing, .. } => describe_missing(missing),
             Record::Clock { .. }
+            | Record::ReviewStarted { .. }
             | Record::Usage { .. }
             | Record::SetupStarted { .. }
             | Record::SetupFinished { problem: None, .. }
@@ -237,6 +238,16 @@ fn describe_stop(reason: StopReason, message: &str) -> String {
 }
 
 /// Formats how the commands of the user for an event ended, with what those printed that failed.
+fn describe_takeover(from: &str, to: &str, reason: &str) -> String {
+    format!("{to} takes over from {from}: {}", one_line(reason, 160))
+}
+
+fn describe_review(record: &Record) -> Option<String> {
+    let Record::ReviewEnded { validator, agent, usage, cost_usd, .. } = record else { return None };
+    let own = cost(*cost_usd, usage.cost.is_some(), usage.estimated);
+    Some(format!("reviewed by {} ({}): {own}", escape_line(agent), escape_line(validator)))
+}
+
 fn describe_hook(event: HookEvent, commands: &[HookCommand]) -> String {
     let named = |command: &HookCommand| {
         let name = one_line(&command.command, 80);

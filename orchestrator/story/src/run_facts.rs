@@ -122,6 +122,11 @@ impl RunFacts {
                 sum.is_lost |= usage.cost.is_none() && (is_cut || is_reserved);
                 sum.ended_ms = *runtime_ms;
             }
+            Record::ReviewEnded { iteration, usage, cost_usd, .. } => {
+                let known = usage.cost.is_some() || *cost_usd > Usd::ZERO;
+                let sum = self.usage.entry(*iteration).or_default();
+                sum.add(usage, known.then_some(*cost_usd), known && usage.cost.is_none());
+            }
             _ => {}
         }
     }

@@ -218,6 +218,7 @@ impl RunSummary {
             // What one that was interrupted has used is known before the next start charges it.
             Record::Usage { usage, .. } => self.iteration_used(usage),
             Record::IterationEnded { .. } => self.iteration_ended(record),
+            Record::ReviewEnded { usage, cost_usd, .. } => self.charge(usage, *cost_usd),
             // One that succeeds says nothing, unless an attempt before it failed.
             Record::SetupFinished { iteration, problem, .. }
                 if problem.is_some() || self.iterations.contains_key(iteration) =>
@@ -262,6 +263,12 @@ impl RunSummary {
         summary.cost_estimated |= usage.estimated;
     }
 
+    fn charge(&mut self, usage: &Usage, cost_usd: Usd) {
+        self.cost_usd += cost_usd;
+        self.cost_estimated |= usage.estimated;
+        self.tokens += usage.tokens.unwrap_or_default();
+    }
+
     fn iteration_ended(&mut self, record: &Record) {
         let Record::IterationEnded {
             iteration,
@@ -275,9 +282,7 @@ impl RunSummary {
         else {
             return;
         };
-        self.cost_usd += *cost_usd;
-        self.cost_estimated |= usage.estimated;
-        self.tokens += usage.tokens.unwrap_or_default();
+        self.charge(usage, *cost_usd);
         self.claim_stats.count_done_statement(*says_done);
         let duration_ms = runtime_ms.saturating_sub(self.began_ms);
         self.iteration_used(usage);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
+use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd, Verdict};
 use ralph_orchestrator_machine::{
     AgentUse, Changes, Control, ControlOrigin, FileChange, IterationOutcome, LimitChanges,
     LimitValue, State, Trigger, ValidatorVerdict,
@@ -12,7 +12,7 @@ use ralph_orchestrator_text::{count, duration, escape_line, len, one_line, short
 use serde_json::{Value, json};
 
 /// What a completion rests on if no required validator runs anything.
-pub const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
+pub const EVIDENCE_ONLY: &str = "by evidence files or reviews only: nothing that was run proves it";
 
 /// How many digits of an object's id are shown.
 const SHORT_ID: usize = 12;
@@ -249,6 +249,27 @@ pub fn used_by_agents(state: &State) -> Option<String> {
         }
     };
     (used.len() > 1).then(|| used.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
+/// Returns what the reviews of the last validation said, one on a line.
+#[must_use]
+pub fn reviews(state: &State) -> Vec<String> {
+    let rejected = state.validation.rejection.as_ref().map(|rejection| &rejection.verdicts);
+    let verdicts = state.completion().map(|completion| &completion.verdicts).or(rejected);
+    let verdicts = verdicts.into_iter().flatten();
+    let reviews = verdicts.filter(|named| state.validation.reviews.contains(&named.validator));
+    let line = |named: &ValidatorVerdict| {
+        let said = match &named.verdict {
+            Verdict::Accepted { summary, .. } => escape_line(summary),
+            Verdict::Rejected { reasons } => {
+                format!("rejected: {}", escape_line(&reasons.join("; ")))
+            }
+            Verdict::Error { message } => format!("no verdict: {}", escape_line(message)),
+        };
+        let optional = if named.required { "" } else { " (not required)" };
+        format!("{}{optional}: {said}", escape_line(&named.validator))
+    };
+    reviews.map(line).collect()
 }
 
 #[cfg(test)]

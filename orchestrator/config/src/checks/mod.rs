@@ -26,7 +26,7 @@ use crate::model::{
     AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Limits, Run,
     Sandbox, StateConfig, ValidatorConfig,
 };
-use crate::preset::{PRESET, Preset};
+use crate::preset::{Defaults, PRESET, Preset};
 use crate::suggest::nearest;
 use crate::validator_table::ValidatorTable;
 
@@ -56,7 +56,7 @@ pub(crate) fn resolve(
     let has_values =
         file.preset.as_ref().is_none_or(|name| is_known_preset(name, presets, diagnostics));
     let completion = completion(file.completion, &sources.defaults.detectors, diagnostics);
-    let validators = validators(file.validator, diagnostics);
+    let validators = validators(file.validator, &sources.defaults, diagnostics);
     // With a mistake in them, nobody knows what the validators were to be.
     // Each item has a check of its own, if there is one in [backlog].
     let has_check = !file.backlog.check.is_empty();
@@ -321,6 +321,7 @@ fn completion(
 
 fn validators(
     tables: Vec<ValidatorTable>,
+    defaults: &Defaults,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<ValidatorConfig> {
     let mut names = explicit_names(&tables, diagnostics);
@@ -334,10 +335,11 @@ fn validators(
             let help = Some("\"none\" turns this limit off");
             diagnostics.add_with_help(&path, "must be greater than 0s", help);
         }
+        let is_optional = defaults.optional_validators.contains(&kind);
         validators.push(ValidatorConfig {
             name: table.name.unwrap_or_else(|| unused_name(&kind, &mut names)),
             kind,
-            required: table.required,
+            required: table.required.unwrap_or(!is_optional),
             timeout: table.timeout,
             artefacts: table.artefacts,
             config: Value::Object(table.config),

@@ -461,6 +461,17 @@ fn without_a_required_validator() {
 }
 
 #[test]
+fn a_kind_that_is_optional_by_default_proves_nothing_unless_it_is_required() {
+    let errors = Project::new("[[validator]]\nkind = 'review'").errors();
+    assert!(errors.len() == 1 && errors[0].contains("no validator is required"), "{errors:?}");
+    let loaded = Project::new("[[validator]]\nkind = 'review'\nrequired = true").loaded();
+    assert!(loaded.config.validators[0].required);
+    let both = "[[validator]]\nkind = 'review'\n[[validator]]\nkind = 'command'";
+    let required = Project::new(both).loaded().config.validators;
+    assert_eq!(required.iter().map(|one| one.required).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
 fn a_mistake_is_one_even_if_a_later_layer_hides_it() {
     let project = Project::trusting("[limits]\nmax_cost_usd = 'five'\nmax_failures = 5")
         .set("limits.max_cost_usd", "5")

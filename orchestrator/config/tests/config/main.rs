@@ -113,6 +113,7 @@ fn defaults() -> Defaults {
             Preset { name: "careful".to_owned(), toml: CAREFUL.to_owned() },
             Preset { name: "fast".to_owned(), toml: "run.delay = '0s'".to_owned() },
         ],
+        optional_validators: vec!["review".to_owned()],
     }
 }
 

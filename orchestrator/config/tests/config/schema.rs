@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn defaults() -> Defaults {
     let detectors = vec!["promise".to_owned()];
-    Defaults { adapter: "claude-cli".to_owned(), detectors, presets: Vec::new() }
+    Defaults { adapter: "claude-cli".to_owned(), detectors, ..Defaults::default() }
 }
 
 fn schema() -> Value {

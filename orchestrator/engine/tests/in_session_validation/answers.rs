@@ -72,6 +72,21 @@ async fn a_claim_that_the_look_finds_is_a_claim_from_then_on() {
     assert_eq!(after.story(), story);
 }
 
+#[tokio::test]
+async fn a_preview_asks_for_no_review_and_where_nobody_reviews_nothing_is_accepted() {
+    let review = "max_iterations = 1\n[agents.judge]\nadapter = \"played\"\n\
+                  [[validator]]\nkind = \"reviewed\"\n";
+    let after = run(Messenger, review).await;
+    assert_eq!(after.said, ["accepted", "accepted"]);
+    let story = ["claimed", "preview accepted", "preview accepted", "ended", "rejected"];
+    assert_eq!(after.story(), story);
+    let reasons = after.records.iter().find_map(|record| match record {
+        Record::Validated { reasons, .. } => Some(reasons.clone()),
+        _ => None,
+    });
+    assert_eq!(reasons.unwrap(), ["reviewed: it did not run"]);
+}
+
 /// Claims finished work whose check does not run the first time.
 #[derive(Default)]
 struct Unchecked(AtomicBool);

@@ -11,8 +11,8 @@ use ralph_orchestrator_config::{self as config, Sources};
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, DetectorInput, ErrorClass, Event, EventSink,
-    EvidenceValidator, Findings, Iteration, Report, Survivor, ValidationContext, ValidationPreview,
-    ValidatorDescription, Verdict,
+    EvidenceValidator, Findings, Iteration, Report, ReviewMaterial, Reviewer, Survivor,
+    ValidationContext, ValidationPreview, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
@@ -199,6 +199,42 @@ impl EvidenceValidator for Player {
     }
 }
 
+/// Wants the work reviewed by the agent `judge`.
+struct Reviewed;
+
+#[async_trait]
+impl EvidenceValidator for Reviewed {
+    fn describe(&self) -> ValidatorDescription {
+        ValidatorDescription { kind: "reviewed".into(), demands: "a review".into() }
+    }
+
+    fn runs_check(&self) -> bool {
+        false
+    }
+
+    fn reviewer(&self) -> Option<&dyn Reviewer> {
+        Some(self)
+    }
+
+    async fn validate(&self, _: ValidationContext<'_>, _: &dyn CancelSignal) -> Verdict {
+        Verdict::Accepted { summary: "never asked".into(), evidence: Vec::new() }
+    }
+}
+
+impl Reviewer for Reviewed {
+    fn agent(&self) -> &'static str {
+        "judge"
+    }
+
+    fn prompt(&self, _: &ReviewMaterial<'_>) -> String {
+        "review it".into()
+    }
+
+    fn read_verdict(&self, _: &str) -> Verdict {
+        Verdict::Accepted { summary: "reviewed".into(), evidence: Vec::new() }
+    }
+}
+
 #[derive(Default)]
 struct Watcher(Mutex<Vec<String>>);
 
@@ -260,6 +296,9 @@ pub(crate) async fn run_with(
         registry
             .validators
             .add("played", move |_, _| Ok(Box::new(again(&v)) as Box<dyn EvidenceValidator>));
+        registry
+            .validators
+            .add("reviewed", |_, _| Ok(Box::new(Reviewed) as Box<dyn EvidenceValidator>));
         registry
     };
     let root = folder.root();
