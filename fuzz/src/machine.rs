@@ -73,6 +73,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             max_stagnant: 4,
             max_rejections: 3,
             max_wait_ms: 3_600_000,
+            max_window: [("weekly".to_owned(), 80)].into(),
             first_reservation: Usd::from_nanos(1_000_000),
             handoff_per_mille: Some(700),
             ..RunLimits::default()
@@ -152,7 +153,7 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 21 {
+        match bytes.byte() % 22 {
             0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
@@ -179,6 +180,11 @@ impl World {
             10 => {
                 Input::Context(ContextUsage { used: bytes.number(), window: Some(bytes.number()) })
             }
+            21 => Input::RateWindow(RateWindow {
+                name: "weekly".to_owned(),
+                used_per_mille: bytes.number(),
+                resets_at_ms: bytes.flag().then_some(bytes.number()),
+            }),
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
             19 => explained(bytes),

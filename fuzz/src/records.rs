@@ -7,7 +7,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_machine::{
     BaselineMode, ChangedFile, Changes, Control, ControlOrigin, FileChange, FrozenPolicy,
     HookCommand, HookEvent, IterationOutcome, Limit, LimitChanges, LimitUnit, PathIdentities,
-    Record, RunLimits, RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
+    RateWindow, Record, RunLimits, RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
 };
 use ralph_orchestrator_test_results::TestCounts;
 
@@ -39,7 +39,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 28 {
+    match bytes.byte() % 30 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -151,6 +151,11 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             escalation: None,
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
+        28 => Record::RateWindow(RateWindow {
+            name: "weekly".to_owned(),
+            used_per_mille: bytes.number(),
+            resets_at_ms: bytes.flag().then_some(bytes.number()),
+        }),
         14 => Record::Note { iteration, text: bytes.text() },
         15 => Record::Previewed {
             iteration,

@@ -116,6 +116,30 @@ fn a_rate_limit_waits_and_is_no_iteration() {
 }
 
 #[test]
+fn a_window_of_a_subscription_that_is_nearly_used_up_is_waited_for() {
+    let reset = jiff::Timestamp::now().as_second() + 3600;
+    let reply = Reply::from(Turn::text("Not yet."))
+        .header("anthropic-ratelimit-unified-status", "allowed_warning")
+        .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+        .header("anthropic-ratelimit-unified-reset", &reset.to_string())
+        .header("anthropic-ratelimit-unified-5h-status", "allowed_warning")
+        .header("anthropic-ratelimit-unified-5h-utilization", "0.93")
+        .header("anthropic-ratelimit-unified-5h-surpassed-threshold", "0.9")
+        .header("anthropic-ratelimit-unified-5h-reset", &reset.to_string());
+    let server = ModelServer::scripted(Script::new().forever(reply));
+    let mut env = environment(&server, "max_iterations = 3\nmax_window = { five_hour = 90 }");
+    env.unset("ANTHROPIC_API_KEY");
+    env.var("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-dummy");
+    let mut running = env.start(&["run"]);
+    running.says("93 % of the window `five_hour`");
+    let status = env.status();
+    running.signal(rustix::process::Signal::INT);
+    running.wait().expect(130);
+    assert_eq!(waiting_until_ms(&status), Some(reset * 1000), "{status}");
+    assert_eq!(status["rate_windows"][0]["used_percent"], 93.0, "{status}");
+}
+
+#[test]
 fn the_time_that_a_subscription_is_refused_until_is_waited_for() {
     let now = jiff::Timestamp::now().as_second();
     let reset = now + 3600;

@@ -90,10 +90,12 @@ fn status_before_during_and_after_says_the_same_as_everything_else() {
     assert_eq!(after["phase"], "completed");
     assert_eq!(after["stop_reason"], last["stop_reason"]);
     // The agent reports none.
-    assert_eq!(
-        (&after["cost_usd"], &last["cost_reported"]),
-        (&serde_json::Value::Null, &false.into())
-    );
+    let runs = env.ralph(&["runs", "--json"]).expect(0);
+    let runs: serde_json::Value = serde_json::from_str(&runs.stdout).unwrap();
+    for costs in [&after, last, &runs[0]] {
+        assert_eq!(costs.get("cost_usd"), Some(&serde_json::Value::Null), "{costs}");
+    }
+    assert_eq!(last["cost_reported"], false);
     assert_eq!((&last["exit_code"], &last["stop_reason"]), (&0.into(), &"completed".into()));
     env.ralph(&["status"]).expect(0).says("completed").says("accepted after iteration 1");
     for key in ["run", "agent", "limits", "tokens", "runtime_s", "state_dir", "cost_estimated"] {

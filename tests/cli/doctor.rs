@@ -253,6 +253,10 @@ fn the_real_agents_say_whether_they_are_logged_in() {
     }
     env.unset("CODEX_API_KEY");
     env.ralph(&["doctor"]).expect(2).says("FAIL  login").says("codex login");
+    // A run says so before anything is done.
+    let goal = ["run", "--goal", "x", "--check", "test -e done"];
+    env.ralph(&goal).expect(2).says("Codex is not logged in").says("codex login");
+    assert!(env.status()["run"].is_null(), "{}", env.status());
 }
 
 #[test]

@@ -63,6 +63,7 @@ mod presets;
 mod proof;
 mod protection;
 mod proved;
+mod rate_windows;
 mod readers;
 mod real;
 mod receipts;

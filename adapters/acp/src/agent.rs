@@ -122,6 +122,7 @@ impl Agent for Acp {
                 cost: true,
                 tokens: true,
                 context: true,
+                rate_windows: true,
                 tool_calls: true,
                 interrupt: true,
                 ..Capabilities::default()

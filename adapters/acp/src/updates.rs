@@ -6,13 +6,15 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, NoticeSeverity, PlanEntryStatus, RequestPermissionRequest,
     SessionUpdate, UsageUpdate,
 };
-use ralph_adapter_common::claude_stream::{self, ClaudeParser};
+use ralph_adapter_common::claude_stream::{self, ClaudeParser, RateLimit};
 use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
 use serde_json::Value;
 
 use crate::failure::Failure;
 use calls::ToolCalls;
 
+/// Where the adapter of Claude Code says how much of its rate windows is used.
+const CLAUDE_LIMIT: &str = "_claude/rateLimit";
 /// The model of messages that no model has written.
 const SYNTHETIC: &str = "<synthetic>";
 /// A message's text is handed over when the message is whole, or in pieces of this size in bytes.
@@ -86,7 +88,15 @@ impl UpdateTranslator {
                 let text: String = plan.entries.iter().map(line).collect();
                 events.push(Event::Thinking { text: format!("Plan:\n{text}") });
             }
-            SessionUpdate::UsageUpdate(usage) => self.add_usage(&usage, &mut events),
+            SessionUpdate::UsageUpdate(usage) => {
+                let limit = usage.meta.as_ref().and_then(|meta| meta.get(CLAUDE_LIMIT));
+                events.extend(
+                    limit
+                        .into_iter()
+                        .flat_map(|limit| RateLimit::from_value(limit.clone()).windows()),
+                );
+                self.add_usage(&usage, &mut events);
+            }
             SessionUpdate::Notice(notice) if notice.severity != NoticeSeverity::Info => {
                 let more = notice.description.map(|more| format!(": {more}")).unwrap_or_default();
                 let message = format!("the agent says: {}{more}", notice.title);

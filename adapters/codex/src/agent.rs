@@ -13,6 +13,7 @@ use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
 use crate::config::Config;
 use crate::environment::{STRIPS, WANTS, codex_home};
+use crate::login;
 use crate::output::CodexOutput;
 use crate::recording::Recording;
 
@@ -43,6 +44,7 @@ impl Agent for Codex {
             capabilities: Capabilities {
                 tokens: true,
                 context: true,
+                rate_windows: true,
                 tool_calls: true,
                 interrupt: true,
                 ..Capabilities::default()
@@ -53,7 +55,9 @@ impl Agent for Codex {
     }
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
-        self.program.version(env.clone()).await
+        let version = self.program.version(env.clone()).await?;
+        login::check(&self.program, &self.config.args, env).await?;
+        Ok(version)
     }
 
     fn launch(&self, _task: &Iteration) -> Option<Launch> {

@@ -60,7 +60,7 @@ pub struct Config {
     pub(crate) tools: bool,
     /// Further arguments.
     #[serde(default)]
-    args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 /// Codex's own sandbox.

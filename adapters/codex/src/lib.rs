@@ -13,6 +13,7 @@
 mod agent;
 mod config;
 mod environment;
+mod login;
 mod output;
 mod recording;
 

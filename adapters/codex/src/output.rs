@@ -21,8 +21,16 @@ impl CodexOutput {
         Self { parser: CodexParser::new(), recording, window: None, context: None, model: None }
     }
 
-    fn apply(&mut self, update: ThreadUpdate) -> Option<Event> {
+    fn apply(&mut self, update: ThreadUpdate) -> Vec<Event> {
+        match update {
+            ThreadUpdate::RateWindows(events) => events,
+            other => self.apply_figure(other).into_iter().collect(),
+        }
+    }
+
+    fn apply_figure(&mut self, update: ThreadUpdate) -> Option<Event> {
         let used = match update {
+            ThreadUpdate::RateWindows(_) => return None,
             ThreadUpdate::Usage(tokens) => return self.parser.add_usage(tokens),
             ThreadUpdate::Model(model) => {
                 if self.model.as_ref() == Some(&model) {
@@ -63,7 +71,7 @@ impl LineParser for CodexOutput {
 
     fn poll(&mut self) -> Vec<Event> {
         let updates = self.recording.as_mut().map(Recording::read).unwrap_or_default();
-        updates.into_iter().filter_map(|update| self.apply(update)).collect()
+        updates.into_iter().flat_map(|update| self.apply(update)).collect()
     }
 
     fn account(self, _exit: &str) -> Result<Report, AgentError> {

@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_adapter_common::codex_stream::tokens;
+use ralph_adapter_common::codex_stream::{rate_windows, tokens};
 use ralph_adapter_common::json;
-use ralph_orchestrator_contract::Tokens;
+use ralph_orchestrator_contract::{Event, Tokens};
 use ralph_orchestrator_supervisor::lines::LineSplitter;
 use rustix::fs::OFlags;
 use serde_json::Value;
@@ -20,7 +20,7 @@ const MAX_READ: u64 = 4 * 1024 * 1024;
 const DAYS: usize = 2;
 
 /// A fact about a thread that its recording states.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ThreadUpdate {
     /// The model in use.
     Model(String),
@@ -30,6 +30,8 @@ pub(crate) enum ThreadUpdate {
     ContextUsed(u64),
     /// Tokens that the context holds.
     ContextWindow(u64),
+    /// How much of the provider's rate windows is used.
+    RateWindows(Vec<Event>),
 }
 
 /// Follows the recording of one thread. A recording that cannot be read yields nothing.
@@ -131,11 +133,14 @@ fn read_line(line: &str) -> Vec<ThreadUpdate> {
             sums.into_iter().chain(last).collect()
         }
         ("event_msg", "token_count") => {
-            let Some(info) = payload.get("info") else { return Vec::new() };
+            let limits = payload.get("rate_limits").map(rate_windows);
+            let limits =
+                limits.filter(|windows| !windows.is_empty()).map(ThreadUpdate::RateWindows);
+            let info = payload.get("info").unwrap_or(&Value::Null);
             let sums = info.get("total_token_usage").map(|sums| ThreadUpdate::Usage(tokens(sums)));
             let window = Some(json::count(info, "model_context_window"));
             let window = window.filter(|window| *window > 0).map(ThreadUpdate::ContextWindow);
-            sums.into_iter().chain(window).collect()
+            sums.into_iter().chain(window).chain(limits).collect()
         }
         _ => Vec::new(),
     }
@@ -146,11 +151,12 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    const LINES: [&str; 4] = [
+    const LINES: [&str; 5] = [
         r#"{"type":"turn_context","payload":{"model":"gpt-5"}}"#,
         r#"{"type":"token_usage_record","payload":{"usage":{"input_tokens":50,"cached_input_tokens":20,"output_tokens":5},"thread_token_usage":{"input_tokens":90,"cached_input_tokens":20,"cache_write_input_tokens":1,"output_tokens":9}}}"#,
         r#"{"type":"event_msg","payload":{"type":"token_count","info":{"model_context_window":258400}}}"#,
         r#"{"type":"event_msg","payload":{"type":"token_count","info":null}}"#,
+        r#"{"type":"event_msg","payload":{"type":"token_count","info":null,"rate_limits":{"limit_id":"codex","primary":{"used_percent":50.0,"window_minutes":300,"resets_at":1800000000},"secondary":null}}}"#,
     ];
 
     fn day(home: &Path, day: &str) -> PathBuf {
@@ -183,6 +189,11 @@ mod tests {
             ThreadUpdate::Usage(used),
             ThreadUpdate::ContextUsed(55),
             ThreadUpdate::ContextWindow(258_400),
+            ThreadUpdate::RateWindows(vec![Event::RateWindow {
+                name: "five_hour".to_owned(),
+                used: 0.5,
+                resets_at_ms: Some(1_800_000_000_000),
+            }]),
         ];
         assert_eq!(recording.read(), expected);
         assert_eq!(recording.read(), []);

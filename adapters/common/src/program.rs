@@ -9,7 +9,7 @@ use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass};
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor, find_program};
 use ralph_orchestrator_text::plain_line;
 
-/// How long `--version` may take.
+/// How long `--version`, or another question, may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much is shown of its version, and of why it printed none, in characters.
 const MAX_VERSION: usize = 200;
@@ -94,14 +94,7 @@ impl Program {
     /// It is not there, or does not work in this environment.
     pub async fn version(&self, env: BTreeMap<String, String>) -> Result<String, AgentError> {
         let program = self.path()?;
-        let spec = Spec {
-            program: program.clone(),
-            args: vec!["--version".into()],
-            cwd: self.probe_folder(),
-            env,
-            stdin: Vec::new(),
-            grace: Grace::default(),
-        };
+        let spec = self.spec(program.clone(), &["--version"], env);
         let version = format!("`{} --version`", program.display());
         let output = self
             .supervisor
@@ -120,5 +113,30 @@ impl Program {
             return Err(self.unavailable(&format!("{version} ended with {exit}: {said}")));
         }
         Ok(format!("{first} at {}", program.display()))
+    }
+
+    /// Runs it with these arguments to its end. Returns whether it succeeded, and what it printed; `None` if it could not
+    /// be started, or took too long.
+    pub async fn ask(
+        &self,
+        args: &[&str],
+        env: BTreeMap<String, String>,
+    ) -> Option<(bool, String)> {
+        let spec = self.spec(self.path().ok()?, args, env);
+        let timeout = tokio::time::sleep(VERSION_TIMEOUT);
+        let output = self.supervisor.output(spec, CaptureLimit::default(), timeout).await.ok()?;
+        let text = format!("{}\n{}", output.stdout.text(), output.stderr.text());
+        (!output.stopped).then(|| (output.exit.ending.is_success(), text))
+    }
+
+    fn spec(&self, program: PathBuf, args: &[&str], env: BTreeMap<String, String>) -> Spec {
+        Spec {
+            program,
+            args: args.iter().map(Into::into).collect(),
+            cwd: self.probe_folder(),
+            env,
+            stdin: Vec::new(),
+            grace: Grace::default(),
+        }
     }
 }

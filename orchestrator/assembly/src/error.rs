@@ -8,6 +8,7 @@ use std::path::Path;
 use ralph_orchestrator_backlog::BacklogError;
 use ralph_orchestrator_checkout::CheckoutError;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceLocation};
+use ralph_orchestrator_contract::ErrorClass;
 use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_engine::{EngineError, RolePromptError};
 use ralph_orchestrator_git::GitError;
@@ -65,6 +66,8 @@ pub enum ErrorKind {
     Busy,
     /// Something that a run needs is missing.
     Unavailable,
+    /// A person has to do something first.
+    Human,
     /// Anything else.
     Internal,
 }
@@ -132,6 +135,7 @@ impl CommandError {
             ErrorKind::Damaged => exit::DAMAGED,
             ErrorKind::Busy => exit::BUSY,
             ErrorKind::Unavailable => exit::UNAVAILABLE,
+            ErrorKind::Human => exit::HUMAN,
             ErrorKind::Internal => exit::INTERNAL,
         }
     }
@@ -295,6 +299,11 @@ impl From<EngineError> for CommandError {
         match error {
             EngineError::Config(errors) => errors.into(),
             EngineError::State(error) => error.into(),
+            EngineError::Agent { error: ref problem, .. }
+                if problem.class == ErrorClass::Unauthenticated =>
+            {
+                Self::new(ErrorKind::Human, error)
+            }
             EngineError::Agent { .. } => Self::new(ErrorKind::Unavailable, error)
                 .hinted("`ralph-orchestrator doctor` checks everything that a run needs"),
             EngineError::Exchanged(_) => {

@@ -3,6 +3,7 @@
 mod handoff;
 mod hooks;
 mod login;
+mod rate_windows;
 mod receivers;
 mod rehearsal;
 mod start;
@@ -24,7 +25,7 @@ use ralph_orchestrator_assembly::{placeholder, sandbox, tasks};
 use ralph_orchestrator_config::{
     BaselineMode, CommitMode, CompletionTrigger, SandboxMode, ValidatorConfig,
 };
-use ralph_orchestrator_contract::{BuildContext, Verdict};
+use ralph_orchestrator_contract::{BuildContext, ErrorClass, Verdict};
 use ralph_orchestrator_engine::registry::Registry;
 use ralph_orchestrator_engine::{
     BaselineReport, CheckSite, CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport,
@@ -261,6 +262,7 @@ async fn run_checks(
     findings.extend(check_check_place(context).await);
     findings.extend(check_limits(context, first));
     findings.extend(handoff::check(context.loaded.config.handoff, first));
+    findings.extend(rate_windows::check(&context.loaded.config.limits, first));
     findings.extend(check_agent_and_login(context, first, env).await);
     findings.extend(check_other_agents(context, registry, build, judges).await?);
     findings.extend(check_validators(context, &judges.check_setup(&context.loaded, env).await));
@@ -296,7 +298,11 @@ async fn check_agent_and_login(
     env: &BTreeMap<String, String>,
 ) -> Vec<Finding> {
     let found = check_agent(context, first, env).await;
+    if let Err((ErrorClass::Unauthenticated, problem)) = found {
+        return vec![Finding::new("login", Err(problem), exit::HUMAN)];
+    }
     let is_there = found.is_ok();
+    let found = found.map_err(|(_, problem)| problem);
     let mut findings = vec![Finding::new("agent", found, exit::UNAVAILABLE)];
     if is_there {
         let adapter = &context.loaded.config.agent.adapter;
@@ -326,7 +332,7 @@ async fn check_other_agents(
         let env = next.environment(&context.loaded, &context.vars);
         let result = check_agent(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
-        let result = result.map_err(|problem| format!("{name}: {problem}"));
+        let result = result.map_err(|(_, problem)| format!("{name}: {problem}"));
         findings.push(Finding::new(what, result, exit::UNAVAILABLE));
     }
     Ok(findings)
@@ -638,10 +644,12 @@ async fn check_agent(
     context: &Context,
     driver: &ConfiguredAgent,
     env: &BTreeMap<String, String>,
-) -> Result<String, String> {
+) -> Result<String, (ErrorClass, String)> {
     let redactor = Redactor::new(&context.loaded.config.env, env);
-    let found = driver.check(env).await;
-    let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
+    let found = driver.check(env).await.map_err(|error| {
+        let text = redactor.text(&error.to_string()).into_owned();
+        (error.class, text)
+    })?;
     let found = redactor.text(&found);
     let can = capability_names(&driver.agent().describe().capabilities);
     Ok(if can.is_empty() {

@@ -6,11 +6,11 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::{backlog_view, context, git};
 use ralph_orchestrator_backlog::{BacklogSnapshot, NextItem, PlacementReason};
-use ralph_orchestrator_driver::read_ledger;
+use ralph_orchestrator_driver::{describe_unread, read_ledger};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::one_line;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NextArgs {
@@ -43,33 +43,28 @@ pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandErro
     }
     let snapshot = backlog_view::read_counted(&*list, &context)?;
     let next = snapshot.select_next();
+    // Nobody knows whether what could not be read is done.
+    let unread = describe_unread(list.path(), &snapshot).filter(|_| next == NextItem::Complete);
     let code = match &next {
+        NextItem::Complete if unread.is_some() => exit::HUMAN,
         NextItem::Item { .. } | NextItem::Complete => exit::OK,
         NextItem::Blocked { .. } | NextItem::Empty => exit::HUMAN,
     };
     if args.json {
-        let mut object = json!({
-            "order": snapshot.order,
-            "items": snapshot.counts(),
-        });
-        let fields = serde_json::to_value(&next).map_err(CommandError::internal)?;
-        if let (Some(object), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields)
-        {
-            object.extend(fields);
-            if args.explain {
-                object.insert("placements".to_owned(), json!(snapshot.explain()));
-            }
-        }
-        output::json(&object);
+        output::json(&object(&snapshot, &next, unread.is_some(), args.explain)?);
         return Ok(code);
     }
     match &next {
         NextItem::Item { item } => {
             output::result(&format!("{}  {}", one_line(&item.id, 80), one_line(&item.title, 200)));
         }
-        NextItem::Complete => {
-            output::result(&format!("all items are complete: {}", snapshot.counts()));
-        }
+        NextItem::Complete => output::result(&match unread {
+            None => format!("all items are complete: {}", snapshot.counts()),
+            Some(unread) => {
+                let counts = snapshot.counts();
+                format!("no item is open ({counts}); {unread}")
+            }
+        }),
         NextItem::Empty => output::result("the backlog has no items"),
         NextItem::Blocked { waiting } => {
             output::result("no item can be worked on:");
@@ -87,6 +82,28 @@ pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandErro
         print_places(&snapshot);
     }
     Ok(code)
+}
+
+/// Returns what is next as `--json` prints it.
+fn object(
+    snapshot: &BacklogSnapshot,
+    next: &NextItem,
+    has_unread: bool,
+    explain: bool,
+) -> Result<Value, CommandError> {
+    let mut object = json!({"order": snapshot.order, "items": snapshot.counts()});
+    let fields = serde_json::to_value(next).map_err(CommandError::internal)?;
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+        if has_unread {
+            object.insert("next".to_owned(), json!("unread"));
+            object.insert("unread".to_owned(), json!(snapshot.unread));
+        }
+        if explain {
+            object.insert("placements".to_owned(), json!(snapshot.explain()));
+        }
+    }
+    Ok(object)
 }
 
 /// Prints each item with its place: in the order of work, then what waits, then what is complete.

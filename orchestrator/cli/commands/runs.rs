@@ -163,7 +163,7 @@ impl RunRow {
             "started": self.started,
             "ended": self.ended,
             "iterations": state.map(|state| state.iterations),
-            "cost_usd": state.map(State::cost),
+            "cost_usd": state.and_then(State::known_cost),
             "cost_reported": state.map(|state| state.budget.cost_reported),
             "tokens": state.map(State::tokens),
             "runtime_ms": state.map(|state| state.budget.runtime_ms),

@@ -13,6 +13,7 @@ use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
 };
 use ralph_orchestrator_store::StoredRun;
+use ralph_orchestrator_story::rate_windows;
 use ralph_orchestrator_story::run_summary::RunSummary;
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::status::{headline, no_run, object, progress};
@@ -129,6 +130,8 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
     if let Some(context) = &state.agent.context {
         lines.push(format!("  context     {}", context_usage(context.used, context.window)));
     }
+    let windows = rate_windows::describe(state).into_iter();
+    lines.extend(windows.map(|window| format!("  window      {window}")));
     for note in &state.notes {
         let text = one_line(&note.text, 120);
         lines.push(format!("  note        (iteration {}) {text}", note.iteration));

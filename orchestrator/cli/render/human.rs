@@ -202,7 +202,8 @@ impl HumanReporter {
         };
         state.live.begin(LiveActivity::Nothing);
         let about = if *cost_estimated { "about " } else { "" };
-        let cost = if *cost_reported { format!("{about}{cost_usd}, ") } else { String::new() };
+        let cost = cost_usd.filter(|_| *cost_reported);
+        let cost = cost.map_or_else(String::new, |cost| format!("{about}{cost}, "));
         let by = agent_changed
             .as_ref()
             .map(|change| format!(", by {} instead of {}", change.to, change.from));

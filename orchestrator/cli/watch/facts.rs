@@ -8,6 +8,7 @@ use ralph_orchestrator_machine::{
     BudgetRow, IterationOutcome, Latch, Limit, LimitValue, RunUsage, State, StopKind,
     ValidatorVerdict,
 };
+use ralph_orchestrator_story::rate_windows;
 use ralph_orchestrator_story::run_summary::{IterationSummary, RunSummary};
 use ralph_orchestrator_story::selected_run::SelectedRun;
 use ralph_orchestrator_story::status::{headline, phase};
@@ -151,7 +152,8 @@ fn usage(state: &State) -> String {
     let context = context.map(|own| format!("context {}", context_usage(own.used, own.window)));
     let tokens = state.tokens();
     let tokens = (tokens.total() > 0).then(|| format!("tokens {}", short_tokens(tokens)));
-    let known: Vec<String> = context.into_iter().chain(tokens).collect();
+    let windows = rate_windows::shares(state);
+    let known: Vec<String> = context.into_iter().chain(tokens).chain(windows).collect();
     if known.is_empty() { "no tokens reported".to_owned() } else { known.join("  ") }
 }
 

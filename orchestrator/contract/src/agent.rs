@@ -40,6 +40,8 @@ pub struct Capabilities {
     pub tokens: bool,
     /// Reports how full its context is.
     pub context: bool,
+    /// Reports how much of its provider's rate windows is used.
+    pub rate_windows: bool,
     /// Reports the tools it calls.
     pub tool_calls: bool,
     /// Can be interrupted without being killed.

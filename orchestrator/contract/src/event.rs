@@ -62,6 +62,16 @@ pub enum Event {
         /// Tokens it can hold, if known.
         window: Option<u64>,
     },
+    /// How much of a rate window of the agent's provider is used.
+    RateWindow {
+        /// Its name: lower case letters, digits and `_`, such as `five_hour` or `weekly`.
+        name: String,
+        /// The share that is used; 1 is all of it.
+        used: f64,
+        /// When the window is reset, in milliseconds since the Unix epoch, if known.
+        #[serde(default)]
+        resets_at_ms: Option<u64>,
+    },
     /// The agent claims by a tool call of the adapter's own, made for that.
     Claim {
         /// What it claims.
@@ -120,6 +130,7 @@ impl Event {
             | Self::ToolCall { .. }
             | Self::Usage { .. }
             | Self::Context { .. }
+            | Self::RateWindow { .. }
             | Self::Unknown => 0,
         }
     }

@@ -1,7 +1,7 @@
 //! What a running agent sends to the session.
 
 use ralph_orchestrator_contract::{Claim, Usage, ValidationPreview};
-use ralph_orchestrator_machine::ContextUsage;
+use ralph_orchestrator_machine::{ContextUsage, RateWindow};
 use tokio::sync::oneshot;
 
 /// The part of an agent's events that the session handles.
@@ -10,6 +10,7 @@ pub(super) enum AgentMessage {
     Model(String),
     Usage(Usage),
     Context(ContextUsage),
+    RateWindow(RateWindow),
     Claim(Claim),
     Note(String),
     Validation(ValidationRequest),

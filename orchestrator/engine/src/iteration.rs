@@ -10,7 +10,8 @@ use ralph_orchestrator_contract::{
     AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Report, Usage, ValidationPreview,
 };
 use ralph_orchestrator_machine::{
-    ContextUsage, Effect, FrozenPolicy, Input, Latch, StartIteration, Timer, is_unchecked,
+    ContextUsage, Effect, FrozenPolicy, Input, Latch, RateWindow, StartIteration, Timer,
+    is_unchecked,
 };
 use ralph_orchestrator_workspace::PromptWatch;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -28,7 +29,7 @@ use super::iteration_files::IterationFiles;
 use super::iteration_watch::{
     EXIT_GRACE, InspectionOutcome, IterationWatch, PendingInspection, next_inspection,
 };
-use super::pending_records::Remaining;
+use super::pending_records::{Due, Remaining};
 use super::redact::stream::StreamRedactor;
 use super::session::Session;
 use super::sink::Sink;
@@ -314,13 +315,12 @@ impl Session {
             self.feed(Input::Timer(timer), watch)?;
         }
         let in_time = watch.is_awaited(now_ms);
-        let (usage, context) = watch.pending.take_due(self.journal.clock.runtime_ms());
+        let Due { usage, context, windows } =
+            watch.pending.take_due(self.journal.clock.runtime_ms());
         if let Some(usage) = usage {
             self.feed(Input::Usage(usage), watch)?;
         }
-        if let Some(context) = context {
-            self.feed(Input::Context(context), watch)?;
-        }
+        self.feed_figures(context, windows, watch)?;
         if in_time {
             return Ok(None);
         }
@@ -348,6 +348,10 @@ impl Session {
                 self.feed(Input::Model(model), watch)
             }
             AgentMessage::Context(context) => self.handle_context(context, watch),
+            AgentMessage::RateWindow(window) => {
+                let admitted = watch.pending.admit_window(window, now_ms);
+                admitted.map_or(Ok(()), |window| self.feed(Input::RateWindow(window), watch))
+            }
             AgentMessage::Note(text) if watch.pending.admit_text([text.as_str()], now_ms) => {
                 self.feed(Input::Note(text), watch)
             }
@@ -398,6 +402,20 @@ impl Session {
             self.feed(Input::Context(context), watch)?;
         }
         if is_due { self.feed(Input::Timer(Timer::Handoff), watch) } else { Ok(()) }
+    }
+
+    /// Records figures that were held back.
+    fn feed_figures(
+        &mut self,
+        context: Option<ContextUsage>,
+        windows: Vec<RateWindow>,
+        watch: &IterationWatch,
+    ) -> Result<(), EngineError> {
+        let windows = windows.into_iter().map(Input::RateWindow);
+        for input in context.map(Input::Context).into_iter().chain(windows) {
+            self.feed(input, watch)?;
+        }
+        Ok(())
     }
 
     /// Records a claim that was seen while the agent runs.
@@ -452,10 +470,9 @@ impl Session {
         &mut self,
         watch: &mut IterationWatch,
     ) -> Result<Option<Usage>, EngineError> {
-        let Remaining { usage, context, claims, dropped } = watch.pending.finish();
-        if let Some(context) = context {
-            self.feed(Input::Context(context), watch)?;
-        }
+        let Remaining { due: Due { usage, context, windows }, claims, dropped } =
+            watch.pending.finish();
+        self.feed_figures(context, windows, watch)?;
         for claim in claims {
             self.feed(Input::Claimed(claim), watch)?;
         }

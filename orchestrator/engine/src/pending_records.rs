@@ -5,7 +5,7 @@
 //! iteration's end. Text has a budget of bytes, and what exceeds it is counted.
 
 use ralph_orchestrator_contract::{Claim, ClaimKind, Usage};
-use ralph_orchestrator_machine::ContextUsage;
+use ralph_orchestrator_machine::{ContextUsage, RateWindow, RateWindows};
 
 use super::token_bucket::TokenBucket;
 
@@ -13,6 +13,8 @@ use super::token_bucket::TokenBucket;
 const FIGURES: u64 = 16;
 const FIGURES_PER_SECOND: u64 = 1;
 const FIGURE: u64 = 2;
+/// So many rate windows are held back at most.
+const WINDOWS: usize = 16;
 /// Bytes of words: so many at once, and then a line of text a second.
 const WORDS: u64 = 512 * 1024;
 const WORDS_PER_SECOND: u64 = 64;
@@ -31,17 +33,25 @@ pub(super) struct PendingRecords {
     claims: [TokenBucket; 2],
     usage: Option<Usage>,
     context: Option<ContextUsage>,
+    windows: RateWindows,
     /// The last of each kind.
     claim: [Option<Claim>; 2],
     /// Notes and answers that were not written down.
     dropped: u64,
 }
 
+/// Figures that were held back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) usage: Option<Usage>,
+    pub(super) context: Option<ContextUsage>,
+    pub(super) windows: Vec<RateWindow>,
+}
+
 /// What is held back at the iteration's end.
 #[derive(Debug)]
 pub(super) struct Remaining {
-    pub(super) usage: Option<Usage>,
-    pub(super) context: Option<ContextUsage>,
+    pub(super) due: Due,
     pub(super) claims: Vec<Claim>,
     pub(super) dropped: u64,
 }
@@ -55,6 +65,7 @@ impl PendingRecords {
             claims: [claims, claims],
             usage: None,
             context: None,
+            windows: RateWindows::new(),
             claim: [None, None],
             dropped: 0,
         }
@@ -81,6 +92,18 @@ impl PendingRecords {
             return Some(context);
         }
         self.context = Some(context);
+        None
+    }
+
+    /// Returns the window if it may be recorded now.
+    pub(super) fn admit_window(&mut self, window: RateWindow, now_ms: u64) -> Option<RateWindow> {
+        self.windows.remove(&window.name);
+        if self.figures.take(FIGURE, now_ms) {
+            return Some(window);
+        }
+        if self.windows.len() < WINDOWS {
+            self.windows.insert(window.name.clone(), window);
+        }
         None
     }
 
@@ -115,22 +138,27 @@ impl PendingRecords {
 
     /// Returns when figures that are held back may be recorded.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        let waits = self.usage.is_some() || self.context.is_some();
+        let waits = self.usage.is_some() || self.context.is_some() || !self.windows.is_empty();
         waits.then(|| self.figures.ready_ms(FIGURE))
     }
 
     /// Takes the figures that may be recorded by now.
-    pub(super) fn take_due(&mut self, now_ms: u64) -> (Option<Usage>, Option<ContextUsage>) {
+    pub(super) fn take_due(&mut self, now_ms: u64) -> Due {
         let usage = self.usage.take().and_then(|usage| self.admit_usage(usage, false, now_ms));
         let context = self.context.take().and_then(|context| self.admit_context(context, now_ms));
-        (usage, context)
+        let windows = std::mem::take(&mut self.windows).into_values();
+        let windows = windows.filter_map(|window| self.admit_window(window, now_ms)).collect();
+        Due { usage, context, windows }
     }
 
     /// Takes all that was held back, at the iteration's end.
     pub(super) fn finish(&mut self) -> Remaining {
         Remaining {
-            usage: self.usage.take(),
-            context: self.context.take(),
+            due: Due {
+                usage: self.usage.take(),
+                context: self.context.take(),
+                windows: std::mem::take(&mut self.windows).into_values().collect(),
+            },
             claims: self.claim.iter_mut().filter_map(Option::take).collect(),
             dropped: std::mem::take(&mut self.dropped),
         }
@@ -169,9 +197,9 @@ mod tests {
             (1..=hour).filter(|now| pending.admit_usage(used(*now), false, *now).is_some());
         assert!(written.count() < 2_000);
         let rest = pending.finish();
-        let last = rest.usage.unwrap();
+        let last = rest.due.usage.unwrap();
         assert_eq!(last, used(hour), "the last one");
-        assert!(pending.finish().usage.is_none());
+        assert_eq!(pending.finish().due, Due::default());
     }
 
     #[test]
@@ -182,14 +210,23 @@ mod tests {
         assert_eq!(pending.due_ms(), None);
         assert_eq!(pending.admit_usage(used(9), false, 1), None);
         assert_eq!(pending.admit_context(ContextUsage { used: 3, window: None }, 1), None);
+        let window = |used_per_mille| RateWindow {
+            name: "weekly".to_owned(),
+            used_per_mille,
+            resets_at_ms: None,
+        };
         let due_ms = pending.due_ms().unwrap();
-        assert_eq!(pending.take_due(due_ms - 1), (None, None));
+        assert_eq!(pending.take_due(due_ms - 1), Due::default());
+        assert_eq!(pending.admit_window(window(10), due_ms - 1), None);
+        assert_eq!(pending.admit_window(window(20), due_ms - 1), None);
         // A smaller figure does not take the place of a larger one.
         assert_eq!(pending.admit_usage(used(8), false, due_ms), Some(used(9)));
+        let context = Some(ContextUsage { used: 3, window: None });
         assert_eq!(
-            pending.take_due(due_ms + 2_000).1,
-            Some(ContextUsage { used: 3, window: None })
+            pending.take_due(due_ms + 2_000),
+            Due { usage: None, context, windows: Vec::new() }
         );
+        assert_eq!(pending.finish().due.windows, [window(20)], "the last of its name");
     }
 
     #[test]

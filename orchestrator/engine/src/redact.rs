@@ -197,6 +197,7 @@ impl Redactor {
             | Input::WorkspaceMade(_)
             | Input::Usage(_)
             | Input::Context(_)
+            | Input::RateWindow(_)
             | Input::WaitFinished
             | Input::HoldFinished
             | Input::ObservationSkipped

@@ -170,7 +170,8 @@ pub enum RunEvent {
         validated: bool,
         evidence_only: bool,
         iterations: u64,
-        cost_usd: Usd,
+        /// None was reported, and nothing was charged, if it is `None`.
+        cost_usd: Option<Usd>,
         cost_estimated: bool,
         cost_reported: bool,
         tokens: Tokens,

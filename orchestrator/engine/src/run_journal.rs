@@ -104,7 +104,7 @@ impl RunJournal {
             validated: state.completion().is_some_and(|completion| completion.validated),
             evidence_only: self.context.recorded_policy.is_evidence_only(),
             iterations: state.iterations,
-            cost_usd: state.cost(),
+            cost_usd: state.known_cost(),
             cost_estimated: state.budget.cost_estimated,
             cost_reported: state.budget.cost_reported,
             tokens: state.tokens(),
@@ -214,9 +214,12 @@ impl RunJournal {
         })
     }
 
-    /// Announces that the setup begins, or why it failed.
-    fn announce_setup(&self, record: &Record) {
+    /// Announces that the setup begins, why it failed, or what the initializer left missing.
+    fn announce_preparation(&self, record: &Record) {
         match record {
+            Record::ProductsMissing { missing, .. } => {
+                self.emit(&products_missing(self.state.iterations, missing));
+            }
             Record::SetupStarted { iteration } => {
                 let Some(setup) = &self.context.setup else { return };
                 let command = setup.command();
@@ -274,10 +277,9 @@ impl RunJournal {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => RunEvent::Warning { iteration, message },
-            Record::SetupStarted { .. } | Record::SetupFinished { .. } => {
-                return self.announce_setup(record);
-            }
-            Record::ProductsMissing { missing, .. } => products_missing(iteration, &missing),
+            Record::SetupStarted { .. }
+            | Record::SetupFinished { .. }
+            | Record::ProductsMissing { .. } => return self.announce_preparation(record),
             Record::GuidanceDelivered { ids, .. } => RunEvent::GuidanceDelivered { iteration, ids },
             Record::Answered { .. } | Record::ControlReceived { .. } | Record::Paused { .. } => {
                 return self.announce_control(record);
@@ -293,6 +295,7 @@ impl RunJournal {
             | Record::Initialized { .. }
             | Record::Model { .. }
             | Record::Context { .. }
+            | Record::RateWindow(_)
             | Record::MarkerRemoved { .. }
             | Record::Cancelling { .. }
             | Record::Completed { .. }

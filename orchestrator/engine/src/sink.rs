@@ -11,7 +11,7 @@ use ralph_orchestrator_contract::{
     Agent, AgentError, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, Event, EventSink,
     Guidance, Iteration, Report, ValidationPreview,
 };
-use ralph_orchestrator_machine::ContextUsage;
+use ralph_orchestrator_machine::{ContextUsage, RateWindow};
 use ralph_orchestrator_workspace::GuardedPaths;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::coop::consume_budget;
@@ -189,6 +189,9 @@ impl Sink<'_> {
             Event::Warning { message } => Some(AgentMessage::Warning(message.clone())),
             Event::Context { used, window } => {
                 Some(AgentMessage::Context(ContextUsage { used: *used, window: *window }))
+            }
+            Event::RateWindow { name, used, resets_at_ms } => {
+                RateWindow::from_report(name, *used, *resets_at_ms).map(AgentMessage::RateWindow)
             }
             Event::ToolCall { .. } => {
                 self.tool_calls.fetch_add(1, Ordering::Relaxed);

@@ -54,8 +54,7 @@ pub(super) fn record(record: &Record) {
         Record::Initialized { .. } | Record::ProductsMissing { .. } => initializer(record),
         Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
         Record::HookFinished { event, commands, .. } => hook(*event, commands),
-        Record::ReviewStarted { agent, .. } => info!(agent, "review started"),
-        Record::ReviewEnded { agent, cost_usd, .. } => info!(agent, %cost_usd, "review ended"),
+        Record::ReviewStarted { .. } | Record::ReviewEnded { .. } => review(record),
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::TaskChanged { .. } => info!("a person changed the prompt"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
@@ -88,7 +87,16 @@ pub(super) fn record(record: &Record) {
         }
         Record::GuidanceDelivered { ids, .. } => info!(pieces = ids.len(), "guidance delivered"),
         Record::Paused { .. } => info!("paused"),
+        Record::RateWindow(window) => debug!(window.name, window.used_per_mille, "rate window"),
         Record::Clock { .. } | Record::Usage { .. } | Record::Context { .. } => {}
+    }
+}
+
+fn review(record: &Record) {
+    match record {
+        Record::ReviewStarted { agent, .. } => info!(agent, "review started"),
+        Record::ReviewEnded { agent, cost_usd, .. } => info!(agent, %cost_usd, "review ended"),
+        _ => {}
     }
 }
 

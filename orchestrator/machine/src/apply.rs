@@ -9,8 +9,8 @@ use super::hook::HookEvent;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
-    AgentChange, AgentState, Answer, Completion, ContextUsage, ExplainedCompletion,
-    InitializerState, LastError, Latch, Note, PauseState, ProviderWait, RunningIteration, State,
+    AgentChange, AgentState, Answer, Completion, ExplainedCompletion, InitializerState, LastError,
+    Latch, Note, PauseState, ProviderWait, RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
 
@@ -46,10 +46,8 @@ impl State {
                 self.initializer.missing.clone_from(missing);
             }
             Record::Usage { usage, .. } => self.report_usage(*usage),
-            Record::Context { used, window } => {
-                self.agent.context = Some(ContextUsage { used: *used, window: *window });
-                self.agent.window = window.or(self.agent.window);
-            }
+            Record::Context { used, window } => self.agent.set_context(*used, *window),
+            Record::RateWindow(window) => self.agent.set_rate_window(window),
             Record::Model { model, .. } => self.agent.reported_model = Some(model.clone()),
             Record::Note { iteration, text } => self.add_note(*iteration, text),
             Record::AgentChanged { .. } => self.agent_changed(record),
@@ -197,6 +195,9 @@ impl State {
         };
         self.saves.mode = *saves;
         self.identities.clone_from(identities);
+        if self.agent.name != *agent {
+            self.agent.rate_windows.clear();
+        }
         agent.clone_into(&mut self.agent.name);
         fallback.clone_into(&mut self.agent.fallback);
         limits.clone_into(&mut self.controls.configured_limits);
@@ -336,6 +337,7 @@ impl State {
         self.progress.reset_stagnation();
         self.waiting = None;
         (self.agent.window, self.agent.reported_model) = (None, None);
+        self.agent.rate_windows.clear();
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {

@@ -21,6 +21,7 @@ use super::state::{ExplainedCompletion, Latch, Rejection, State};
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
 use super::verdict::Validation;
+use super::window_wait;
 
 /// Why a run ends after an iteration.
 const ONCE: &str = "stopped after one iteration (`--once`)";
@@ -400,7 +401,7 @@ fn continue_after(next: &mut Transition, delay: Delay) {
     {
         let (message, retry_at_ms) = (message.clone(), outcome.retry_at_ms());
         return if deferral::is_over(next) {
-            prepare(next);
+            hold_or_prepare(next);
         } else {
             deferral::defer(next, message, retry_at_ms);
         };
@@ -409,6 +410,13 @@ fn continue_after(next: &mut Transition, delay: Delay) {
         let failures = next.state.agent.failures;
         next.effect(Effect::Pause { failures });
     } else {
+        hold_or_prepare(next);
+    }
+}
+
+/// Waits for a rate window that is nearly used up, or begins the next iteration.
+fn hold_or_prepare(next: &mut Transition) {
+    if !window_wait::hold(next) {
         prepare(next);
     }
 }
@@ -541,7 +549,8 @@ pub(super) fn wait_finished(next: &mut Transition) {
     match reached_limits::find_exceeded(&next.state) {
         Some(stop) => next.finish_with(stop),
         None if next.state.is_pause_requested() => begin_pause(next),
-        None => prepare(next),
+        None if window_wait::has_waited(next) => prepare(next),
+        None => hold_or_prepare(next),
     }
 }
 

@@ -13,7 +13,7 @@ const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
 const MOST_TIMED_DEFERRALS: u32 = 5;
 
 /// No provider's limit is longer. What names a later moment is mistaken.
-const LONGEST_NAMED_MS: u64 = 32 * 24 * 60 * 60_000;
+pub(super) const LONGEST_NAMED_MS: u64 = 32 * 24 * 60 * 60_000;
 
 /// Whether the wait is over that the last refusal led to.
 pub(super) fn is_over(next: &Transition) -> bool {
@@ -22,14 +22,22 @@ pub(super) fn is_over(next: &Transition) -> bool {
 
 /// Waits until the provider accepts requests again, if that is not too long.
 pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u64>) {
-    let now = next.now.unix_ms;
     if let Some(wait) = &next.state.waiting {
         return next.effect(Effect::WaitUntil(wait.until_ms));
     }
     let until_ms = retry_at(next, retry_at_ms);
-    let wait_ms = until_ms.saturating_sub(now);
-    let (limits, waited_ms) = (&next.state.limits, next.state.agent.waited_ms);
     let is_named = retry_at_ms.is_some_and(|named| named >= until_ms);
+    wait_until(next, reason, until_ms, is_named);
+}
+
+/// Waits until then, if that is not too long. `is_named`: the provider named this moment. A wait that a pause or the end of
+/// the orchestrator broke off is resumed.
+pub(super) fn wait_until(next: &mut Transition, reason: String, until_ms: u64, is_named: bool) {
+    if next.state.waiting.as_ref().is_some_and(|wait| wait.until_ms == until_ms) {
+        return next.effect(Effect::WaitUntil(until_ms));
+    }
+    let wait_ms = until_ms.saturating_sub(next.now.unix_ms);
+    let (limits, waited_ms) = (&next.state.limits, next.state.agent.waited_ms);
     let most_ms =
         if limits.waits_until_reset && is_named { LONGEST_NAMED_MS } else { limits.max_wait_ms };
     if waited_ms.saturating_add(wait_ms) > most_ms {

@@ -10,6 +10,7 @@ use super::evidence::ObservedEvidence;
 use super::hook::HookEnd;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
+use super::rate_window::RateWindow;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
 use super::state::{ContextUsage, ExplainedCompletion};
 use super::stop::StopReason;
@@ -219,6 +220,8 @@ pub enum Input {
     Usage(Usage),
     /// How full the running iteration's context is.
     Context(ContextUsage),
+    /// How much of a rate window is used.
+    RateWindow(RateWindow),
     /// The model that the agent reports.
     Model(String),
     /// The agent left a note.
@@ -294,6 +297,7 @@ impl Input {
             Self::Claimed(_) => "claimed",
             Self::Usage(_) => "usage",
             Self::Context(_) => "context",
+            Self::RateWindow(_) => "rate_window",
             Self::Model(_) => "model",
             Self::Note(_) => "note",
             Self::Previewed { .. } => "previewed",

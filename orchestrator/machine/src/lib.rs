@@ -32,6 +32,7 @@ mod outcome;
 mod path_identities;
 mod policy;
 mod progress;
+mod rate_window;
 mod reached_limits;
 mod received_control;
 mod record;
@@ -45,6 +46,7 @@ mod stop;
 mod tests;
 mod transition;
 mod verdict;
+mod window_wait;
 
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, MOST_CAUSES, RejectionCause, first_clause};
@@ -62,6 +64,7 @@ pub use limits::{
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
+pub use rate_window::{RateWindow, RateWindows};
 pub use record::{LaunchDigests, Record, RunStarted, SaveMode, Trigger};
 pub use resume_blocker::ResumeBlocker;
 pub use state::{

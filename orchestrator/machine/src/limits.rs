@@ -1,6 +1,6 @@
 //! The limits that stop a run: one table, from which everything else that knows of limits reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -428,6 +428,9 @@ pub struct RunLimits {
     /// A wait whose end the provider named has no such bound.
     #[serde(default, skip_serializing_if = "is_false")]
     pub waits_until_reset: bool,
+    /// The percentages of rate windows at which no further iteration begins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_window: BTreeMap<String, u8>,
     /// Iterations of the initializer; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_initializer_attempts: Option<u32>,
@@ -463,6 +466,7 @@ impl Default for RunLimits {
             max_rejections: u32::MAX,
             max_wait_ms: u64::MAX,
             waits_until_reset: false,
+            max_window: BTreeMap::new(),
             max_initializer_attempts: None,
             ends_initialized: false,
             first_reservation: Usd::ZERO,
@@ -493,7 +497,14 @@ impl RunLimits {
             limits.set(limit, limit.configured(configured));
         }
         limits.waits_until_reset = configured.max_wait == MaxWait::UntilReset;
+        limits.max_window.clone_from(&configured.max_window);
         limits
+    }
+
+    /// Returns the share of this rate window, in thousandths, at which no further iteration begins.
+    #[must_use]
+    pub fn window_per_mille(&self, name: &str) -> Option<u64> {
+        self.max_window.get(name).map(|percent| u64::from(*percent) * 10)
     }
 }
 
@@ -507,6 +518,8 @@ mod tests {
     fn every_limit_of_the_configuration_on_the_whole_run_is_applied() {
         let all = keys();
         let configured = all.iter().filter(|key| key.starts_with("limits.max_"));
+        // It makes a run wait, and stops none.
+        let configured = configured.filter(|key| *key != "limits.max_window");
         let configured: BTreeSet<&str> = configured.map(String::as_str).collect();
         assert_eq!(BTreeSet::from(Limit::ALL.map(Limit::key)), configured);
     }

@@ -16,6 +16,7 @@ use super::limits::{RunLimits, is_false};
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
 use super::policy::{BaselineMode, FrozenPolicy};
+use super::rate_window::RateWindow;
 use super::stop::StopReason;
 use super::verdict::ValidatorVerdict;
 
@@ -254,6 +255,8 @@ pub enum Record {
         /// Tokens it can hold, if known.
         window: Option<u64>,
     },
+    /// How much of a rate window of the provider is used.
+    RateWindow(RateWindow),
     /// The agent left a note for the iterations after it.
     Note {
         /// The iteration that left it.
@@ -512,7 +515,7 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// The provider refuses requests: waiting.
+    /// The provider refuses requests, or a rate window is nearly used up: waiting.
     Waiting {
         /// Until when, in milliseconds since the Unix epoch.
         until_ms: u64,
@@ -595,6 +598,7 @@ impl Record {
                 | Self::Usage { .. }
                 | Self::Model { .. }
                 | Self::Context { .. }
+                | Self::RateWindow(_)
                 | Self::Note { .. }
                 | Self::Previewed { .. }
                 | Self::Explained { .. }

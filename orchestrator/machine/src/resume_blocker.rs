@@ -34,7 +34,7 @@ pub enum ResumeBlocker {
     Login,
     /// No credit is left.
     Credit,
-    /// The provider refuses requests for longer than the run may wait.
+    /// The provider refuses requests, or a rate window is nearly used up, for longer than the run may wait.
     Provider,
     /// This validator cannot come to a verdict.
     Validator(String),
@@ -158,6 +158,8 @@ impl State {
             ResumeBlocker::Validator(named.validator.clone())
         } else if has_survivors {
             ResumeBlocker::Processes(survivors())
+        } else if self.limited_windows().next().is_some() {
+            ResumeBlocker::Provider
         } else if self.validation.baseline_mode == BaselineMode::MustFail
             && self.validation.baseline_accepted == Some(true)
         {

@@ -19,6 +19,7 @@ use super::limits::{BudgetUse, Limit, RunLimits};
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
 use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
+use super::rate_window::{RateWindow, RateWindows};
 use super::record::{RunStarted, SaveMode};
 use super::stop::Stop;
 use super::verdict::{ValidatorVerdict, is_unchecked};
@@ -160,7 +161,7 @@ pub struct AgentChange {
     pub reason: String,
 }
 
-/// A wait that the provider asked for.
+/// A wait that the provider asked for, or for the reset of a rate window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderWait {
     /// Until when, in milliseconds since the Unix epoch.
@@ -273,6 +274,8 @@ pub struct AgentState {
     pub context: Option<ContextUsage>,
     /// How many tokens its context can hold, as reported last.
     pub window: Option<u64>,
+    /// How much of its provider's rate windows is used, as reported last; one may have been reset since.
+    pub rate_windows: RateWindows,
     /// What the last session that ended by itself had left running, and what was ended then.
     pub left_behind: Vec<String>,
     /// Processes of the last iteration that could not be ended then.
@@ -303,6 +306,17 @@ impl AgentState {
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.reported_model.as_deref().or(self.asked_model.as_deref())
+    }
+
+    /// Takes note of how full the context is.
+    pub(super) fn set_context(&mut self, used: u64, window: Option<u64>) {
+        self.context = Some(ContextUsage { used, window });
+        self.window = window.or(self.window);
+    }
+
+    /// Takes note of a rate window as reported last.
+    pub(super) fn set_rate_window(&mut self, window: &RateWindow) {
+        self.rate_windows.insert(window.name.clone(), window.clone());
     }
 
     /// Takes note of the model that an iteration asks for: what was reported when it was another one is out of date.
@@ -508,6 +522,13 @@ impl State {
     pub fn cost(&self) -> Usd {
         let running = self.running.as_ref().and_then(|running| running.usage.cost);
         self.budget.cost_charged + running.unwrap_or_default()
+    }
+
+    /// Returns the cost of the run so far; `None` as long as none was reported, and nothing was charged.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<Usd> {
+        let cost = self.cost();
+        (self.budget.cost_reported || cost > Usd::ZERO).then_some(cost)
     }
 
     /// Returns the tokens used so far, the running iteration included.

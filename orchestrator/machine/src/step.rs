@@ -11,6 +11,7 @@ use super::record::Record;
 use super::review;
 use super::state::State;
 use super::transition::Transition;
+use super::window_wait;
 
 /// Returns the state after `input` and the effects to perform, in this order. The new state is always
 /// the old one with every appended record applied.
@@ -56,6 +57,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::Usage(usage) => during_iteration::usage(next, usage),
         Input::Context(context) => during_iteration::context(next, context),
+        Input::RateWindow(window) => window_wait::reported(next, window),
         Input::Model(model) => during_iteration::model(next, model),
         Input::Note(text) => during_iteration::note(next, &text),
         Input::Previewed { accepted, reasons } => {

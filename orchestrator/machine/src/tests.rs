@@ -15,6 +15,7 @@ mod pauses;
 mod preview;
 mod progress;
 mod proved;
+mod rate_windows;
 mod review;
 mod saves;
 mod setups;
@@ -42,6 +43,7 @@ fn limits() -> RunLimits {
         max_wait_ms: 3_600_000,
         first_reservation: Usd::from_nanos(1_000_000),
         handoff_per_mille: Some(700),
+        max_window: [("five_hour".to_owned(), 90), ("weekly".to_owned(), 80)].into(),
         ..RunLimits::default()
     }
 }
@@ -390,6 +392,11 @@ fn side_inputs() -> impl Strategy<Value = Input> {
         1 => (0u64..200_000).prop_map(|used| {
             Input::Context(ContextUsage { used, window: Some(200_000) })
         }),
+        2 => ("five_hour|weekly", 0u64..1_200, proptest::option::of(0u64..5_000)).prop_map(
+            |(name, used_per_mille, resets_at_ms)| {
+                Input::RateWindow(RateWindow { name, used_per_mille, resets_at_ms })
+            }
+        ),
         1 => Just(Input::AgentUnavailable("not there".into())),
         1 => Just(Input::Warning("w".into())),
     ]

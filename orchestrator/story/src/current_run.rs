@@ -149,7 +149,7 @@ impl CurrentRun {
             "started": self.started,
             "since": self.since,
             "iterations": state.map(|state| state.iterations),
-            "cost_usd": state.map(State::cost),
+            "cost_usd": state.and_then(State::known_cost),
             "cost_reported": state.map(|state| state.budget.cost_reported),
             "damage": self.damage.as_ref().map(ToString::to_string),
             "state_dir": self.state_dir.layout.root(),

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod listing;
 pub mod located_run;
 pub mod next_step;
+pub mod rate_windows;
 pub mod records;
 pub mod run_facts;
 pub mod run_summary;

@@ -161,6 +161,7 @@ impl RecordFormatter {
             | Record::SetupFinished { problem: None, .. }
             | Record::Model { .. }
             | Record::Context { .. }
+            | Record::RateWindow(_)
             | Record::Observed { changes: None, .. } => return None,
         })
     }

@@ -1,6 +1,5 @@
 //! How a run stands, as a phase, a line and an object.
 
-use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_machine::{
     AgentUse, Answer, FrozenPolicy, Latch, Limit, State, StopKind, StopReason,
 };
@@ -9,6 +8,7 @@ use ralph_orchestrator_text::{one_line, timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::next_step;
+use crate::rate_windows;
 use crate::selected_run::SelectedRun;
 use crate::whole_state::whole_state;
 use crate::words::limit_json;
@@ -34,12 +34,6 @@ pub fn phase(state: &State, held: bool) -> &'static str {
             | StopKind::Unavailable,
         ) => "stopped",
     }
-}
-
-/// Returns the cost of a run; `None` as long as none was reported, and nothing was charged.
-fn known_cost(state: &State) -> Option<Usd> {
-    let cost = state.cost();
-    (state.budget.cost_reported || cost > Usd::ZERO).then_some(cost)
 }
 
 /// Returns what `status --json` prints where there is no run.
@@ -71,10 +65,11 @@ pub fn object(stored: &SelectedRun) -> Value {
         "fallback": state.agent.fallback,
         "agents": used_by_agents(state),
         "context": state.agent.context,
+        "rate_windows": rate_windows::objects(state),
         "notes": state.notes,
         "latch": latch(state),
         "git": git(state),
-        "cost_usd": known_cost(state),
+        "cost_usd": state.known_cost(),
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
         "runtime_s": seconds(stored.runtime_ms()),

@@ -206,6 +206,7 @@ pub fn capability_names(can: &Capabilities) -> Vec<&'static str> {
         (can.cost && !can.free, "cost"),
         (can.tokens, "tokens"),
         (can.context, "context"),
+        (can.rate_windows, "rate windows"),
         (can.tool_calls, "tool calls"),
         (can.interrupt, "interrupt"),
         (can.handoff, "hand-off"),

@@ -265,6 +265,15 @@ fn a_line_that_looks_like_an_item_and_is_none_is_named_everywhere() {
     assert_eq!(worked(&env), ["a", "c"]);
     env.ralph(&["status"]).expect(0).says(named);
     assert_eq!(env.status()["backlog"]["unread"][1]["line"], 5);
+    // Nobody knows whether what could not be read is done.
+    env.write("fix_plan.md", "# Plan\n\n- [x] a\n-[ ] b\n");
+    let next = env.ralph(&["next"]).expect(2).says("fix_plan.md:4 \"-[ ] b\"").stdout.clone();
+    assert!(!next.contains("complete:"), "{next}");
+    let next = env.ralph(&["next", "--json"]).expect(2).stdout;
+    let next: Value = serde_json::from_str(&next).unwrap();
+    assert_eq!((&next["next"], &next["unread"][0]["line"]), (&"unread".into(), &4.into()));
+    env.write("fix_plan.md", "# Plan\n\n- [x] a\n- [x] b\n");
+    env.ralph(&["next"]).expect(0).says("all items are complete");
 }
 
 #[test]

@@ -172,6 +172,8 @@ def event(kind, n):
         return {"type": "usage", "usage": {"tokens": {"input": n, "output": n}}}
     if kind == "context":
         return {"type": "context", "used": n % 2 * 100000, "window": 200000}
+    if kind == "windows":
+        return {"type": "rate_window", "name": "w%d" % (n % 1000), "used": n % 100 / 50, "resets_at_ms": n * 10**9}
     if kind == "note":
         return {"type": "note", "text": "%d " % n + "\x01" * 8000}
     if kind == "claims":
@@ -221,7 +223,9 @@ for line in sys.stdin:
 
 #[test]
 fn events_of_a_plugin_without_end() {
-    for kind in ["usage", "context", "note", "claims", "warnings", "waiting", "questions"] {
+    for kind in
+        ["usage", "context", "windows", "note", "claims", "warnings", "waiting", "questions"]
+    {
         let env = hostile();
         fs::write(env.root().join("flood.py"), PLUGIN).unwrap();
         env.raw_config(&format!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{Event, Tokens, Usage};
-use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
+use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, RecordingSink};
@@ -61,6 +61,32 @@ async fn writes_a_file_and_reports_exact_figures() {
     let position = |wanted: &Event| events.iter().position(|event| event == wanted).unwrap();
     let done = events.iter().position(answered).unwrap();
     assert!(position(&Event::Usage { usage: first }) <= done + 1, "{events:?}");
+}
+
+#[tokio::test]
+async fn the_rate_windows_of_an_account_are_reported() {
+    // A provider's clock is its own.
+    let reset = 4_102_444_800_u64;
+    let reply = Reply::from(Turn::text("done"))
+        .header("x-codex-primary-used-percent", "93.5")
+        .header("x-codex-primary-window-minutes", "300")
+        .header("x-codex-primary-reset-at", &reset.to_string())
+        .header("x-codex-secondary-used-percent", "41")
+        .header("x-codex-secondary-window-minutes", "10080");
+    let sink = RecordingSink::new();
+    Harness::new(Script::new().forever(reply)).run(json!({}), &sink).await.unwrap();
+    let events = sink.events();
+    let windows: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::RateWindow { name, used, resets_at_ms } => {
+                Some((name.as_str(), *used, *resets_at_ms))
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(windows.contains(&("five_hour", 0.935, Some(reset * 1000))), "{windows:?}");
+    assert!(windows.contains(&("weekly", 0.41, None)), "{windows:?}");
 }
 
 #[tokio::test]

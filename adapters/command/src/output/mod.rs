@@ -43,7 +43,8 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
     };
     // Claude Code's `json` output is its result alone.
     let tool_calls = matches!(kind, OutputKind::CodexJson | OutputKind::OpenCodeJson);
-    Capabilities { cost, tokens, tool_calls, ..Capabilities::default() }
+    let rate_windows = kind == OutputKind::ClaudeJson;
+    Capabilities { cost, tokens, tool_calls, rate_windows, ..Capabilities::default() }
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ impl ClaudeProgram {
                 cost: true,
                 tokens: true,
                 context: true,
+                rate_windows: true,
                 tool_calls: true,
                 interrupt: true,
                 ..more

@@ -2,7 +2,8 @@
 
 use ralph_orchestrator_contract::ErrorClass;
 
-use crate::claude_stream::message::{Outcome, RateLimit};
+use crate::claude_stream::message::Outcome;
+use crate::claude_stream::rate_limit::RateLimit;
 use crate::claude_stream::text::bounded;
 use crate::error_text;
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::claude_stream::lenient;
+use crate::claude_stream::rate_limit::RateLimit;
 use crate::claude_stream::text::bounded;
 
 /// Longest text for a refused call, in bytes.
@@ -284,32 +285,6 @@ impl ModelUsage {
             cache_read: self.cache_read_input_tokens.unwrap_or_default(),
             cache_write: self.cache_creation_input_tokens.unwrap_or_default(),
         }
-    }
-}
-
-/// `rate_limit_event`: only accounts with a subscription get it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct RateLimit {
-    /// `allowed`, `allowed_warning` or `rejected`.
-    #[serde(deserialize_with = "lenient::or_default")]
-    pub status: Option<String>,
-    /// When the limit is lifted, in seconds since the Unix epoch.
-    #[serde(deserialize_with = "lenient::count")]
-    pub resets_at: Option<u64>,
-    /// Which limit, such as `five_hour`.
-    #[serde(deserialize_with = "lenient::or_default")]
-    pub rate_limit_type: Option<String>,
-    /// Requests are still served, at extra cost.
-    #[serde(deserialize_with = "lenient::or_default")]
-    pub is_using_overage: bool,
-}
-
-impl RateLimit {
-    /// Further requests are refused.
-    #[must_use]
-    pub fn rejects(&self) -> bool {
-        self.status.as_deref() == Some("rejected") && !self.is_using_overage
     }
 }
 

@@ -11,12 +11,14 @@ mod lenient;
 mod message;
 mod meter;
 mod parser;
+mod rate_limit;
 mod text;
 
 pub use context::Context;
 pub use message::{
     Assistant, Block, Compaction, Denial, Fallback, Init, McpServer, Message, ModelUsage, Outcome,
-    RateLimit, Retry, System, User, WireUsage,
+    Retry, System, User, WireUsage,
 };
 pub use parser::{ClaudeParser, objects};
+pub use rate_limit::{RateLimit, UnifiedWindow};
 pub use text::bounded;

@@ -10,9 +10,10 @@ use crate::claude_stream::context::{Context, ContextMeter};
 use crate::claude_stream::ending::{self, Hints};
 use crate::claude_stream::fast_path;
 use crate::claude_stream::message::{
-    Assistant, Block, Init, McpServer, Message, Outcome, RateLimit, Retry, System, Task,
+    Assistant, Block, Init, McpServer, Message, Outcome, Retry, System, Task,
 };
 use crate::claude_stream::meter::Meter;
+use crate::claude_stream::rate_limit::RateLimit;
 use crate::claude_stream::text::bounded;
 
 /// Longest text of a tool's answer that is handed on.
@@ -232,6 +233,7 @@ impl ClaudeParser {
             _ => None,
         };
         events.extend(message.map(|message| Event::Warning { message }));
+        events.extend(limit.windows());
         self.hints.limit = Some(limit);
     }
 

@@ -7,5 +7,7 @@
 //! starts processes.
 
 mod parser;
+mod rate_windows;
 
 pub use parser::{CodexParser, tokens};
+pub use rate_windows::rate_windows;

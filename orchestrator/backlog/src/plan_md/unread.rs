@@ -19,7 +19,7 @@ pub(super) fn find_unread(text: &str, entries: &[PlanEntry]) -> Vec<UnreadLine> 
         let is_item = |entry: &PlanEntry| (start..offset).contains(&entry.checkbox.start);
         // What is nested in an item is its own, unless it looks like a paragraph of it by mistake.
         let is_nested = |entry: &PlanEntry| {
-            entry.span.start < start && start < entry.span.end && has_bullet_or_indent(line)
+            entry.span.start < start && start < entry.span.end && is_indented(line)
         };
         if looks_open(line) && !entries.iter().any(|entry| is_item(entry) || is_nested(entry)) {
             let line = UnreadLine { line: index + 1, text: line.trim().to_owned() };
@@ -35,8 +35,9 @@ pub(super) fn find_unread(text: &str, entries: &[PlanEntry]) -> Vec<UnreadLine> 
     found.into_iter().map(|(_, line)| line).collect()
 }
 
-fn has_bullet_or_indent(line: &str) -> bool {
-    !line.starts_with('[')
+/// Whether a line within an item is meant as a part of it. One that is not, such as `-[ ] b`, is so by mistake.
+fn is_indented(line: &str) -> bool {
+    line.starts_with([' ', '\t'])
 }
 
 /// Returns whether a line has a checkbox that is not checked, or what is meant as one: `- []`, `- [~]`, `- [ ]x`.
@@ -121,14 +122,18 @@ mod tests {
             assert_eq!(lines(&text).len(), 1, "{line}");
         }
         assert_eq!(lines("- [ ] a\n- [] b\n- [ ]c\n- [x] d\n- [~] e\n"), [2, 3, 5]);
-        assert_eq!(lines("- [ ] a\n[ ] b\n"), [2], "it is read as a part of the title");
+        for line in ["[ ] b", "-[ ] b", "*[] b", "+[~] b", "1.[ ] b", "-[ ]b"] {
+            let text = format!("- [ ] a\n{line}\n- [ ] c\n");
+            assert_eq!(lines(&text), [2], "{line} is read as a part of the title before it");
+        }
     }
 
     #[test]
     fn items_what_is_nested_in_them_and_other_text_are_not_named() {
         for text in [
             "- [ ] a\n* [ ] b\n+ [X] c\n1. [ ] d\n2) [x] e\n",
-            "- [ ] a\n  - [ ] form\n  - [~] half\n  - [] none\n",
+            "- [ ] a\n  - [ ] form\n  - [~] half\n  - [] none\n\t-[ ] more\n",
+            "- [ ] a\n-[x] done\n-[link](x)\n-[1] a source\n",
             "- [x]done\n- [✓] done\n",
             "- [a](link)\n- [1] a source\n[a]: https://example.org\n- [link][a]\n",
             "```\n- [] b\n```\n<!--\n- [] b\n-->\n- [ ] a\n",

@@ -437,6 +437,16 @@ fn limits(limits: &Limits, diagnostics: &mut Diagnostics<'_>) {
         let help = "without all three nothing would end the run: give one of them, such as `max_runtime = \"4h\"`";
         diagnostics.add_with_help(&["limits", "max_iterations"], message, Some(help));
     }
+    for (name, percent) in &limits.max_window {
+        let key = ["limits", "max_window", name];
+        if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+            let message = "a rate window's name has lower case letters, digits and `_`, such as `five_hour` or `weekly`";
+            diagnostics.add(&key, message);
+        } else if !(1..=100).contains(percent) {
+            let message = format!("expected a percentage from 1 to 100, found {percent}");
+            diagnostics.add(&key, message);
+        }
+    }
 }
 
 fn env(env: &Env, diagnostics: &mut Diagnostics<'_>) {

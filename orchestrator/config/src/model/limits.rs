@@ -1,5 +1,6 @@
 //! `[limits]`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -55,6 +56,9 @@ pub struct Limits {
     /// How long the run waits for its provider, without a session that worked between the waits. Waits are no iterations,
     /// no failures and no runtime. "until reset" waits as long as the provider says, where it says so; "none" is no limit.
     pub max_wait: MaxWait,
+    /// For each rate window of the provider, by its name, the percentage at which no further iteration begins: the run waits
+    /// until the window is reset, within `max_wait`. An agent names its windows in `status`: `five_hour`, `weekly` and others.
+    pub max_window: BTreeMap<String, u8>,
 }
 
 impl Default for Limits {
@@ -72,6 +76,7 @@ impl Default for Limits {
             max_stagnant: Some(10),
             max_rejections: Some(3),
             max_wait: MaxWait::default(),
+            max_window: BTreeMap::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Defaults, layers, and where values come from.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ fn every_default() {
             max_stagnant: Some(10),
             max_rejections: Some(3),
             max_wait: MaxWait::AtMost(seconds(6 * 3600)),
+            max_window: BTreeMap::new(),
         }
     );
     assert_eq!(config.limits, Limits::default());
@@ -409,7 +411,7 @@ fn limits_in_a_journal() {
         json,
         json!({"max_iterations": 100, "max_runtime": null, "max_cost_usd": 50.0, "max_tokens": null,
             "iteration_timeout": "30m", "idle_timeout": "15m", "max_failures": 5, "max_stagnant": 10,
-            "max_rejections": 3, "max_wait": "6h"})
+            "max_rejections": 3, "max_wait": "6h", "max_window": {}})
     );
     assert_eq!(serde_json::from_value::<Limits>(json).unwrap(), limits);
 }

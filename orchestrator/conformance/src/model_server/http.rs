@@ -171,8 +171,11 @@ pub(super) fn respond_empty(writer: &mut impl Write, status: u16) -> io::Result<
 }
 
 /// Begins an answer in chunks.
-pub(super) fn begin_stream(writer: &mut impl Write) -> io::Result<()> {
-    let head = head(200, &[])
+pub(super) fn begin_stream(
+    writer: &mut impl Write,
+    headers: &[(String, String)],
+) -> io::Result<()> {
+    let head = head(200, headers)
         + "content-type: text/event-stream\r\ncache-control: no-cache\r\n\
            transfer-encoding: chunked\r\n\r\n";
     writer.write_all(head.as_bytes())?;

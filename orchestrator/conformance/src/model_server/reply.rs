@@ -89,10 +89,10 @@ impl Reply {
         self
     }
 
-    /// The same with a header; of no effect on other replies.
+    /// The same with a header; of no effect on replies that are neither a message nor an error.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        if let Self::Error { headers, .. } = &mut self {
+        if let Self::Error { headers, .. } | Self::Turn(Turn { headers, .. }) = &mut self {
             headers.push((name.to_owned(), value.to_owned()));
         }
         self
@@ -124,6 +124,7 @@ pub struct Turn {
     pub(super) usage: Tokens,
     pub(super) fault: Option<Fault>,
     pub(super) pace: Option<Duration>,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 impl Turn {
@@ -136,6 +137,7 @@ impl Turn {
             usage: Tokens { input: 100, output: 10, ..Tokens::default() },
             fault: None,
             pace: None,
+            headers: Vec::new(),
         }
     }
 

@@ -224,7 +224,7 @@ fn answer(request: &Request, mut connection: &TcpStream, shared: &Shared) -> io:
             http::respond(&mut connection, status, &headers, &body).map(|()| true)
         }
         Reply::Failed { kind, message } if request.wants_stream() => {
-            http::begin_stream(&mut connection)?;
+            http::begin_stream(&mut connection, &[])?;
             let call = Call { id: shared.next_message(), request };
             for event in api.failure(&kind, &message, &call) {
                 http::chunk(&mut connection, &event)?;
@@ -280,9 +280,10 @@ fn speak(
             Some(Fault::Error) | None => {}
         }
         shared.lock().served += turn.usage;
-        return http::respond(&mut connection, 200, &[], &api.message(turn, &call)).map(|()| true);
+        let message = api.message(turn, &call);
+        return http::respond(&mut connection, 200, &turn.headers, &message).map(|()| true);
     }
-    http::begin_stream(&mut connection)?;
+    http::begin_stream(&mut connection, &turn.headers)?;
     let mut events = api.events(turn, &call).into_iter().peekable();
     while let Some(event) = events.next() {
         if let Some(pace) = turn.pace {

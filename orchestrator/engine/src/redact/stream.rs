@@ -46,7 +46,10 @@ impl StreamRedactor {
                 lines(finder, &mut self.stderr)
             }
             // They come between two pieces of one text.
-            Event::Raw { .. } | Event::Usage { .. } | Event::Context { .. } => {
+            Event::Raw { .. }
+            | Event::Usage { .. }
+            | Event::Context { .. }
+            | Event::RateWindow { .. } => {
                 vec![self.redactor.event(event)]
             }
             other => {

@@ -28,7 +28,7 @@ const FRAMES: [&str; 12] = [
     "pong",
 ];
 /// The types of events.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 14] = [
     "session",
     "text",
     "thinking",
@@ -36,6 +36,7 @@ const EVENTS: [&str; 13] = [
     "tool_result",
     "usage",
     "context",
+    "rate_window",
     "claim",
     "note",
     "waiting",

@@ -155,6 +155,10 @@ async function refreshRun() {
     ["tokens", number(Object.values(run.tokens).reduce((sum, count) => sum + (Number(count) || 0), 0))],
     ["pause", run.pause ? (run.pause.in_effect ? "paused" : "requested") : null],
     ["waiting until", run.waiting_until]];
+  for (const window of run.rate_windows ?? [])
+    facts.push(["window", `${window.name} ${Math.floor(window.used_percent)} %`
+      + (window.max_percent ? ` (waits at ${window.max_percent} %)` : "")
+      + (window.resets_at ? `, reset ${window.resets_at}` : "")]);
   for (const guidance of run.guidance) facts.push(["guidance", `${guidance.state}: ${guidance.text}`]);
   $("facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(
     ([name, value]) => [make("dt", name), make("dd", value)]));
