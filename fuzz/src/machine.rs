@@ -6,9 +6,9 @@ use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, ControlOrigin,
     Effect, ExplainedCompletion, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now,
-    Observation, ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted,
-    SaveMode, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict,
-    step,
+    Observation, ObservedEvidence, PathIdentities, RateWindow, ReceivedControl, Record, RunLimits,
+    RunStarted, SaveMode, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo,
+    ValidatorVerdict, step,
 };
 
 use crate::bytes::Bytes;

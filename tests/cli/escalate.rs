@@ -141,6 +141,17 @@ fn the_next_item_of_a_backlog_begins_with_the_cheapest_again() {
 }
 
 #[test]
+fn an_agent_that_is_not_there_is_found_out_before_the_first_one_works() {
+    let env = environment("");
+    let config = env.read("ralph.toml");
+    let (before, opus) = config.split_once("[agents.opus]").unwrap();
+    let opus = opus.replacen("program = [", "program = [\"/nowhere/opus\", ", 1);
+    env.write("ralph.toml", format!("{before}[agents.opus]{opus}"));
+    env.run().expect(69).says("opus").says("/nowhere/opus");
+    assert_eq!(env.agent.calls(), 0);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (more, says) in [
         (

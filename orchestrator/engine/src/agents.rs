@@ -247,8 +247,8 @@ impl AgentPool {
         all
     }
 
-    /// Checks whether the agent of a start is available; if not, the next, and so on, those of roles, and those that review. Returns why
-    /// those before the available one are not.
+    /// Checks whether the agent of a start is available; if not, the next, and so on, those of roles, those that may take over by
+    /// escalation, and those that review. Returns why those before the available one are not.
     pub(super) async fn check_availability(
         &self,
         start: &EscalationStep,
@@ -262,6 +262,20 @@ impl AgentPool {
             })?;
             let _ = one.version.set(found);
         }
+        let steps = self.escalation.iter().flat_map(|plan| &plan.steps);
+        // In the middle of a night nobody could install one.
+        for step in steps.skip_while(|step| step.agent != start.agent).skip(1) {
+            self.find_available(step, redactor).await?;
+        }
+        self.find_available(start, redactor).await
+    }
+
+    /// Finds the first of an agent and its fallbacks that is available. Returns why those before it are not.
+    async fn find_available(
+        &self,
+        start: &EscalationStep,
+        redactor: &Redactor,
+    ) -> Result<Vec<String>, EngineError> {
         let mut unavailable = Vec::new();
         let mut problem = None;
         let begins = std::iter::once(&self.first).chain(&self.rest);
