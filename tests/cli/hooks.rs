@@ -74,7 +74,8 @@ fn each_is_told_what_happens_as_json_and_is_in_the_journal_and_the_log() {
     let run = env.status()["run"].clone();
     for (n, told) in told.iter().enumerate() {
         assert_eq!((&told["version"], &told["run"]), (&json!(1), &run));
-        assert_eq!(told["id"], format!("{}:hook:{}", run.as_str().unwrap(), n + 1));
+        let hook = told["hook"].as_str().unwrap();
+        assert_eq!(told["id"], format!("{}:{hook}:{}", run.as_str().unwrap(), n + 1));
         assert_eq!(told["workspace"], env.workspace().display().to_string());
         assert!(told["cost_usd"].is_number() && told["tokens"].is_number(), "{told}");
     }

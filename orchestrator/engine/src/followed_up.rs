@@ -55,7 +55,7 @@ impl FollowUp {
         let folder = layout.run(&run);
         self.hooks.begin(&folder).map_err(StateError::io("write", &folder))?;
         while let Some(due) = state.due_hook(&finish) {
-            let id = hook_id(&run, &state);
+            let id = hook_id(&run, &state, due.event);
             let input = describe_event((&run, &self.workspace, self.item.as_deref()), &state, &due);
             let (event, run) = (due.event, run.as_str());
             let call = HookCall { event, index: 0, run, folder: &folder, id: &id, input: &input };

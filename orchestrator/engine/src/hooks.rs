@@ -118,8 +118,9 @@ pub(super) fn context_block(command: &str, output: &str) -> String {
 }
 
 /// Returns what identifies the event of a run whose commands are run next.
-pub(super) fn hook_id(run: &str, state: &State) -> String {
-    format!("{run}:hook:{}", state.hooks.count.saturating_add(1))
+pub(super) fn hook_id(run: &str, state: &State, event: HookEvent) -> String {
+    // What a crash has cut short is not recorded, so that its number is that of another event then.
+    format!("{run}:{}:{}", event.word(), state.hooks.count.saturating_add(1))
 }
 
 /// Returns what the commands of an event are told.
@@ -131,7 +132,7 @@ pub(super) fn describe_event(
     let mut told = json!({
         "version": VERSION,
         "hook": due.event.word(),
-        "id": hook_id(run, state),
+        "id": hook_id(run, state, due.event),
         "run": run,
         "workspace": workspace.display().to_string(),
         "agent": state.agent.name,

@@ -327,7 +327,7 @@ impl Session {
         let item = part.and_then(|part| part.item.clone());
         let workspace = self.context.workspace.clone();
         let folder = self.journal.store.layout().run(&run);
-        let id = hook_id(&run, &self.journal.state);
+        let id = hook_id(&run, &self.journal.state, due.event);
         let input = describe_event((&run, &workspace, item.as_deref()), &self.journal.state, &due);
         let event = due.event;
         let call = HookCall { event, index: 0, run: &run, folder: &folder, id: &id, input: &input };

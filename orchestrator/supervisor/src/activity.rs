@@ -181,6 +181,7 @@ mod tests {
             pid,
             name: String::new(),
             zombie: false,
+            is_outlived: false,
             stopped: false,
             parent: 1,
             group: 1,

@@ -18,6 +18,8 @@ pub(crate) struct Stat {
     pub(crate) name: String,
     /// It ended, with all of its threads, and its parent has not yet asked how.
     pub(crate) zombie: bool,
+    /// Its first thread has ended, and others run on.
+    pub(crate) is_outlived: bool,
     /// It was stopped, as by SIGSTOP.
     pub(crate) stopped: bool,
     pub(crate) parent: i32,
@@ -63,6 +65,7 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
         pid,
         name,
         zombie: ended && threads <= 1,
+        is_outlived: ended && threads > 1,
         stopped,
         parent,
         group,

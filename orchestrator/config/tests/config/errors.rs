@@ -196,9 +196,9 @@ fn percentages_of_rate_windows() {
     check(&[(
         "[limits]\nmax_window = { weekly = 0, five_hour = 101, \"5h limit\" = 5 }",
         &[
-            "ralph.toml:2:42: limits.max_window.five_hour: expected a percentage from 1 to 100, found 101",
-            "ralph.toml:2:24: limits.max_window.weekly: expected a percentage from 1 to 100, found 0",
-            "ralph.toml:2:60: limits.max_window.\"5h limit\": a rate window's name has lower case letters, digits and `_`, such as `five_hour` or `weekly`",
+            "ralph.toml:2:25: limits.max_window.weekly: expected a percentage from 1 to 100, found 0",
+            "ralph.toml:2:40: limits.max_window.five_hour: expected a percentage from 1 to 100, found 101",
+            "ralph.toml:2:58: limits.max_window.\"5h limit\": a rate window's name has lower case letters, digits and `_`, such as `five_hour` or `weekly`",
         ],
     )]);
 }

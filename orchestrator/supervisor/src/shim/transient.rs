@@ -21,8 +21,9 @@ pub(super) fn remove_transient(processes: &mut Vec<Stat>) -> bool {
         if process.name == "git" && is_maintenance(&words) {
             maintenance.insert(process.pid);
         }
-        // The kernel shows none of a process that is ending.
-        !words.is_empty() && !is_supervising(&words)
+        // The kernel shows none of a process that is ending, nor of one whose first thread has ended.
+        let is_ending = words.is_empty() && !process.is_outlived;
+        !is_ending && !is_supervising(&words)
     });
     let mut known = 0;
     while known < maintenance.len() {
