@@ -22,6 +22,7 @@ mod process_handler;
 mod process_run;
 mod program;
 mod rate_limit_reset;
+mod rate_window;
 mod system_prompt;
 mod write_guard;
 

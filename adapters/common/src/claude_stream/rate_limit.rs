@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::claude_stream::lenient;
+use crate::rate_window::rate_window;
 
 /// So many windows of one event are read.
 const MAX_WINDOWS: usize = 16;
@@ -77,9 +78,7 @@ impl RateLimit {
             };
         }
         let events = windows.into_iter().filter_map(|(name, window)| {
-            let resets_at_ms = window.resets_at.and_then(|at| at.checked_mul(1000));
-            let name = window_name(&name);
-            Some(Event::RateWindow { name, used: window.utilization?, resets_at_ms })
+            Some(rate_window(window_name(&name), window.utilization?, window.resets_at))
         });
         events.take(MAX_WINDOWS).collect()
     }
@@ -96,17 +95,8 @@ fn window_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate_window::describe;
     use serde_json::json;
-
-    fn named(events: &[Event]) -> Vec<String> {
-        let windows = events.iter().map(|event| match event {
-            Event::RateWindow { name, used, resets_at_ms } => {
-                format!("{name} {used:.2} {resets_at_ms:?}")
-            }
-            other => format!("{other:?}"),
-        });
-        windows.collect()
-    }
 
     #[test]
     fn claude_reports_one_window_or_all_of_them() {
@@ -135,7 +125,11 @@ mod tests {
             ),
             (json!([]), vec![]),
         ] {
-            assert_eq!(named(&RateLimit::from_value(info.clone()).windows()), expected, "{info}");
+            assert_eq!(
+                describe(&RateLimit::from_value(info.clone()).windows()),
+                expected,
+                "{info}"
+            );
         }
     }
 }

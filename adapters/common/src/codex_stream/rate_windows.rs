@@ -3,6 +3,8 @@
 use ralph_orchestrator_contract::Event;
 use serde_json::Value;
 
+use crate::rate_window::rate_window;
+
 const MINUTES_OF_DAY: u64 = 24 * 60;
 /// The windows of Codex, of which there are two.
 const WINDOWS: [&str; 2] = ["primary", "secondary"];
@@ -18,9 +20,8 @@ pub fn rate_windows(limits: &Value) -> Vec<Event> {
         let window = limits.get(key)?;
         let minutes = window.get("window_minutes").and_then(Value::as_u64)?;
         let used = window.get("used_percent").and_then(Value::as_f64)? / 100.0;
-        let resets_at_ms =
-            window.get("resets_at").and_then(Value::as_u64).and_then(|at| at.checked_mul(1000));
-        Some(Event::RateWindow { name: with_model(&name_of(minutes), model), used, resets_at_ms })
+        let resets_at = window.get("resets_at").and_then(Value::as_u64);
+        Some(rate_window(with_model(&name_of(minutes), model), used, resets_at))
     });
     windows.collect()
 }
@@ -50,17 +51,8 @@ fn with_model(name: &str, model: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate_window::describe;
     use serde_json::json;
-
-    fn named(events: &[Event]) -> Vec<String> {
-        let windows = events.iter().map(|event| match event {
-            Event::RateWindow { name, used, resets_at_ms } => {
-                format!("{name} {used:.2} {resets_at_ms:?}")
-            }
-            other => format!("{other:?}"),
-        });
-        windows.collect()
-    }
 
     #[test]
     fn the_windows_of_codex_have_the_names_of_their_lengths() {
@@ -95,7 +87,7 @@ mod tests {
             (json!({"primary": [], "secondary": 5}), vec![]),
             (json!(null), vec![]),
         ] {
-            assert_eq!(named(&rate_windows(&limits)), expected, "{limits}");
+            assert_eq!(describe(&rate_windows(&limits)), expected, "{limits}");
         }
     }
 }

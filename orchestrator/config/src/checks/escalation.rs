@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fallback::check_name;
+use super::fallback::check_names;
 use crate::diagnostics::Diagnostics;
 use crate::model::{AgentConfig, EscalateStart};
 
@@ -13,19 +13,11 @@ pub(super) fn check(
     path: &[&str],
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    for (index, name) in agent.escalate.iter().enumerate() {
-        let number = index.to_string();
-        let key = [path, &["escalate", &number]].concat();
-        if !check_name(agents, name, &key, diagnostics) {
-            continue;
-        }
-        if agent.escalate.iter().take(index).any(|before| before == name) {
-            diagnostics.add(&key, format!("{name:?} is named twice"));
-        } else if agents.get(name).is_some_and(|other| !other.escalate.is_empty()) {
-            diagnostics
-                .add(&key, format!("{name:?} has an `escalate` of its own; name its agents here"));
-        }
-    }
+    let find_problem = |other: &AgentConfig| {
+        (!other.escalate.is_empty()).then_some("has an `escalate` of its own; name its agents here")
+    };
+    let key = [path, &["escalate"]].concat();
+    check_names(agents, &agent.escalate, &key, find_problem, diagnostics);
     let after = agent.escalate_after;
     let counts = [
         ("rejections", after.rejections),

@@ -14,9 +14,10 @@ pub(crate) fn check(first: &AgentConfig, agents: &Agents, diagnostics: &mut Diag
     if diagnostics.is_damaged(&["agents"]) {
         return;
     }
-    check_names(agents, first, &["agent"], diagnostics);
+    let none = |_: &AgentConfig| None;
+    check_names(agents, &first.fallback, &["agent", "fallback"], none, diagnostics);
     for (name, agent) in agents {
-        check_names(agents, agent, &["agents", name], diagnostics);
+        check_names(agents, &agent.fallback, &["agents", name, "fallback"], none, diagnostics);
         for (index, to) in agent.fallback.iter().enumerate() {
             // Each cycle is reported once, at its first name.
             if let Some(cycle) = find_cycle(agents, to, name)
@@ -30,26 +31,30 @@ pub(crate) fn check(first: &AgentConfig, agents: &Agents, diagnostics: &mut Diag
     }
 }
 
-fn check_names(
+/// Checks the names of a list: each is that of an agent, none comes twice, and of others `find_problem` says what is wrong.
+pub(super) fn check_names(
     agents: &Agents,
-    agent: &AgentConfig,
+    names: &[String],
     path: &[&str],
+    find_problem: impl Fn(&AgentConfig) -> Option<&'static str>,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    for (index, name) in agent.fallback.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         let number = index.to_string();
-        let key = [path, &["fallback", &number]].concat();
+        let key = [path, &[number.as_str()]].concat();
         if !check_name(agents, name, &key, diagnostics) {
             continue;
         }
-        if agent.fallback.iter().take(index).any(|before| before == name) {
+        if names.iter().take(index).any(|before| before == name) {
             diagnostics.add(&key, format!("{name:?} is named twice"));
+        } else if let Some(problem) = agents.get(name).and_then(&find_problem) {
+            diagnostics.add(&key, format!("{name:?} {problem}"));
         }
     }
 }
 
 /// Reports a name that no agent has. Returns whether one has it.
-pub(super) fn check_name(
+fn check_name(
     agents: &Agents,
     name: &str,
     key: &[&str],
