@@ -10,6 +10,11 @@ use rustix::time::{ClockId, clock_gettime};
 /// The bytes of a command line that are read.
 const LONGEST_COMMAND_LINE: usize = 160;
 
+/// The flag of a thread that is ending, `PF_EXITING` of the kernel.
+const EXITING: u64 = 0x4;
+/// SIGKILL in a set of signals: what the threads of a process are sent when one of them ends it.
+const KILL: u64 = 1 << 8;
+
 /// A process, as it was a moment ago.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -74,6 +79,30 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
         own_ticks,
         child_ticks,
     })
+}
+
+/// Whether any thread of a process is not about to end.
+pub(crate) fn has_living_thread(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.map(|thread| thread.path()).any(|thread| {
+        let read = |file| fs::read(thread.join(file)).unwrap_or_default();
+        let [stat, status] = ["stat", "status"].map(read);
+        is_living(&String::from_utf8_lossy(&stat), &String::from_utf8_lossy(&status))
+    })
+}
+
+/// Whether a thread is not about to end, by its lines of proc(5). Of one that has ended both are empty.
+fn is_living(stat: &str, status: &str) -> bool {
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let mut fields = fields.split_ascii_whitespace();
+    let ended = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    // Field 9 of proc(5).
+    let exiting = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    !ended
+        && exiting.is_some_and(|flags| flags & EXITING == 0)
+        && pending.is_some_and(|set| set & KILL == 0)
 }
 
 /// Returns the beginning of a process's command line; a zombie has none.
@@ -187,6 +216,24 @@ mod tests {
         assert_eq!(parse(7, &line), None);
         assert_eq!(parse(7, b""), None);
         assert_eq!(parse(7, b")("), None);
+    }
+
+    #[test]
+    fn a_thread_lives_until_it_ends_or_is_told_to() {
+        let cases = [
+            ("S", 0x40_0040, 0, true),
+            ("D", 0x40_0040, 1 << 14, true),
+            ("Z", 0x40_0040, 0, false),
+            ("R", 0x40_0044, 0, false),
+            ("R", 0x40_0040, 1 << 8, false),
+        ];
+        for (state, flags, pending, living) in cases {
+            let stat = format!("7 (a) Z) {state} 1 2 3 0 -1 {flags} 0 0 0 0 7 1 40 2 20 0 2");
+            let status = format!("Name:\ta) Z\nThreads:\t2\nSigPnd:\t{pending:016x}\nShdPnd:\t0\n");
+            assert_eq!(is_living(&stat, &status), living, "{stat} {status}");
+        }
+        assert!(!is_living("", ""), "it is not there any more");
+        assert!(has_living_thread(i32::try_from(std::process::id()).unwrap()));
     }
 
     #[test]

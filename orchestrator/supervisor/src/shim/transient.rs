@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::invocation::is_supervising;
-use crate::procfs::Stat;
+use crate::procfs::{Stat, has_living_thread};
 
 /// What git is asked to do in the background.
 const MAINTENANCE: [&str; 2] = ["maintenance", "gc"];
@@ -22,7 +22,8 @@ pub(super) fn remove_transient(processes: &mut Vec<Stat>) -> bool {
             maintenance.insert(process.pid);
         }
         // The kernel shows none of a process that is ending, nor of one whose first thread has ended.
-        let is_ending = words.is_empty() && !process.is_outlived;
+        let is_ending =
+            words.is_empty() && !(process.is_outlived && has_living_thread(process.pid));
         !is_ending && !is_supervising(&words)
     });
     let mut known = 0;
