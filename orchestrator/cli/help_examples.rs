@@ -356,6 +356,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench work",
+        &[
+            ("Perform trials of a job, beside others who do", "bench work jobs/first"),
+            (
+                "On a cluster with a limit of four hours",
+                r#"bench work jobs/first -n 4 --for "3h 50m""#,
+            ),
+        ],
+    ),
+    (
         "bench check",
         &[
             ("Which tasks cannot be performed here, and why", "bench check --tasks tasks"),

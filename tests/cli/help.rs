@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 68] = [
+const COMMANDS: [&str; 69] = [
     "",
     "run",
     "new",
@@ -64,6 +64,7 @@ const COMMANDS: [&str; 68] = [
     "bench validate",
     "bench plan",
     "bench status",
+    "bench work",
     "bench report",
     "bench export",
     "bench cheat",

@@ -24,7 +24,7 @@ pub(super) fn start_environments(
     let isolation = setup.loaded.config.bench.isolation;
     let id = format!("check-{}", std::process::id());
     let containers = match IsolationRow::of(isolation).is_container() {
-        true => Some(block_on(JobContainers::connect(isolation, &setup.vars, &id))?.0),
+        true => Some(block_on(JobContainers::connect(isolation, &setup.vars, &id))?),
         false => None,
     };
     let runner =

@@ -272,7 +272,7 @@ fn check_task(
         let plan = store.plan().clone();
         let reporter = JobReporter { is_json: false, until: None, plan, line: None };
         let runner = Runner::new(&setup, tasks, signals.switch.clone(), signals.watch_requests());
-        let stop = JobStop(signals.job_stop_requests());
+        let stop = JobStop { requests: signals.job_stop_requests(), deadline: None };
         let schedule = Schedule::resume(&mut store, &runner, &[]).await.map_err(job_error)?;
         run_job(&mut store, schedule, &runner, &reporter, &stop).await.map_err(job_error)?;
         Ok(())

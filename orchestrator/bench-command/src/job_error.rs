@@ -24,7 +24,7 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
             jobs => format!("name one of the jobs in it: {}", jobs.join(", ")),
         }),
         JobError::Busy { .. } => Some(format!(
-            "`ralph-orchestrator bench status {}` shows how far it is",
+            "`ralph-orchestrator bench status {0}` shows how far it is, `bench work {0}` joins in",
             folder.display()
         )),
         JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,

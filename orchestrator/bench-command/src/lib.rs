@@ -39,6 +39,8 @@ pub enum BenchCommand {
     Run(run::RunArgs),
     /// Perform what is left of a job
     Resume(run::ResumeArgs),
+    /// Perform trials of a job beside other processes that do, on one machine or on several
+    Work(run::WorkArgs),
     /// Check configuration, tasks, agents and isolation, without starting an agent
     Check(check::CheckArgs),
     /// Perform tasks by oracle and nop; exit status 1 if nop is rewarded, or oracle is not
@@ -69,6 +71,7 @@ pub fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandErro
     match command {
         BenchCommand::Run(args) => run::run(file, &args),
         BenchCommand::Resume(args) => run::resume(&args),
+        BenchCommand::Work(args) => run::work(&args),
         BenchCommand::Check(args) => check::check(file, &args),
         BenchCommand::Validate(args) => validate::validate(file, args),
         BenchCommand::Plan(args) => plan::plan(&args),

@@ -29,12 +29,16 @@ pub(super) struct JobReporter {
     pub(super) line: Option<Mutex<JobLine>>,
 }
 
-/// The requests to stop the job.
-pub(super) struct JobStop(pub(super) StopRequests);
+/// The requests to stop the job, and when it begins nothing any more.
+pub(super) struct JobStop {
+    pub(super) requests: StopRequests,
+    pub(super) deadline: Option<Instant>,
+}
 
 impl StopSignal for JobStop {
     fn is_stopping(&self) -> bool {
-        self.0.borrow().times > 0
+        self.requests.borrow().times > 0
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }
 
@@ -101,6 +105,15 @@ impl JobObserver for JobReporter {
             line.add(record);
             line.set_progress(progress);
         });
+    }
+
+    fn trial_superseded(&self, record: &TrialRecord) {
+        output::info(&format!(
+            "warning: {} ended, attempt {}, after another worker had not heard of this one for long and recorded the attempt as \
+             lost: what it came to is kept in late.json, and does not count",
+            one_line(&record.key.to_string(), MAX_NAME),
+            record.attempt
+        ));
     }
 
     fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {

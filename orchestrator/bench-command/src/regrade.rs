@@ -43,7 +43,7 @@ struct Tally {
 
 pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
-    let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
+    let mut store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     if let Some(unknown) = args
         .tasks
@@ -70,6 +70,7 @@ pub(crate) fn regrade(args: &RegradeArgs) -> Result<u8, CommandError> {
         let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
         Ok((tally, (stop.borrow().times > 0).then_some(status)))
     })?;
+    store.leave(true);
     drop(store);
     finish(&folder, &tally, args.json)?;
     Ok(interrupted.unwrap_or(if tally.verified > 0 { exit::OK } else { exit::LIMIT }))

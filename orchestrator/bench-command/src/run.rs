@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use ralph_orchestrator_assembly::agent_names::is_reserved;
@@ -26,6 +27,7 @@ use ralph_orchestrator_bench_run::planning::{
 };
 use ralph_orchestrator_bench_run::trial_config::list_columns;
 use ralph_orchestrator_bench_run::{JobSetup, Runner, Workers, absolute, lock};
+use ralph_orchestrator_config::parse_duration;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_story::words::short_usd;
@@ -58,6 +60,9 @@ pub struct RunArgs {
     /// Perform nothing: only take results from the jobs of `--reuse`
     #[arg(long, requires = "reuse")]
     only_reused: bool,
+    /// Perform nothing: write the job, of which `bench work` performs trials, here or on other machines
+    #[arg(long, conflicts_with = "only_reused")]
+    plan_only: bool,
     /// Leave out tasks that cannot be performed here, instead of refusing to begin
     #[arg(long)]
     skip_unsupported: bool,
@@ -125,15 +130,36 @@ impl From<RetriedCause> for Cause {
     }
 }
 
+#[derive(Debug, clap::Args)]
+pub struct WorkArgs {
+    /// Folder of the job
+    #[arg(value_name = "DIR")]
+    job: PathBuf,
+    /// Trials at the same time in this process [default: that of the job]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: Option<u32>,
+    #[command(flatten)]
+    going: GoingArgs,
+}
+
 // What holds for this start of a job only. No documentation comment, see `SetArgs`.
 #[derive(Debug, clap::Args)]
 struct GoingArgs {
     /// End early once the interval of every score is as narrow as this, such as "ci<3pp"
     #[arg(long, value_name = "RULE")]
     until: Option<StopRule>,
+    /// Begin no further trial after this time, such as "3h 50m"
+    #[arg(long = "for", value_name = "TIME", value_parser = length)]
+    most: Option<Duration>,
     /// Print one JSON object per event on stdout
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a length of time.
+fn length(text: &str) -> Result<Duration, String> {
+    let expected = "expected a length of time such as 90m or \"3h 50m\"";
+    parse_duration(text).filter(|time| !time.is_zero()).ok_or_else(|| expected.to_owned())
 }
 
 /// Trials that a line names.
@@ -154,10 +180,11 @@ pub(super) fn run_controls(
     let args = RunArgs {
         matrix,
         out,
-        going: GoingArgs { until: None, json },
+        going: GoingArgs { until: None, most: None, json },
         locked: None,
         reuse: Vec::new(),
         only_reused: false,
+        plan_only: false,
         skip_unsupported: false,
     };
     begin(file, &args, sets, Goal::Solve)
@@ -225,15 +252,43 @@ fn begin(
         output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
         say_refused(&reused.refused);
     }
-    let status = match args.only_reused {
-        true => report_reused(&store, args.going.json)?,
-        false => perform(store, &setup, tasks, &args.going, &[])?,
+    let status = match (args.only_reused, args.plan_only) {
+        (true, _) => report_reused(store, args.going.json)?,
+        (_, true) => report_planned(store, args.going.json),
+        _ => perform(store, &setup, tasks, &args.going, &[])?,
     };
     Ok((status, folder))
 }
 
+/// Says how trials of a job are performed that was only planned. Returns the exit status.
+fn report_planned(mut store: JobStore, json: bool) -> u8 {
+    store.leave(true);
+    let (folder, planned) = (store.dir(), store.plan().trials().len());
+    if json {
+        output::json(&serde_json::json!({
+            "event": "job_planned",
+            "time": jiff::Timestamp::now(),
+            "job": store.plan().name,
+            "folder": folder,
+            "planned": planned,
+        }));
+        return exit::OK;
+    }
+    output::result(&format!(
+        "job {}: {} planned",
+        folder.display(),
+        count(planned as u64, "trial")
+    ));
+    let work = format!("ralph-orchestrator bench work {}", quote_word(folder));
+    output::info(&format!(
+        "next: `{work}`, as often as you like, on every machine that sees this folder, the tasks and the configuration"
+    ));
+    exit::OK
+}
+
 /// Reports a job of which nothing is performed. Returns the exit status.
-fn report_reused(store: &JobStore, json: bool) -> Result<u8, CommandError> {
+fn report_reused(mut store: JobStore, json: bool) -> Result<u8, CommandError> {
+    store.leave(true);
     let folder = store.dir();
     let contents = JobContents::read(folder).map_err(|error| explain(error, folder))?;
     report::write_page(folder, &contents)?;
@@ -353,6 +408,23 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     perform(store, &setup, tasks, &args.going, &again)
 }
 
+/// Performs trials of a job beside others who do.
+pub(crate) fn work(args: &WorkArgs) -> Result<u8, CommandError> {
+    let folder = absolute(&args.job)?;
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    let setup = setup_of(&contents.plan)?;
+    let tasks = load_planned(&contents.plan, &setup)?;
+    require_plan(&contents.plan, &setup, &folder)?;
+    // What this machine lacks would be a fault of every trial that it takes.
+    block_on(check::find_problems(&setup, &tasks))?.refuse()?;
+    warn_of_changed_folders(&contents.plan, &setup)?;
+    let mut store = JobStore::join(&folder).map_err(|error| explain(error, &folder))?;
+    if let Some(concurrency) = args.concurrency {
+        store.set_concurrency(concurrency);
+    }
+    perform(store, &setup, tasks, &args.going, &[])
+}
+
 /// Says which folders that trials see are not as they were: what others do there need not concern the agent.
 fn warn_of_changed_folders(plan: &JobPlan, setup: &JobSetup) -> Result<(), CommandError> {
     let Some(planned) = &plan.lock else { return Ok(()) };
@@ -419,7 +491,9 @@ fn perform(
         output::info(&format!("job {}", folder.display()));
     }
     let signals = signals::listen()?;
-    let containers = block_on(connect_engine(setup, &store.plan().id))?;
+    let deadline = going.most.and_then(|time| Instant::now().checked_add(time));
+    let containers = block_on(connect_engine(setup, &store))?;
+    store.share().map_err(job_error)?;
     let runner = Runner::new(setup, tasks, signals.switch.clone(), signals.watch_requests())
         .with_containers(containers);
     let (end, interrupted) = std::thread::scope(|scope| {
@@ -431,7 +505,7 @@ fn perform(
                 line: find_line(&store, going.json).map_err(job_error)?,
             };
             let workers = Workers::new(scope, &runner);
-            let stop = JobStop(signals.job_stop_requests());
+            let stop = JobStop { requests: signals.job_stop_requests(), deadline };
             let schedule =
                 Schedule::resume(&mut store, &workers, again).await.map_err(job_error)?;
             let end = {
@@ -460,16 +534,20 @@ fn perform(
 }
 
 /// Returns what makes the containers of a job, if its trials are performed in containers. What an earlier start of it
-/// left of them is removed.
+/// left of them is removed, where no other process performs the job.
 async fn connect_engine(
     setup: &JobSetup,
-    job: &str,
+    store: &JobStore,
 ) -> Result<Option<JobContainers>, CommandError> {
     let isolation = setup.loaded.config.bench.isolation;
     if !IsolationRow::of(isolation).is_container() {
         return Ok(None);
     }
-    let (containers, removed) = JobContainers::connect(isolation, &setup.vars, job).await?;
+    let containers = JobContainers::connect(isolation, &setup.vars, &store.plan().id).await?;
+    let removed = match store.began_alone() {
+        true => containers.remove_leftovers().await?,
+        false => Vec::new(),
+    };
     for name in removed {
         output::info(&format!(
             "removed the container {name}, which an earlier start of this job left"
@@ -491,7 +569,9 @@ fn find_line(store: &JobStore, json: bool) -> Result<Option<Mutex<JobLine>>, Job
 /// Says how the job ended, and what to do next. Returns the exit status.
 fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interrupted: u8) -> u8 {
     let left = contents.plan.trials().len().saturating_sub(contents.count_ended());
-    let resume = format!("`ralph-orchestrator bench resume {}`", folder.display());
+    // Where others perform it, one more can only join them.
+    let command = if contents.is_running { "work" } else { "resume" };
+    let resume = format!("`ralph-orchestrator bench {command} {}`", folder.display());
     let (word, status) = match end {
         // No score is no result.
         JobEnd::Finished if !contents.records.iter().any(TrialRecord::is_judged) => {

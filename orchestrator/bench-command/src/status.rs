@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_bench::job::{JobContents, SpentMoney};
+use ralph_orchestrator_bench::job::{
+    JobContents, KnownWorker, SpentMoney, StartedTrial, WorkerIdentity,
+};
 use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::absolute;
+use ralph_orchestrator_machine::millis;
 use ralph_orchestrator_terminal::output;
-use ralph_orchestrator_text::one_line;
+use ralph_orchestrator_text::{duration, one_line};
 use serde_json::json;
 
 use super::job_error::explain;
@@ -60,8 +64,9 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     let mut spent = SpentMoney::default();
     contents.ledger.iter().for_each(|entry| spent.add(entry));
     let cost = Cost::of(&contents, &spent);
-    let (running, lost) =
-        if contents.is_running { (contents.started.len(), 0) } else { (0, contents.started.len()) };
+    let is_performed = |started: &&StartedTrial| contents.is_performed(started);
+    let running = contents.started.iter().filter(is_performed).count();
+    let lost = contents.started.len().saturating_sub(running);
     if args.json {
         output::json(&json!({
             "job": contents.plan.name,
@@ -77,6 +82,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
             "cost_unknown": cost.unknown,
             "cost_estimated": cost.is_estimated,
             "last_change": contents.last_change(),
+            "workers": living(&contents).map(worker_object).collect::<Vec<_>>(),
         }));
         return Ok(exit::OK);
     }
@@ -108,12 +114,41 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     Ok(exit::OK)
 }
 
-/// Prints each trial that has begun and not ended.
+/// Prints each trial that has begun and not ended, and who performs it if several processes perform the job.
 fn print_started(contents: &JobContents) {
-    let names = contents.started.iter().map(|started| started.key.to_string());
-    let (state, next) =
-        if contents.is_running { ("running", "") } else { ("lost", "; resume repeats it") };
-    for name in names {
-        output::result(&format!("  {state:<6}  {}{next}", one_line(&name, 100)));
+    let are_several = living(contents).count() > 1;
+    for started in &contents.started {
+        let name = one_line(&started.key.to_string(), 100);
+        let by = contents.worker_of(started).filter(|_| are_several);
+        let by = by.map_or_else(String::new, |worker| format!(" (worker {})", worker.identity.id));
+        let next =
+            if contents.is_running { "another worker repeats it" } else { "resume repeats it" };
+        output::result(&match contents.is_performed(started) {
+            true => format!("  running  {name}{by}"),
+            false => format!("  lost    {name}{by}; {next}"),
+        });
     }
+    if are_several {
+        living(contents).for_each(|worker| output::result(&worker_line(worker)));
+    }
+}
+
+/// The workers that perform trials, as far as that can be known at a glance.
+fn living(contents: &JobContents) -> impl Iterator<Item = &KnownWorker> {
+    contents.workers.iter().filter(|worker| worker.is_heard())
+}
+
+fn worker_line(worker: &KnownWorker) -> String {
+    let WorkerIdentity { id, host, pid, .. } = &worker.identity;
+    let age =
+        worker.last_sign.and_then(|last| Timestamp::now().duration_since(last).try_into().ok());
+    let heard = age.map_or_else(String::new, |age: std::time::Duration| {
+        format!(", last sign of life {} ago", duration(millis(age)))
+    });
+    format!("  worker  {id} on {}, pid {pid}{heard}", one_line(host, 40))
+}
+
+fn worker_object(worker: &KnownWorker) -> serde_json::Value {
+    let WorkerIdentity { id, host, pid, started, .. } = &worker.identity;
+    json!({"id": id, "host": host, "pid": pid, "started": started, "last_sign": worker.last_sign})
 }

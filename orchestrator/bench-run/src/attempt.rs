@@ -47,7 +47,7 @@ impl Runner<'_> {
         ended
     }
 
-    /// Waits before an attempt. Returns whether it can begin: no stop was requested meanwhile.
+    /// Waits, as before an attempt. Returns whether it can begin: no stop was requested meanwhile.
     async fn wait(&self, pause: Duration) -> bool {
         let mut stop = self.stop.clone();
         tokio::select! {
@@ -324,6 +324,10 @@ impl TrialRunner for Runner<'_> {
         let costs = Self::costs(&started.key, name, started.attempt, &progress.facts);
         let now = Timestamp::now();
         (self.record(&started.key, started.attempt, now, progress), costs)
+    }
+
+    async fn idle(&self, time: Duration) {
+        self.wait(time).await;
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::thread::{Builder, Scope};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
@@ -86,5 +87,8 @@ impl TrialRunner for Workers<'_, '_> {
 
     async fn recover(&self, started: &StartedTrial, name: &str, usual_cost: Option<Usd>) -> Ended {
         self.runner.recover(started, name, usual_cost).await
+    }
+    async fn idle(&self, time: Duration) {
+        self.runner.idle(time).await;
     }
 }

@@ -19,7 +19,7 @@ const TRIALS: usize = 12;
 
 /// Two agents on two tasks, three times each. Each agent writes into `shared/reported` what it is about to report, and
 /// does half of the work in each of two iterations. In the second one it waits while there is `shared/hold`.
-fn job() -> TestEnvironment {
+pub(super) fn job() -> TestEnvironment {
     let env = environment(&[]);
     ["one", "two"].iter().for_each(|task| add_task(&env, task, 600));
     let first = result("half", "0.01");
@@ -39,7 +39,7 @@ fn job() -> TestEnvironment {
     env
 }
 
-const RUN: [&str; 11] = [
+pub(super) const RUN: [&str; 11] = [
     "bench",
     "run",
     "--agents",
@@ -53,7 +53,7 @@ const RUN: [&str; 11] = [
     "--set=limits.max_iterations=3",
 ];
 
-fn lines(env: &TestEnvironment, file: &str) -> usize {
+pub(super) fn lines(env: &TestEnvironment, file: &str) -> usize {
     env.read(file).lines().count()
 }
 
@@ -69,10 +69,13 @@ fn kill_and_wait(env: &TestEnvironment, running: &mut Running) {
     eventually("the end of what was killed", || of_run(&env.root()).is_empty());
 }
 
-/// What the ledger of the job comes to, each line counted once.
+/// What the ledgers of the job come to, each line counted once.
 fn paid(env: &TestEnvironment) -> f64 {
+    let files = std::fs::read_dir(env.path("job")).unwrap().map(|entry| entry.unwrap().path());
+    let ledgers = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let lines: String = ledgers.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let mut entries: BTreeMap<String, f64> = BTreeMap::new();
-    for line in env.read("job/ledger.jsonl").lines() {
+    for line in lines.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();
         let key = format!("{} {} {}", entry["trial"], entry["attempt"], entry["iteration"]);
         let cost = entry["cost_usd"].as_f64().unwrap_or_default();
@@ -83,7 +86,7 @@ fn paid(env: &TestEnvironment) -> f64 {
 }
 
 /// Every trial of a job that ended is once in the scores, and everything that agents reported was paid.
-fn check_whole(env: &TestEnvironment) {
+pub(super) fn check_whole(env: &TestEnvironment) {
     let (attempts, summary) = report(env, "job");
     let mut finals: BTreeMap<String, u32> = BTreeMap::new();
     for attempt in attempts.iter().filter(|attempt| attempt.get("fault").is_none()) {
@@ -113,6 +116,56 @@ fn check_whole(env: &TestEnvironment) {
     let of_columns: f64 =
         ["a", "b"].iter().map(|agent| column(&summary, agent)["cost_usd"].as_f64().unwrap()).sum();
     assert!((of_columns - paid).abs() < 1e-9, "columns ${of_columns}, ledger ${paid}");
+}
+
+#[test]
+fn several_processes_share_a_job_and_repeat_what_one_of_them_lost() {
+    let env = job();
+    env.write("shared/hold", "");
+    let planned = env.ralph(&[&RUN[..], &["--plan-only"]].concat()).expect(0);
+    planned.says("12 trials planned").says("bench work ");
+    assert_eq!(status(&env, "job")["is_running"], false);
+    let mut workers: Vec<Running> =
+        (0..3).map(|_| env.start(&["bench", "work", "job", "-n", "1"])).collect();
+    eventually("three agents in their second iteration", || lines(&env, "shared/second") == 3);
+    let before = status(&env, "job");
+    assert_eq!((&before["is_running"], &before["running"]), (&true.into(), &3.into()), "{before}");
+    let pids: Vec<u64> =
+        before["workers"].as_array().unwrap().iter().map(|w| w["pid"].as_u64().unwrap()).collect();
+    assert!(
+        workers.iter().all(|worker| pids.contains(&u64::try_from(worker.pid()).unwrap())),
+        "{before}"
+    );
+    // One who wants the job for itself is told who has it, and how to join.
+    env.ralph(&["bench", "resume", "job"])
+        .expect(75)
+        .says("another process works on")
+        .says("bench work");
+    kill(&mut workers[0]);
+    let now = env.ralph(&["bench", "status", "job"]).expect(0);
+    now.says("; another worker repeats it").says("last sign of life");
+    let now = status(&env, "job");
+    assert_eq!((&now["running"], &now["lost"]), (&2.into(), &1.into()), "{now}");
+    std::fs::remove_file(env.path("shared/hold")).unwrap();
+    workers[1..].iter_mut().for_each(|worker| drop(worker.wait().expect(0)));
+    check_whole(&env);
+    assert!(of_run(&env.root()).is_empty());
+    // Nothing is left of who performed it, and one more finds nothing to do.
+    assert_eq!(status(&env, "job")["workers"], serde_json::json!([]));
+    env.ralph(&["bench", "work", "job"]).expect(0).says("report: ");
+}
+
+#[test]
+fn a_worker_begins_nothing_after_its_time_and_leaves_the_rest_to_others() {
+    let env = job();
+    env.ralph(&[&RUN[..], &["--plan-only"]].concat()).expect(0);
+    env.write("shared/hold", "");
+    let mut worker = env.start(&["bench", "work", "job", "-n", "1", "--for", "10ms"]);
+    std::fs::remove_file(env.path("shared/hold")).unwrap();
+    worker.wait().says("bench resume");
+    assert_eq!(status(&env, "job")["is_running"], false);
+    env.ralph(&["bench", "work", "job"]).expect(0);
+    check_whole(&env);
 }
 
 #[test]

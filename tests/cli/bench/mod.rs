@@ -20,6 +20,7 @@ mod refused;
 mod regrade;
 mod reserved;
 mod setup_lines;
+mod slurm;
 mod variants;
 
 use std::fs;

@@ -63,7 +63,7 @@ pub struct ContainerSetup<'a> {
 }
 
 impl JobContainers {
-    /// Connects to the engine of an isolation, and removes the containers that earlier starts of the job left.
+    /// Connects to the engine of an isolation.
     ///
     /// # Errors
     /// It is not installed, or does not answer.
@@ -71,12 +71,19 @@ impl JobContainers {
         isolation: Isolation,
         vars: &BTreeMap<String, String>,
         job: &str,
-    ) -> Result<(Self, Vec<String>), CommandError> {
+    ) -> Result<Self, CommandError> {
         let engine = Engine::find(isolation, vars)?;
         let info = engine.require_info().await?;
-        let removed = remove_leftovers(&engine, job).await;
-        let removed = removed.map_err(|error| engine.unavailable(error))?;
-        Ok((Self { engine, info, job: job.to_owned() }, removed))
+        Ok(Self { engine, info, job: job.to_owned() })
+    }
+
+    /// Removes the containers that earlier starts of the job left, of which none is in use. Returns their names.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn remove_leftovers(&self) -> Result<Vec<String>, CommandError> {
+        let removed = remove_leftovers(&self.engine, &self.job).await;
+        removed.map_err(|error| self.engine.unavailable(error))
     }
 
     /// Returns the ceilings of an environment, and whether its container gets no more.

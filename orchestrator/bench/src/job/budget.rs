@@ -21,7 +21,7 @@ pub struct Budgets {
 /// What was spent, and what trials that are being performed may spend still.
 #[derive(Clone, Debug, Default)]
 pub struct SpentMoney {
-    /// What each iteration of an attempt has cost, of attempts whose ledger may still repeat a line.
+    /// What each iteration of an attempt has cost: another worker may repeat a line at any time.
     attempts: BTreeMap<(String, u32), BTreeMap<u64, Usd>>,
     by_agent: BTreeMap<String, Usd>,
     total: Usd,
@@ -38,11 +38,6 @@ impl SpentMoney {
         *known += more;
         self.total += more;
         *self.by_agent.entry(entry.agent.clone()).or_default() += more;
-    }
-
-    /// Forgets the lines of attempts, all of which are summed up: none of them is added again.
-    pub(super) fn settle(&mut self) {
-        self.attempts.clear();
     }
 
     /// Returns what the job has cost so far, in US dollars.

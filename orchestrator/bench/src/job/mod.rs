@@ -1,6 +1,7 @@
 //! A job: its plan, what is recorded of it on disk, and the order in which its trials are performed.
 
 mod budget;
+mod claims;
 mod error;
 mod file_names;
 mod files;
@@ -12,6 +13,7 @@ mod reuse;
 mod schedule;
 mod store;
 mod usual_cost;
+mod worker;
 
 pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
@@ -26,3 +28,4 @@ pub use schedule::{
     StopSignal, TASK_SETUP_ERROR, TrialOrder, TrialRunner, run_job,
 };
 pub use store::{JobContents, JobStore, StartedTrial, TrialLayout};
+pub use worker::{KnownWorker, WorkerIdentity};

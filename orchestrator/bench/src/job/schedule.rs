@@ -1,19 +1,22 @@
-//! Performs the trials of a job.
+//! Performs the trials of a job, beside other workers if there are any.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
 
 use super::budget::SpentMoney;
+use super::claims::Claim;
 use super::error::JobError;
 use super::plan::JobPlan;
-use super::store::{JobContents, JobStore, StartedTrial, read_attempts, read_ledger};
+use super::store::{JobContents, JobStore, StartedTrial, read_attempts};
 use super::usual_cost::UsualCosts;
 use crate::job::ledger_entry::LedgerEntry;
 use crate::trial::{Cause, TrialKey, TrialRecord};
@@ -42,6 +45,9 @@ const LASTING: [&str; 7] = [
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+
+/// How often a worker that can begin nothing looks whether others have ended trials, or are gone.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// An attempt to be performed.
 #[derive(Clone, Debug)]
@@ -76,6 +82,9 @@ pub trait TrialRunner {
         name: &str,
         usual_cost: Option<Usd>,
     ) -> (TrialRecord, Vec<LedgerEntry>);
+
+    /// Waits for so long, or until a stop is requested.
+    async fn idle(&self, time: Duration);
 }
 
 /// Whether a stop was requested.
@@ -103,6 +112,8 @@ pub trait JobObserver {
     fn trial_started(&self, order: &TrialOrder, progress: JobProgress);
     /// An attempt ended; `is_retried` says whether another one follows.
     fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress);
+    /// An attempt of this process ended after another worker had taken it for lost: its record is kept, and does not count.
+    fn trial_superseded(&self, record: &TrialRecord);
     /// Returns whether the job has found what it was to find, from the rewards of all trials that ended: none where
     /// a trial was not judged.
     fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool;
@@ -131,6 +142,8 @@ pub struct Schedule {
     /// No more of a trial than what the job goes on by: with the whole records a long job would grow without end.
     ended: BTreeMap<TrialKey, Option<f64>>,
     running: BTreeMap<String, u32>,
+    /// What other workers perform.
+    elsewhere: Vec<Claim>,
     spent: SpentMoney,
     usual_costs: UsualCosts,
     planned: usize,
@@ -149,23 +162,130 @@ impl Schedule {
         again: &[Cause],
     ) -> Result<Self, JobError> {
         let plan = store.plan().clone();
-        let (mut records, lost) = read_attempts(store.dir(), &plan)?;
-        let mut usual_costs = UsualCosts::default();
-        read_ledger(store.dir())?.iter().for_each(|entry| usual_costs.add(entry));
-        if !lost.is_empty() {
-            for started in &lost {
-                let name = plan.trial_name(&started.key);
-                let usual = usual_costs.of(&started.key.column.agent);
-                let (record, costs) = runner.recover(started, &name, usual).await;
-                store.end_attempt(&record, &costs)?;
-            }
-            (records, _) = read_attempts(store.dir(), &plan)?;
-        }
+        let (records, started) = read_attempts(store.dir(), &plan)?;
+        let ended: BTreeSet<_> =
+            records.iter().map(|record| (record.key.clone(), record.attempt)).collect();
         let mut schedule = Self::from_records(&plan, records, again);
-        read_ledger(store.dir())?.iter().for_each(|entry| schedule.spent.add(entry));
-        schedule.spent.settle();
-        schedule.usual_costs = usual_costs;
+        schedule.add_costs(store)?;
+        let mut claimed = BTreeSet::new();
+        while let Some(claim) = store.read_claim()? {
+            let attempt = (claim.key.clone(), claim.attempt);
+            if !ended.contains(&attempt) {
+                claimed.insert(attempt);
+                schedule.add_claim(claim);
+            }
+        }
+        for StartedTrial { key, attempt, .. } in started {
+            // Nobody says that they perform it.
+            if !claimed.contains(&(key.clone(), attempt)) {
+                let record = schedule.recover(store, runner, &key, attempt).await?;
+                schedule.dequeue(&key);
+                schedule.settle(&record, &plan, true);
+            }
+        }
+        schedule.look_at_others(store, runner, true).await?;
         Ok(schedule)
+    }
+
+    /// Adds what was paid since the last time.
+    fn add_costs(&mut self, store: &mut JobStore) -> Result<(), JobError> {
+        for entry in store.read_new_costs()? {
+            self.spent.add(&entry);
+            self.usual_costs.add(&entry);
+        }
+        Ok(())
+    }
+
+    /// Records an attempt that was lost, unless somebody else has recorded how it ended. Returns the record that counts.
+    async fn recover(
+        &mut self,
+        store: &mut JobStore,
+        runner: &dyn TrialRunner,
+        key: &TrialKey,
+        attempt: u32,
+    ) -> Result<TrialRecord, JobError> {
+        // Who claimed it may have ended before it made the folder. If it comes back, it finds that there is one.
+        store.begin_attempt(key, attempt)?;
+        let dir = store.plan().trial_layout(store.dir(), key).attempt(attempt);
+        let started = StartedTrial { key: key.clone(), attempt, dir };
+        let usual = self.usual_costs.of(&key.column.agent);
+        let name = store.plan().trial_name(key);
+        let (record, costs) = runner.recover(&started, &name, usual).await;
+        costs.iter().for_each(|entry| self.spent.add(entry));
+        let counts = store.end_attempt(&record, &costs)?;
+        let other = if counts { None } else { store.read_record(key, attempt)? };
+        Ok(other.unwrap_or(record))
+    }
+
+    /// Leaves a trial to the worker who has claimed an attempt at it.
+    fn add_claim(&mut self, claim: Claim) {
+        self.dequeue(&claim.key);
+        self.spent.reserve(&claim.key.column.agent, claim.max_cost);
+        self.elsewhere.push(claim);
+    }
+
+    fn dequeue(&mut self, key: &TrialKey) {
+        // Others take trials from the front, too.
+        if let Some(place) = self.queue.iter().position(|(queued, _)| queued == key) {
+            self.queue.remove(place);
+        }
+    }
+
+    /// Takes note of what other workers have claimed and ended, and if `asks`, records the attempts of those that are gone as
+    /// lost.
+    async fn look_at_others(
+        &mut self,
+        store: &mut JobStore,
+        runner: &dyn TrialRunner,
+        asks: bool,
+    ) -> Result<(), JobError> {
+        while let Some(claim) = store.read_claim()? {
+            self.add_claim(claim);
+        }
+        if self.elsewhere.is_empty() {
+            return Ok(());
+        }
+        let mut ended = Vec::new();
+        for claim in std::mem::take(&mut self.elsewhere) {
+            let mut record = store.read_record(&claim.key, claim.attempt)?;
+            if record.is_none() && asks && store.is_abandoned(&claim) {
+                record = Some(self.recover(store, runner, &claim.key, claim.attempt).await?);
+            }
+            match record {
+                Some(record) => ended.push((claim, record)),
+                None => self.elsewhere.push(claim),
+            }
+        }
+        if ended.is_empty() {
+            return Ok(());
+        }
+        // What a trial cost was written before its record, so nothing is missing where its reservation is taken back.
+        self.add_costs(store)?;
+        let mut repeated = BTreeSet::new();
+        for (claim, record) in ended {
+            self.spent.release(&claim.key.column.agent, claim.max_cost);
+            if repeated.remove(&claim.key) {
+                self.dequeue(&claim.key);
+            }
+            if self.settle(&record, store.plan(), true) {
+                repeated.insert(claim.key);
+            }
+        }
+        let claimed: Vec<TrialKey> = self.elsewhere.iter().map(|claim| claim.key.clone()).collect();
+        claimed.iter().for_each(|key| self.dequeue(key));
+        Ok(())
+    }
+
+    /// Takes note of how an attempt ended. Returns whether another one follows, where trials are repeated.
+    fn settle(&mut self, record: &TrialRecord, plan: &JobPlan, repeats: bool) -> bool {
+        let is_retried = self.wants_retry(record, plan) && repeats;
+        if is_retried {
+            self.ended.remove(&record.key);
+            self.repeat(record);
+        } else if !record.is_cancelled() {
+            self.ended.insert(record.key.clone(), record.reward());
+        }
+        is_retried
     }
 
     /// Returns what is left of a job after these attempts, of which none is being performed.
@@ -177,6 +297,7 @@ impl Schedule {
             resting: BTreeMap::new(),
             ended: BTreeMap::new(),
             running: BTreeMap::new(),
+            elsewhere: Vec::new(),
             spent: SpentMoney::default(),
             usual_costs: UsualCosts::default(),
             planned: trials.len(),
@@ -262,8 +383,10 @@ impl Schedule {
         }
         let can_begin = |agent: &str| {
             let limit = plan.options.agent_concurrency.get(agent);
+            let elsewhere = self.elsewhere.iter().filter(|claim| claim.key.column.agent == agent);
+            let elsewhere = u32::try_from(elsewhere.count()).unwrap_or(u32::MAX);
             let running = self.running.get(agent).copied().unwrap_or(0);
-            limit.is_none_or(|limit| running < *limit)
+            limit.is_none_or(|limit| running.saturating_add(elsewhere) < *limit)
         };
         let slots = free.min(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
         let mut is_broke = false;
@@ -283,12 +406,62 @@ impl Schedule {
             }
             let (key, attempt) = (key.clone(), *attempt);
             let pause = self.pause_of(&key, now);
-            self.queue.remove(index);
-            self.resting.remove(&key);
             return NextTrial::Begin { key, attempt, max_cost: allowance, pause };
         }
         // What others have reserved may come back.
-        if is_broke && running == 0 { NextTrial::OutOfBudget } else { NextTrial::Wait }
+        let is_alone = running == 0 && self.elsewhere.is_empty();
+        if is_broke && is_alone { NextTrial::OutOfBudget } else { NextTrial::Wait }
+    }
+
+    /// Begins an attempt, if no other worker was quicker.
+    fn begin(
+        &mut self,
+        store: &mut JobStore,
+        (key, attempt): (TrialKey, u32),
+        max_cost: Option<Usd>,
+        pause: Duration,
+    ) -> Result<Option<TrialOrder>, JobError> {
+        let Some(claim) = store.claim(&key, attempt, max_cost)? else { return Ok(None) };
+        self.dequeue(&key);
+        self.resting.remove(&key);
+        let Some(dir) = store.begin_attempt(&key, attempt)? else {
+            // This process was taken for gone in this moment, and its attempt for lost.
+            self.add_claim(claim);
+            return Ok(None);
+        };
+        let name = store.plan().trial_name(&key);
+        let agent = &key.column.agent;
+        let usual_cost = self.usual_costs.of(agent);
+        *self.running.entry(agent.clone()).or_default() += 1;
+        self.spent.reserve(agent, max_cost);
+        Ok(Some(TrialOrder { key, name, attempt, dir, max_cost, usual_cost, pause }))
+    }
+
+    /// Takes note of how an attempt of this process ended. Returns the record that counts, and whether another one follows.
+    fn end(
+        &mut self,
+        store: &mut JobStore,
+        observer: &dyn JobObserver,
+        (max_cost, record, costs): (Option<Usd>, TrialRecord, &[LedgerEntry]),
+        repeats: bool,
+    ) -> Result<(TrialRecord, bool), JobError> {
+        let agent = &record.key.column.agent;
+        if let Some(count) = self.running.get_mut(agent) {
+            *count = count.saturating_sub(1);
+        }
+        self.spent.release(agent, max_cost);
+        for entry in costs {
+            self.spent.add(entry);
+            self.usual_costs.add(entry);
+        }
+        let counts = store.end_attempt(&record, costs)?;
+        let other = if counts { None } else { store.read_record(&record.key, record.attempt)? };
+        if other.is_some() {
+            observer.trial_superseded(&record);
+        }
+        let record = other.unwrap_or(record);
+        let is_retried = self.settle(&record, store.plan(), repeats);
+        Ok((record, is_retried))
     }
 }
 
@@ -320,25 +493,23 @@ pub async fn run_job(
     let plan = store.plan().clone();
     let mut running = FuturesUnordered::new();
     let mut end = JobEnd::Finished;
+    // While there is something to begin, those who are gone can wait.
+    let mut asks = false;
     loop {
         while end == JobEnd::Finished {
             if stop.is_stopping() {
                 end = JobEnd::Stopped;
                 break;
             }
+            schedule.look_at_others(store, runner, std::mem::take(&mut asks)).await?;
             if observer.is_decided(&schedule.ended) {
                 end = JobEnd::Decided;
                 break;
             }
             match schedule.take_next(&plan, Timestamp::now()) {
                 NextTrial::Begin { key, attempt, max_cost, pause } => {
-                    let dir = store.begin_attempt(&key, attempt)?;
-                    let name = plan.trial_name(&key);
-                    let usual_cost = schedule.usual_costs.of(&key.column.agent);
-                    let order = TrialOrder { key, name, attempt, dir, max_cost, usual_cost, pause };
-                    let agent = order.key.column.agent.clone();
-                    *schedule.running.entry(agent.clone()).or_default() += 1;
-                    schedule.spent.reserve(&agent, max_cost);
+                    let begun = schedule.begin(store, (key, attempt), max_cost, pause)?;
+                    let Some(order) = begun else { continue };
                     observer.trial_started(&order, schedule.progress());
                     running.push(async move { (max_cost, runner.run(order).await) });
                 }
@@ -346,27 +517,29 @@ pub async fn run_job(
                 NextTrial::Wait | NextTrial::None => break,
             }
         }
-        let Some((max_cost, (record, costs))) = running.next().await else { break };
-        let agent = &record.key.column.agent;
-        if let Some(count) = schedule.running.get_mut(agent) {
-            *count = count.saturating_sub(1);
-        }
-        schedule.spent.release(agent, max_cost);
-        for entry in &costs {
-            schedule.spent.add(entry);
-            schedule.usual_costs.add(entry);
-        }
-        schedule.spent.settle();
-        store.end_attempt(&record, &costs)?;
-        let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
-        if is_retried {
-            schedule.repeat(&record);
-        } else if !record.is_cancelled() {
-            schedule.ended.insert(record.key.clone(), record.reward());
-        }
+        let waits_for_others = end == JobEnd::Finished && !schedule.elsewhere.is_empty();
+        let next = match (running.is_empty(), waits_for_others) {
+            (true, false) => break,
+            (true, true) => {
+                runner.idle(LOOK).await;
+                None
+            }
+            (false, false) => running.next().await,
+            (false, true) => match select(pin!(running.next()), pin!(runner.idle(LOOK))).await {
+                Either::Left((next, _)) => next,
+                Either::Right(_) => None,
+            },
+        };
+        let Some((max_cost, (record, costs))) = next else {
+            asks = true;
+            continue;
+        };
+        let ended = (max_cost, record, costs.as_slice());
+        let (record, is_retried) = schedule.end(store, observer, ended, !stop.is_stopping())?;
         observer.trial_ended(&record, is_retried, schedule.progress());
     }
     let is_whole = schedule.ended.len() == schedule.planned;
+    store.leave(is_whole);
     Ok(if is_whole && end == JobEnd::Stopped { JobEnd::Finished } else { end })
 }
 

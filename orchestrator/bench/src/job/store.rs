@@ -4,36 +4,47 @@
 //! bench.json                      the plan, written once
 //! bench.lock.json                 what its results depend on
 //! ledger.jsonl                    what was paid: a line for each iteration of each attempt, appended
-//! lock                            held by the process that performs the job
+//! lock                            held by the processes that perform the job, or by one that is to be alone
+//! workers/<id>.json, .heartbeat   a process that performs trials; removed when all trials have ended
+//! ledger-<id>.jsonl               as ledger.jsonl, of a process that has joined the one that began
+//! claims/<k>/<number>.json        who performs which attempt, see `claims.rs`
 //! <trial>/attempts/<n>/           an attempt; all of them are kept
-//! <trial>/attempts/<n>/trial.json its record, written in one step when it has ended
+//! <trial>/attempts/<n>/trial.json its record, made in one step by whoever says first how it has ended
+//! <trial>/attempts/<n>/late.json  the record of one that was taken for lost, and ended all the same: it does not count
 //! <trial>/attempts/<n>/regraded.json the last repeated verification; the record stays as it is
 //! ```
 //!
-//! The folder of an attempt is made before anything is started, so an attempt without a record is one that was lost
-//! with the process that performed it.
+//! The folder of an attempt is made before anything is started, so an attempt without a record is one that is performed, or
+//! was lost with the process that performed it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use ralph_orchestrator_contract::Usd;
 use serde::Deserialize;
 
+use super::claims::{Claim, Claims};
 use super::error::JobError;
 use super::file_names::{LOCK_FILE, PLAN};
-use super::files::{parse, read, write_json};
+use super::files::{create_json, parse, read, write_json};
 use super::ledger_entry::LedgerEntry;
 use super::plan::{FORMAT, JobPlan, hash_key};
+use super::worker::{KnownWorker, LEASE, Others, Worker, list_workers, remove_ended};
 use crate::trial::{Regrading, TrialKey, TrialRecord};
 
 const LEDGER: &str = "ledger.jsonl";
+/// What the names of the ledgers of those begin with who have joined.
+const JOINED_LEDGER: &str = "ledger-";
+const LEDGER_SUFFIX: &str = ".jsonl";
 const LOCK: &str = "lock";
 const ATTEMPTS: &str = "attempts";
 const RECORD: &str = "trial.json";
+const LATE: &str = "late.json";
 const REGRADING: &str = "regraded.json";
 /// The mode of the folders of attempts.
 const OWNER_ONLY: u32 = 0o700;
@@ -47,13 +58,18 @@ const TASK_PART: usize = 32;
 const ID_PART: usize = 7;
 const ID_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// A job on disk, performed by this process alone.
+/// A job on disk, performed by this process: alone, until it is shared with others.
 #[derive(Debug)]
 pub struct JobStore {
     dir: PathBuf,
     plan: JobPlan,
-    ledger: File,
-    _lock: File,
+    ledger: (PathBuf, File),
+    lock: File,
+    claims: Claims,
+    worker: Worker,
+    others: Others,
+    /// Bytes of each ledger that were read, or written by this process.
+    known_costs: BTreeMap<PathBuf, u64>,
 }
 
 /// Where the files of a trial are.
@@ -121,7 +137,7 @@ impl JobStore {
     /// There is a job already, or a file cannot be written.
     pub fn create(dir: &Path, plan: JobPlan) -> Result<Self, JobError> {
         fs::create_dir_all(dir).map_err(JobError::io("create", dir))?;
-        let lock = take_lock(dir)?;
+        let lock = take_lock(dir, LockKind::Alone)?;
         let file = dir.join(PLAN);
         if file.exists() {
             return Err(JobError::Exists { path: dir.to_owned() });
@@ -130,7 +146,7 @@ impl JobStore {
             write_json(&dir.join(LOCK_FILE), job_lock, dir)?;
         }
         write_json(&file, &plan, dir)?;
-        Ok(Self { ledger: open_ledger(dir)?, dir: dir.to_owned(), plan, _lock: lock })
+        Self::new(dir, plan, lock, None)
     }
 
     /// Opens a job to perform what is left of it.
@@ -139,8 +155,55 @@ impl JobStore {
     /// There is none, another process performs it, or a file cannot be read.
     pub fn open(dir: &Path) -> Result<Self, JobError> {
         let plan = read_plan(dir)?;
-        let lock = take_lock(dir)?;
-        Ok(Self { ledger: open_ledger(dir)?, dir: dir.to_owned(), plan, _lock: lock })
+        let lock = take_lock(dir, LockKind::Alone)?;
+        Self::new(dir, plan, lock, None)
+    }
+
+    /// Joins those who perform a job, if there are any.
+    ///
+    /// # Errors
+    /// There is none, another process wants it for itself, or a file cannot be read.
+    pub fn join(dir: &Path) -> Result<Self, JobError> {
+        let plan = read_plan(dir)?;
+        let lock = take_lock(dir, LockKind::Shared)?;
+        let worker = Worker::join(dir, LEASE)?;
+        Self::new(dir, plan, lock, Some(worker))
+    }
+
+    fn new(
+        dir: &Path,
+        plan: JobPlan,
+        lock: File,
+        joined: Option<Worker>,
+    ) -> Result<Self, JobError> {
+        let name = match &joined {
+            Some(worker) => format!("{JOINED_LEDGER}{}{LEDGER_SUFFIX}", worker.id()),
+            None => LEDGER.to_owned(),
+        };
+        Ok(Self {
+            ledger: open_ledger(dir.join(name))?,
+            claims: Claims::new(dir),
+            worker: joined.map_or_else(|| Worker::join(dir, LEASE), Ok)?,
+            others: Others::new(dir, LEASE),
+            known_costs: BTreeMap::new(),
+            dir: dir.to_owned(),
+            plan,
+            lock,
+        })
+    }
+
+    /// Whether no other process of this machine performed the job when this one began.
+    #[must_use]
+    pub fn began_alone(&self) -> bool {
+        self.ledger.0 == self.dir.join(LEDGER)
+    }
+
+    /// Lets others join.
+    ///
+    /// # Errors
+    /// Somebody wants the job for itself in the same moment.
+    pub fn share(&self) -> Result<(), JobError> {
+        wait_for_lock(&self.dir, &self.lock, LockKind::Shared)
     }
 
     /// Returns the plan.
@@ -155,21 +218,24 @@ impl JobStore {
         &self.dir
     }
 
-    /// Makes the folder of an attempt, which says that it began.
+    /// Makes the folder of an attempt, which says that it began. Returns none if somebody has made it.
     ///
     /// # Errors
-    /// It cannot be made, or is there already.
-    pub fn begin_attempt(&self, key: &TrialKey, attempt: u32) -> Result<PathBuf, JobError> {
+    /// It cannot be made.
+    pub fn begin_attempt(&self, key: &TrialKey, attempt: u32) -> Result<Option<PathBuf>, JobError> {
         let dir = self.plan.trial_layout(&self.dir, key).attempt(attempt);
         let parent = dir.parent().unwrap_or(&self.dir);
         fs::create_dir_all(parent).map_err(JobError::io("create", parent))?;
         // What an agent makes in it, such as programs that change the user, is for nobody else.
-        let made = fs::DirBuilder::new().mode(OWNER_ONLY).create(&dir);
-        made.map_err(JobError::io("create", &dir))?;
-        Ok(dir)
+        match fs::DirBuilder::new().mode(OWNER_ONLY).create(&dir) {
+            Ok(()) => Ok(Some(dir)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(JobError::io("create", &dir)(error)),
+        }
     }
 
-    /// Records how an attempt ended: first what it cost, then the attempt itself.
+    /// Records how an attempt ended: first what it cost, then the attempt itself. Returns whether it counts: not where somebody
+    /// has recorded it as lost meanwhile, beside whose record it is kept.
     ///
     /// # Errors
     /// Something cannot be written.
@@ -177,7 +243,7 @@ impl JobStore {
         &mut self,
         record: &TrialRecord,
         costs: &[LedgerEntry],
-    ) -> Result<(), JobError> {
+    ) -> Result<bool, JobError> {
         let mut lines = Vec::new();
         for entry in costs {
             // What has only these fields can always be written.
@@ -185,12 +251,85 @@ impl JobStore {
             lines.push(b'\n');
         }
         if !lines.is_empty() {
-            let path = self.dir.join(LEDGER);
-            let written = self.ledger.write_all(&lines).and_then(|()| self.ledger.sync_data());
-            written.map_err(JobError::io("write", &path))?;
+            let (path, file) = &mut self.ledger;
+            let written = file.write_all(&lines).and_then(|()| file.sync_data());
+            written.map_err(JobError::io("write", path))?;
+            *self.known_costs.entry(path.clone()).or_default() += lines.len() as u64;
         }
         let dir = self.plan.trial_layout(&self.dir, &record.key).attempt(record.attempt);
-        write_json(&dir.join(RECORD), record, &self.dir)
+        let counts = create_json(&dir.join(RECORD), record, self.worker.id())?;
+        File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JobError::io("sync", &dir))?;
+        if !counts {
+            write_json(&dir.join(LATE), record, &self.dir)?;
+        }
+        Ok(counts)
+    }
+}
+
+/// What is done beside other workers.
+impl JobStore {
+    /// Claims an attempt for this process. Returns none where another one has made a claim meanwhile, which is to be read first.
+    pub(super) fn claim(
+        &mut self,
+        key: &TrialKey,
+        attempt: u32,
+        max_cost: Option<Usd>,
+    ) -> Result<Option<Claim>, JobError> {
+        let (key, worker, time) = (key.clone(), self.worker.id().to_owned(), Timestamp::now());
+        let claim = Claim { key, attempt, max_cost, worker, time };
+        Ok(self.claims.append(&claim)?.then_some(claim))
+    }
+
+    /// Returns the next claim of another process that was not read yet.
+    pub(super) fn read_claim(&mut self) -> Result<Option<Claim>, JobError> {
+        while let Some(claim) = self.claims.read_next()? {
+            if claim.worker != self.worker.id() {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns how an attempt has ended, if it has.
+    pub(super) fn read_record(
+        &self,
+        key: &TrialKey,
+        attempt: u32,
+    ) -> Result<Option<TrialRecord>, JobError> {
+        let path = self.plan.trial_layout(&self.dir, key).attempt(attempt).join(RECORD);
+        read(&path)?.map(|bytes| parse(&path, &bytes)).transpose()
+    }
+
+    /// Whether whoever made a claim has provably ended, or was not heard of for long.
+    pub(super) fn is_abandoned(&mut self, claim: &Claim) -> bool {
+        self.others.is_gone(&claim.worker)
+    }
+
+    /// Returns the lines of all ledgers that this process has neither read nor written.
+    pub(super) fn read_new_costs(&mut self) -> Result<Vec<LedgerEntry>, JobError> {
+        let mut entries = Vec::new();
+        for path in list_ledgers(&self.dir)? {
+            let known = self.known_costs.entry(path.clone()).or_default();
+            let bytes = read_from(&path, *known).map_err(JobError::io("read", &path))?;
+            let whole = whole_lines(&bytes);
+            parse_lines(&path, whole, &mut entries)?;
+            *known += whole.len() as u64;
+        }
+        Ok(entries)
+    }
+
+    /// Says that this process performs nothing of the job any more. If `is_last`, no attempt is left whose record anybody might
+    /// wait for, and what workers have left that ended is removed.
+    pub fn leave(&mut self, is_last: bool) {
+        self.worker.leave();
+        if is_last {
+            remove_ended(&self.dir);
+        }
+    }
+
+    /// Performs so many trials at the same time in this process.
+    pub const fn set_concurrency(&mut self, concurrency: u32) {
+        self.plan.options.concurrency = concurrency;
     }
 }
 
@@ -230,16 +369,54 @@ pub(crate) fn read_plan(dir: &Path) -> Result<JobPlan, JobError> {
     parse(&path, &bytes)
 }
 
-/// Reads the ledger. A last line that was cut is left out: what it says is written again when its attempt is found to
+/// Reads the ledgers. A last line that was cut is left out: what it says is written again when its attempt is found to
 /// be lost.
 ///
 /// # Errors
-/// It cannot be read, or another line is damaged.
+/// One cannot be read, or another line is damaged.
 pub(crate) fn read_ledger(dir: &Path) -> Result<Vec<LedgerEntry>, JobError> {
-    let path = dir.join(LEDGER);
-    let bytes = read(&path)?.unwrap_or_default();
-    let lines = whole_lines(&bytes).split(|byte| *byte == b'\n');
-    lines.filter(|line| !line.is_empty()).map(|line| parse(&path, line)).collect()
+    let mut entries = Vec::new();
+    for path in list_ledgers(dir)? {
+        let bytes = read(&path)?.unwrap_or_default();
+        parse_lines(&path, whole_lines(&bytes), &mut entries)?;
+    }
+    Ok(entries)
+}
+
+/// Returns the ledgers that there are, in the order of their names.
+fn list_ledgers(dir: &Path) -> Result<Vec<PathBuf>, JobError> {
+    let list = || -> io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name();
+            let text = name.to_string_lossy();
+            let is_joined = text.starts_with(JOINED_LEDGER) && text.ends_with(LEDGER_SUFFIX);
+            if is_joined || text == LEDGER {
+                paths.push(dir.join(&name));
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    };
+    list().map_err(JobError::io("list", dir))
+}
+
+fn parse_lines(path: &Path, lines: &[u8], into: &mut Vec<LedgerEntry>) -> Result<(), JobError> {
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        into.push(parse(path, line)?);
+    }
+    Ok(())
+}
+
+/// Returns what a file has from this byte on.
+fn read_from(path: &Path, start: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.len() > start {
+        file.seek(SeekFrom::Start(start))?;
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Reads the attempts of all trials, in the order of the plan: records of those that ended, and those that did not.
@@ -283,8 +460,7 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
-fn open_ledger(dir: &Path) -> Result<File, JobError> {
-    let path = dir.join(LEDGER);
+fn open_ledger(path: PathBuf) -> Result<(PathBuf, File), JobError> {
     let open = || -> io::Result<File> {
         let file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
         // A line that was cut would spoil the next one.
@@ -292,30 +468,50 @@ fn open_ledger(dir: &Path) -> Result<File, JobError> {
         file.set_len(whole as u64)?;
         Ok(file)
     };
-    open().map_err(JobError::io("open", &path))
+    let file = open().map_err(JobError::io("open", &path))?;
+    Ok((path, file))
 }
 
-fn take_lock(dir: &Path) -> Result<File, JobError> {
+/// Whom the lock of a job lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockKind {
+    Alone,
+    /// With others who perform it.
+    Shared,
+}
+
+fn take_lock(dir: &Path, kind: LockKind) -> Result<File, JobError> {
     let path = dir.join(LOCK);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
     let file = file.map_err(JobError::io("open", &path))?;
+    wait_for_lock(dir, &file, kind)?;
+    Ok(file)
+}
+
+fn wait_for_lock(dir: &Path, file: &File, kind: LockKind) -> Result<(), JobError> {
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
+        let taken = match kind {
+            LockKind::Alone => file.try_lock(),
+            LockKind::Shared => file.try_lock_shared(),
+        };
+        match taken {
+            Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                 std::thread::sleep(LOCK_POLL);
             }
             Err(TryLockError::WouldBlock) => return Err(JobError::Busy { path: dir.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(JobError::io("lock", &path)(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(JobError::io("lock", &dir.join(LOCK))(error));
+            }
         }
     }
 }
 
-/// Whether a process performs the job.
+/// Whether a process of this machine performs the job.
 fn is_locked(dir: &Path) -> bool {
-    let file = File::open(dir.join(LOCK));
-    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    let file = OpenOptions::new().read(true).write(true).open(dir.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// A job as it is on disk, for those who only look.
@@ -331,6 +527,10 @@ pub struct JobContents {
     pub ledger: Vec<LedgerEntry>,
     /// A process works on it.
     pub is_running: bool,
+    /// The processes that have performed it, until all of its trials have ended.
+    pub workers: Vec<KnownWorker>,
+    /// The id of the worker who claimed each attempt that has no record.
+    holders: BTreeMap<(TrialKey, u32), String>,
 }
 
 impl JobContents {
@@ -341,10 +541,32 @@ impl JobContents {
     pub fn read(dir: &Path) -> Result<Self, JobError> {
         let plan = read_plan(dir)?;
         // First whether it goes on: what is read is then at least as new.
-        let is_running = is_locked(dir);
+        let workers = list_workers(dir);
+        let is_running = is_locked(dir) || workers.iter().any(KnownWorker::is_heard);
         let (records, started) = read_attempts(dir, &plan)?;
+        let mut holders = BTreeMap::new();
+        let mut claims = Claims::new(dir);
+        while let Some(claim) = claims.read_next()? {
+            holders.insert((claim.key, claim.attempt), claim.worker);
+        }
+        holders.retain(|(key, attempt), _| {
+            started.iter().any(|started| started.key == *key && started.attempt == *attempt)
+        });
         let ledger = read_ledger(dir)?;
-        Ok(Self { plan, records, started, ledger, is_running })
+        Ok(Self { plan, records, started, ledger, is_running, workers, holders })
+    }
+
+    /// Returns the worker who performs an attempt, or has left it, if that is known.
+    #[must_use]
+    pub fn worker_of(&self, started: &StartedTrial) -> Option<&KnownWorker> {
+        let holder = self.holders.get(&(started.key.clone(), started.attempt))?;
+        self.workers.iter().find(|worker| worker.identity.id == *holder)
+    }
+
+    /// Whether somebody performs an attempt, as far as that can be known at a glance.
+    #[must_use]
+    pub fn is_performed(&self, started: &StartedTrial) -> bool {
+        self.worker_of(started).map_or(self.is_running, KnownWorker::is_heard)
     }
 
     /// Returns the last attempt of each trial that has ended.

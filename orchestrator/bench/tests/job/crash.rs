@@ -9,6 +9,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_bench::job::{
@@ -18,7 +19,7 @@ use ralph_orchestrator_bench::job::{
 use ralph_orchestrator_bench::trial::{Cause, TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
 
-use super::scripted::{costs, dollars, fault, plan, record};
+use super::scripted::{Yield, costs, dollars, fault, plan, record};
 
 const TRIALS: usize = 20;
 const ITERATIONS: u64 = 2;
@@ -125,6 +126,11 @@ impl TrialRunner for Worker<'_> {
         let lost = fault(Cause::Cancelled, "CancelledError");
         (record(&started.key, started.attempt, Some(lost)), costs)
     }
+
+    async fn idle(&self, _: Duration) {
+        self.life.go_on().await;
+        Yield(false).await;
+    }
 }
 
 impl JobObserver for Worker<'_> {
@@ -132,6 +138,9 @@ impl JobObserver for Worker<'_> {
         self.life.step();
     }
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
+        self.life.step();
+    }
+    fn trial_superseded(&self, _record: &TrialRecord) {
         self.life.step();
     }
     fn is_decided(&self, _ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {

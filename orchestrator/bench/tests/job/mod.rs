@@ -2,6 +2,7 @@
 
 mod crash;
 mod scripted;
+mod workers;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -158,7 +159,7 @@ fn an_attempt_that_was_lost_is_paid_and_repeated() {
     let job = plan(&["a"], 2, 1);
     let store = create(dir.path(), job.clone());
     let key = job.trials()[0].clone();
-    store.begin_attempt(&key, 1).unwrap();
+    store.begin_attempt(&key, 1).unwrap().unwrap();
     drop(store);
     // Its lines may have been written before its record was to be.
     let name = job.trial_name(&key);

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
@@ -194,6 +195,10 @@ impl TrialRunner for ScriptedRunner {
         let costs = costs(name, agent, started.attempt, dollars(0.25));
         (record(&started.key, started.attempt, Some(fault)), costs)
     }
+
+    async fn idle(&self, _: Duration) {
+        Yield(false).await;
+    }
 }
 
 #[derive(Default)]
@@ -201,12 +206,16 @@ pub(crate) struct Silent {
     pub(crate) stop_after: Cell<Option<usize>>,
     pub(crate) decided_after: Option<usize>,
     pub(crate) ended: Cell<usize>,
+    pub(crate) superseded: Cell<usize>,
 }
 
 impl JobObserver for Silent {
     fn trial_started(&self, _order: &TrialOrder, _progress: JobProgress) {}
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
         self.ended.set(self.ended.get() + 1);
+    }
+    fn trial_superseded(&self, _record: &TrialRecord) {
+        self.superseded.set(self.superseded.get() + 1);
     }
     fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool {
         self.decided_after.is_some_and(|most| ended.len() >= most)
