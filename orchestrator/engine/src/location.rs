@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::{FileIdentity, PathIdentities, PromptIdentity};
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, real_path, unescape};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, boot_id, escape, read_file, real_path, unescape};
 use ralph_orchestrator_store::{Disk, TrustStore, identity_from, identity_of, state_dirs_of};
 use ralph_orchestrator_workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
@@ -25,7 +25,7 @@ pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathId
         workspace: Some(folder_pin(workspace)),
         prompt: prompt.place().map(prompt_pin),
         role_prompts: prompt.role_places().map(prompt_pin).collect(),
-        boot: boot(),
+        boot: boot_id(),
         machine: machine(),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn is_pinned_folder(pins: &PathIdentities, folder: &Path) -> bool {
 }
 
 fn is_same_folder(pins: &PathIdentities, pin: FileIdentity, now: FileIdentity) -> bool {
-    if pins.boot == boot() { pin.is_same(now) } else { pin.is_same_after_boot(now) }
+    if pins.boot == boot_id() { pin.is_same(now) } else { pin.is_same_after_boot(now) }
 }
 
 /// Returns a note if the configuration names another prompt than when the run began in the workspace `before`. One that was
@@ -117,12 +117,6 @@ pub fn follow_to_folder(store: &TrustStore, path: &Path) -> Result<PathBuf, Engi
         let path = path.to_owned();
         WorkspaceError::Link { path, link: stopping.link, target: stopping.target }.into()
     })
-}
-
-/// Returns the id of the machine's boot; empty where the system has none.
-fn boot() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
 }
 
 /// Returns the id of the machine; empty where the system has none.

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ralph_orchestrator_checkout::CheckoutError;
+use ralph_orchestrator_safe_fs::boot_id;
 
 use super::error::EngineError;
 use super::session::Session;
@@ -39,7 +40,7 @@ impl Session {
 
 /// Returns what decides whether layers work: the kernel since its start, both file systems, and what this process may do.
 fn describe_place(folder: &Path, workspace: &Path) -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = Some(boot_id()).filter(|id| !id.is_empty())?;
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let rights = status.lines().filter(|line| RIGHTS.iter().any(|right| line.starts_with(right)));
     let rights: Vec<&str> = rights.collect();
@@ -48,7 +49,7 @@ fn describe_place(folder: &Path, workspace: &Path) -> Option<String> {
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
     Some(format!(
         "{}\n{namespaces:?}\n{:?} {:?}\n{}\n",
-        boot.trim(),
+        boot,
         device(folder)?,
         device(workspace)?,
         rights.join("\n")

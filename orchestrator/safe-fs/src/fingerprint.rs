@@ -124,6 +124,13 @@ pub fn wall_clock() -> i128 {
     nanos(now.tv_sec, now.tv_nsec)
 }
 
+/// Returns the id of the machine's boot; empty where the system has none.
+#[must_use]
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
 /// Returns the nanoseconds since the machine started, suspended time included.
 #[must_use]
 pub fn boot_clock() -> i128 {

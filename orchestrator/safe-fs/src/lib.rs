@@ -19,7 +19,7 @@ mod walk;
 mod write;
 
 pub use copy::{copy_data, copy_sparse, find_data};
-pub use fingerprint::{FileFingerprint, boot_clock, wall_clock};
+pub use fingerprint::{FileFingerprint, boot_clock, boot_id, wall_clock};
 pub use list::{DirEntryName, DirLister};
 pub use openat::{
     list_flags, open_file, open_file_at, open_folder, open_folder_nofollow, open_no_symlinks,

@@ -17,7 +17,7 @@
 //! The folder of an attempt is made before anything is started, so an attempt without a record is one that is performed, or
 //! was lost with the process that performed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -545,13 +545,17 @@ impl JobContents {
         let is_running = is_locked(dir) || workers.iter().any(KnownWorker::is_heard);
         let (records, started) = read_attempts(dir, &plan)?;
         let mut holders = BTreeMap::new();
-        let mut claims = Claims::new(dir);
-        while let Some(claim) = claims.read_next()? {
-            holders.insert((claim.key, claim.attempt), claim.worker);
+        if !started.is_empty() {
+            let open: BTreeSet<_> =
+                started.iter().map(|started| (started.key.clone(), started.attempt)).collect();
+            let mut claims = Claims::new(dir);
+            while let Some(claim) = claims.read_next()? {
+                let attempt = (claim.key, claim.attempt);
+                if open.contains(&attempt) {
+                    holders.insert(attempt, claim.worker);
+                }
+            }
         }
-        holders.retain(|(key, attempt), _| {
-            started.iter().any(|started| started.key == *key && started.attempt == *attempt)
-        });
         let ledger = read_ledger(dir)?;
         Ok(Self { plan, records, started, ledger, is_running, workers, holders })
     }

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use ralph_orchestrator_safe_fs::boot_id;
 use serde::{Deserialize, Serialize};
 
 use super::error::JobError;
@@ -70,19 +71,13 @@ fn heartbeat_file(job: &Path, id: &str) -> PathBuf {
     job.join(WORKERS).join(format!("{id}.heartbeat"))
 }
 
-/// Returns the id of the machine's boot; empty where the system has none.
-fn this_boot() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
-}
-
 impl Worker {
     /// Makes this process a worker of a job.
     ///
     /// # Errors
     /// Its files cannot be written.
     pub(super) fn join(job: &Path, lease: Duration) -> Result<Self, JobError> {
-        Self::join_as(job, lease, this_boot())
+        Self::join_as(job, lease, boot_id())
     }
 
     fn join_as(job: &Path, lease: Duration, boot: String) -> Result<Self, JobError> {
@@ -168,7 +163,7 @@ pub(super) struct Others {
 
 impl Others {
     pub(super) fn new(job: &Path, lease: Duration) -> Self {
-        Self { job: job.to_owned(), boot: this_boot(), lease, seen: BTreeMap::new() }
+        Self { job: job.to_owned(), boot: boot_id(), lease, seen: BTreeMap::new() }
     }
 
     /// Whether a worker has provably ended, or was not heard of for the length of a lease.
@@ -237,7 +232,7 @@ pub(super) fn remove_ended(job: &Path) {
 pub(super) fn list_workers(job: &Path) -> Vec<KnownWorker> {
     let entries = fs::read_dir(job.join(WORKERS)).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    let boot = this_boot();
+    let boot = boot_id();
     let known = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
     let mut workers: Vec<KnownWorker> = known
         .filter_map(|path| {
