@@ -17,6 +17,7 @@ mod agent;
 mod config;
 mod output;
 mod prompt;
+mod tail;
 mod utf8;
 
 /// The keys of `[agent.config]`.
