@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 68] = [
+const COMMANDS: [&str; 69] = [
     "",
     "run",
     "new",
@@ -51,6 +51,7 @@ const COMMANDS: [&str; 68] = [
     "prompts which",
     "prompts eject",
     "agents",
+    "agents try",
     "completions",
     "plugin",
     "plugin list",
