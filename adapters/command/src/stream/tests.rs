@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 
 use super::{Rules, StreamKeys, StreamParser};
 
-fn rules(rules: Value) -> Result<Rules, BuildError> {
-    let keys: StreamKeys = ralph_orchestrator_contract::parse_config(json!({"rule": rules}))?;
+fn rules(list: &Value) -> Result<Rules, BuildError> {
+    let keys: StreamKeys = ralph_orchestrator_contract::parse_config(json!({"rule": list}))?;
     Rules::new(keys)
 }
 
-fn parser(list: Value) -> StreamParser {
+fn parser(list: &Value) -> StreamParser {
     StreamParser::new(rules(list).unwrap())
 }
 
 /// Reads whole lines by a list of rules.
-fn read(list: Value, lines: &[Value]) -> (Vec<Event>, Result<Report, AgentError>) {
+fn read(list: &Value, lines: &[Value]) -> (Vec<Event>, Result<Report, AgentError>) {
     let mut parser = parser(list);
     let events = lines.iter().flat_map(|line| parser.line(&line.to_string())).collect();
     (events, parser.account("exit 0"))
 }
 
 /// Writes each event as JSON.
-fn events(list: Value, line: Value) -> Value {
+fn events(list: &Value, line: Value) -> Value {
     json!(read(list, &[line]).0)
 }
 
@@ -63,7 +63,7 @@ fn mistakes_are_named_by_key_and_path() {
             "`reset_unit`",
         ),
     ] {
-        let error = rules(json!([rule])).unwrap_err();
+        let error = rules(&json!([rule])).unwrap_err();
         assert_eq!(error.key.join("."), key, "{rule}: {error}");
         assert!(error.message.contains(message), "{rule}: {error}");
     }
@@ -79,11 +79,11 @@ fn mistakes_are_named_by_key_and_path() {
             "at character 3",
         ),
     ] {
-        let error = rules(json!([rule])).unwrap_err();
+        let error = rules(&json!([rule])).unwrap_err();
         assert!(error.key.join(".").starts_with(key), "{rule}: {:?} {error}", error.key);
         assert!(error.message.contains(message), "{rule}: {error}");
     }
-    assert_eq!(rules(json!([])).unwrap_err().key.join("."), "stream.rule");
+    assert_eq!(rules(&json!([])).unwrap_err().key.join("."), "stream.rule");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_rule_is_for_the_lines_that_fit_all_its_conditions() {
     ] {
         let mut rule = conditions.clone();
         rule["text"] = json!("t");
-        let said = events(json!([rule]), line.clone());
+        let said = events(&json!([rule]), line.clone());
         let expected = if fits { json!([{"type": "text", "text": "said"}]) } else { json!([]) };
         assert_eq!(said, expected, "{conditions}");
     }
@@ -165,7 +165,7 @@ fn each_key_makes_its_event() {
             json!([{"type": "text", "text": "a"}, {"type": "text", "text": "c"}]),
         ),
     ] {
-        assert_eq!(events(json!([rule]), line), expected, "{rule}");
+        assert_eq!(events(&json!([rule]), line), expected, "{rule}");
     }
 }
 
@@ -186,7 +186,7 @@ fn figures_are_added_up_or_replaced_as_the_rule_says() {
         ("per_message", true, tokens(170, 3, 40), 0.75),
         ("cumulative", false, tokens(110, 2, 40), 0.5),
     ] {
-        let (events, result) = read(rule(counts, includes), &lines);
+        let (events, result) = read(&rule(counts, includes), &lines);
         let usage = result.unwrap().usage;
         let cost = Usd::from_dollars(cost);
         assert_eq!(usage, Usage { tokens: Some(expected), cost, estimated: false }, "{counts}");
@@ -199,7 +199,7 @@ fn figures_are_added_up_or_replaced_as_the_rule_says() {
 fn a_mismatch_is_named_once_and_costs_no_other_figure() {
     let list = json!([{"usage": {"counts": "per_message", "input": "i", "output": "o", "cost": "usd"}, "text": "t"}]);
     let line = json!({"i": "many", "o": 5, "usd": 0.1, "t": 7});
-    let (events, result) = read(list, &[line.clone(), line]);
+    let (events, result) = read(&list, &[line.clone(), line]);
     let warnings = events.iter().filter_map(|event| match event {
         Event::Warning { message } => Some(message.as_str()),
         _ => None,
@@ -236,7 +236,7 @@ fn the_final_text_is_what_the_agent_said_last() {
         (vec![text("a"), answer, text("b")], Some("whole")),
         (vec![tool], None),
     ] {
-        let report = read(list.clone(), &lines).1.unwrap();
+        let report = read(&list, &lines).1.unwrap();
         assert_eq!(report.final_text.as_deref(), expected, "{lines:?}");
     }
 }
@@ -265,12 +265,12 @@ fn how_it_ends_is_what_the_last_of_its_lines_says() {
         (vec![json!({"type": "done", "failed": true})], ErrorClass::Crashed, "without a reason"),
         (vec![json!({"type": "news"}), json!(7)], ErrorClass::Crashed, "agents try"),
     ] {
-        let failure = read(list.clone(), &lines).1.unwrap_err();
+        let failure = read(&list, &lines).1.unwrap_err();
         assert_eq!(failure.class, class, "{lines:?}");
         assert!(failure.message.contains(message), "{lines:?}: {failure}");
     }
     // What was tried again.
-    assert!(read(list, &[error("boom"), text, done]).1.is_ok());
+    assert!(read(&list, &[error("boom"), text, done]).1.is_ok());
 }
 
 /// Of a recording without reasoning or failures, rules make what the built-in format makes of it.
@@ -288,7 +288,7 @@ fn a_recording_of_a_real_program_is_read_by_rules() {
     ]);
     let recording = include_str!("../../tests/transcripts/opencode.jsonl");
     let (mut configured, mut built_in) =
-        (parser(list), ralph_adapter_common::opencode::OpenCodeParser::default());
+        (parser(&list), ralph_adapter_common::opencode::OpenCodeParser::default());
     for line in recording.lines() {
         assert_eq!(configured.line(line), built_in.line(line), "{line}");
         assert_eq!(configured.is_done(), built_in.is_done());
@@ -349,7 +349,7 @@ proptest! {
         bytes.truncate(end.index(bytes.len()) + 1);
         let at = at.index(bytes.len());
         bytes.splice(at..at, noise);
-        let (mut handler, mut reader) = (LineHandler::new(parser(every_key())), LineReader::default());
+        let (mut handler, mut reader) = (LineHandler::new(parser(&every_key())), LineReader::default());
         for line in reader.push(&bytes).into_iter().chain(reader.finish()) {
             handler.read_line(line.into_whole().unwrap());
         }
@@ -376,7 +376,7 @@ proptest! {
 fn figures_do_not_overflow() {
     let list = json!([{"usage": {"counts": "per_message", "input": "n", "cost": "usd"}}]);
     let line = json!({"n": u64::MAX, "usd": 1e300});
-    let usage = read(list, &[line.clone(), line]).1.unwrap().usage;
+    let usage = read(&list, &[line.clone(), line]).1.unwrap().usage;
     assert_eq!((usage.tokens, usage.cost), (Some(tokens(u64::MAX, 0, 0)), Some(Usd::MAX)));
 }
 
@@ -384,7 +384,7 @@ fn figures_do_not_overflow() {
 fn the_longest_line_is_read_in_bounded_time() {
     let element = r#"{"a":"x"},"#;
     let fill = element.repeat(MAX_LINE / element.len() - 10);
-    let mut parser = parser(json!([{"each": "$.l[*]", "when": {"$.l[*].a": "y"}, "text": "@.a"}]));
+    let mut parser = parser(&json!([{"each": "$.l[*]", "when": {"$.l[*].a": "y"}, "text": "@.a"}]));
     let line = format!(r#"{{"l":[{}]}}"#, fill.trim_end_matches(','));
     assert!(line.len() <= MAX_LINE);
     // Without a bound on visits this takes hours.
