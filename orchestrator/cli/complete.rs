@@ -40,7 +40,7 @@ pub(crate) fn attach(command: Command) -> Command {
 fn with_candidates(command: &str, arg: Arg) -> Arg {
     let candidates = match (command, arg.get_id().as_str()) {
         (_, "sets") => keys,
-        ("run", "agent") => agents,
+        ("run" | "try", "agent") => agents,
         #[cfg(feature = "bench")]
         ("run" | "check", "agents") => ralph_orchestrator_bench_command::compared_agents,
         ("init", "agent") => ralph_orchestrator_init::agent_names,

@@ -276,6 +276,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[("Which agents are installed", "agents"), ("The same for a script", "agents --json")],
     ),
     (
+        "agents try",
+        &[
+            ("What the rules of ralph.toml make of each line", "agents try recording.jsonl"),
+            (
+                "Those of another configuration, for a script",
+                "-c other.toml agents try recording.jsonl --json",
+            ),
+        ],
+    ),
+    (
         "completions",
         &[
             ("bash, in ~/.bashrc", "completions bash"),

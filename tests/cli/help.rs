@@ -51,6 +51,7 @@ const COMMANDS: [&str; 69] = [
     "prompts which",
     "prompts eject",
     "agents",
+    "agents try",
     "completions",
     "plugin",
     "plugin list",

@@ -90,6 +90,7 @@ mod signals;
 mod skipped;
 mod state;
 mod stops;
+mod stream;
 mod task;
 mod telemetry;
 mod terminal;

@@ -13,6 +13,9 @@ use crate::scratch::{Scratch, expect, repository};
 /// Stands in the place of a default where there can be none.
 const REQUIRED: &str = "required";
 
+/// Where the rules of the adapter `command` are.
+const RULE: [&str; 4] = ["agent", "config", "stream", "rule"];
+
 /// A table of `ralph.toml` and its keys.
 struct Section<'a> {
     /// As it is written, such as `[limits]`.
@@ -93,6 +96,13 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
         section("`[agent]` and `[agents.NAME]`", "AgentConfig", &["agent"]),
     ];
     all.extend(kinds("`[agent.config]`", "adapter", "adapter", &["agent", "config"]));
+    all.push(Section {
+        heading: "`[[agent.config.stream.rule]]` with `adapter = \"command\"`".to_owned(),
+        name: "StreamRule".to_owned(),
+        path: RULE.to_vec(),
+        kind: Some(("adapter", "command".to_owned())),
+        node: &schema["definitions"]["adapter:command"]["properties"]["stream"]["properties"]["rule"]["items"],
+    });
     all.push(section("`[prompts]`", "Prompts", &["prompts"]));
     all.push(section("`[initializer]`", "Initializer", &["initializer"]));
     all.push(section("`[completion]`", "Completion", &["completion"]));
@@ -291,7 +301,7 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
         }
     }
     if let Some((key, kind)) = &section.kind {
-        let of_agent = section.path == ["agent", "config"];
+        let of_agent = section.path.starts_with(&["agent", "config"]);
         if of_agent {
             config["agent"].as_table_mut().unwrap().insert((*key).to_owned(), kind.clone().into());
         } else {
@@ -300,6 +310,9 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
     }
     if section.name == "Notify" {
         table = receiver_with(key);
+    }
+    if section.path == RULE {
+        table = rule_with(key);
     }
     // All figures of a table of prices belong together.
     let (top, dotted) = key.split_once('.').map_or((key, false), |(top, _)| (top, true));
@@ -325,6 +338,13 @@ fn receiver_with(key: &str) -> Table {
     table
 }
 
+/// A rule that has all that this key needs beside it.
+fn rule_with(key: &str) -> Table {
+    let text = if key == "each" { "@.text" } else { "$.text" };
+    let has = toml::Value::from(vec!["$.type"]);
+    Table::from_iter([("has".to_owned(), has), ("text".to_owned(), text.into())])
+}
+
 fn insert(config: &mut Table, path: &[&str], table: Table) {
     match path {
         ["validator"] => {
@@ -340,6 +360,14 @@ fn insert(config: &mut Table, path: &[&str], table: Table) {
                 "completion".to_owned(),
                 Table::from_iter([("detector".to_owned(), list)]).into(),
             );
+        }
+        path if path == RULE => {
+            let rules = toml::Value::Array(vec![table.into()]);
+            let stream = Table::from_iter([("rule".to_owned(), rules)]);
+            config["agent"]["config"]
+                .as_table_mut()
+                .unwrap()
+                .insert("stream".to_owned(), stream.into());
         }
         ["agent", "config"] => {
             config["agent"].as_table_mut().unwrap().insert("config".to_owned(), table.into());

@@ -65,7 +65,7 @@ impl Agent for CommandAgent {
             summary: format!("runs {name}"),
             program: self.program.as_ref().ok().cloned(),
             model: None,
-            capabilities: output::capabilities(self.config.output),
+            capabilities: output::capabilities(&self.config.output),
             wants_env: Vec::new(),
             strips_env: Vec::new(),
         }
@@ -89,6 +89,6 @@ impl Agent for CommandAgent {
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let spec = self.spec(task)?;
         let process = spawn(&self.supervisor, spec, events).await?;
-        output::run(self.config.output, process, events).await
+        output::run(&self.config.output, process, events).await
     }
 }

@@ -8,6 +8,7 @@
 //! | `program` | `["argv0", …]`, required. A bare name is looked for in `PATH`, a path with a slash is relative to the folder of the configuration file; found once, when the run starts, and pinned |
 //! | `prompt` | `"stdin"` (default); `"arg"`: replaces `{prompt}` in the arguments or is appended; `"file"`: a private file whose path replaces `{prompt_file}` or is appended |
 //! | `output` | `"text"` (default): all of standard output is the agent's own text, and its last 256 KiB are the final message; `"claude-json"`, `"codex-json"`, `"opencode-json"`: those agents' JSON lines |
+//! | `stream` | instead of `output`: rules by which any program's JSON lines are read, which the adapter's page describes |
 //!
 //! An exit status other than 0, a signal, or a structured output without its proper end is a failed
 //! iteration, and nothing that was said in it is a claim. `codex-json` counts the tokens of the whole
@@ -17,13 +18,17 @@ mod agent;
 mod config;
 mod output;
 mod prompt;
+mod stream;
+mod tail;
+mod trial;
 mod utf8;
 
 /// The keys of `[agent.config]`.
-pub use config::Config as Keys;
+pub use config::Keys;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
+pub use trial::{TriedFailure, TriedKey, TriedLine, TriedReport, TriedStream, try_stream};
 
 /// Builds the agent from `[agent.config]`.
 ///

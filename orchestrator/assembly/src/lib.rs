@@ -49,6 +49,7 @@ pub mod sandbox;
 pub mod schema;
 pub mod served_agent;
 pub mod serving;
+pub mod stream_trial;
 pub mod tasks;
 pub mod transient_checkout;
 pub mod trust;

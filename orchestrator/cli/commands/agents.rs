@@ -1,5 +1,7 @@
 //! `agents`
 
+mod try_recording;
+
 use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::block_on::block_on;
@@ -17,11 +19,24 @@ use ralph_orchestrator_story::words::capability_names;
 use ralph_orchestrator_terminal::output;
 use serde_json::{Value, json};
 
+use crate::help_examples;
+
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AgentsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<AgentsCommand>,
     /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
+pub(crate) enum AgentsCommand {
+    /// Show what the rules of `[agent.config.stream]` make of recorded output
+    #[command(after_help = help_examples::examples_of("agents try"))]
+    Try(try_recording::TryArgs),
 }
 
 /// Where details begin.
@@ -49,6 +64,9 @@ impl AdapterRow {
 }
 
 pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, CommandError> {
+    if let Some(AgentsCommand::Try(recording)) = &args.command {
+        return try_recording::try_recording(file, recording);
+    }
     let rows = block_on(list_adapters(file))?;
     if args.json {
         let rows: Vec<_> = rows
@@ -168,7 +186,7 @@ async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContex
     if name == "command" {
         // It describes the program of this very configuration.
         description.summary =
-            "any program; its output as text or claude, codex or opencode JSON".into();
+            "any program; its output as text, known JSON, or JSON that ralph.toml describes".into();
     }
     AdapterRow {
         description,

@@ -9,15 +9,22 @@ use ralph_adapter_common::{LineHandler, LineParser, ProcessRun};
 use ralph_orchestrator_contract::{AgentError, Capabilities, EventSink, Report};
 use ralph_orchestrator_supervisor::Process;
 
-use crate::config::OutputKind;
+use crate::config::{Output, OutputKind};
+use crate::stream::StreamParser;
 use text::TextHandler;
 
-/// Runs a process with this kind of output to its end.
+/// Runs a process with this output to its end.
 pub(crate) async fn run(
-    kind: OutputKind,
+    output: &Output,
     process: Process,
     events: &dyn EventSink,
 ) -> Result<Report, AgentError> {
+    let kind = match output {
+        Output::BuiltIn(kind) => *kind,
+        Output::Configured(rules) => {
+            return run_lines(StreamParser::new(rules.clone()), process, events).await;
+        }
+    };
     match kind {
         OutputKind::Text => ProcessRun::new(process, events, TextHandler::default()).run().await,
         OutputKind::ClaudeJson => run_lines(ClaudeParser::new(), process, events).await,
@@ -35,7 +42,11 @@ async fn run_lines(
 }
 
 /// Returns what an agent with this output reports.
-pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
+pub(crate) fn capabilities(output: &Output) -> Capabilities {
+    let kind = match output {
+        Output::BuiltIn(kind) => *kind,
+        Output::Configured(rules) => return rules.capabilities(),
+    };
     let (cost, tokens) = match kind {
         OutputKind::Text => (false, false),
         OutputKind::CodexJson => (false, true),

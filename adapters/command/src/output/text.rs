@@ -5,10 +5,8 @@ use ralph_adapter_common::{Actions, ProcessEnd, ProcessHandler};
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
 use ralph_orchestrator_text::plain_line;
 
-use crate::utf8::{Decoder, decode};
-
-/// How much of the end of the output is kept as the final message.
-const FINAL_TEXT_MAX: usize = 256 * 1024;
+use crate::tail::TextTail;
+use crate::utf8::Decoder;
 
 /// How much of a failed agent's last line its message quotes, in characters.
 const LAST_LINE_MAX: usize = 300;
@@ -18,38 +16,13 @@ const LAST_LINE_MAX: usize = 300;
 pub(super) struct TextHandler {
     actions: Actions,
     decoder: Decoder,
-    /// The last bytes, up to twice what is wanted so that it is seldom moved.
-    tail: Vec<u8>,
-    cut: bool,
+    tail: TextTail,
 }
 
 impl TextHandler {
     fn emit(&mut self, text: String) {
         if !text.is_empty() {
             self.actions.emit(Event::Text { text });
-        }
-    }
-
-    /// Returns the end of the output, from the start of a line.
-    fn final_text(mut self) -> Option<String> {
-        if self.tail.len() > FINAL_TEXT_MAX {
-            self.shorten();
-            self.cut = true;
-        }
-        if self.cut {
-            // Half a line could read as something that the whole line does not say.
-            let whole = self.tail.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
-            self.tail.drain(..whole.unwrap_or(self.tail.len()));
-        }
-        Some(decode(self.tail)).filter(|text| !text.is_empty())
-    }
-
-    fn shorten(&mut self) {
-        // One byte more, so that a line which begins exactly at the cut is seen to be whole.
-        let surplus = self.tail.len().saturating_sub(FINAL_TEXT_MAX + 1);
-        if surplus > 0 {
-            self.tail.drain(..surplus);
-            self.cut = true;
         }
     }
 }
@@ -62,10 +35,7 @@ impl ProcessHandler for TextHandler {
     }
 
     fn read_bytes(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(bytes);
-        if self.tail.len() > 2 * FINAL_TEXT_MAX {
-            self.shorten();
-        }
+        self.tail.push(bytes);
         let text = self.decoder.push(bytes);
         self.emit(text);
     }
@@ -76,7 +46,7 @@ impl ProcessHandler for TextHandler {
     }
 
     fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        let report = Report { final_text: self.final_text(), ..Report::default() };
+        let report = Report { final_text: self.tail.into_text(), ..Report::default() };
         if end.success {
             return end.conclude(Ok(report));
         }
@@ -105,6 +75,7 @@ fn explain(error: &mut AgentError, stdout: &str, stderr: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tail::FINAL_TEXT_MAX;
 
     fn run(pieces: &[&[u8]]) -> (String, Option<String>) {
         let mut handler = TextHandler::default();
@@ -119,7 +90,7 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        (said, handler.final_text())
+        (said, handler.tail.into_text())
     }
 
     #[test]

@@ -100,7 +100,9 @@ pub struct Config {
 }
 
 impl Config {
-    fn agent_table(&self, name: Option<&str>) -> Option<&AgentConfig> {
+    /// Returns the table `[agents.NAME]`, or `[agent]` without a name.
+    #[must_use]
+    pub fn agent_table(&self, name: Option<&str>) -> Option<&AgentConfig> {
         match name {
             Some(name) => self.agents.get(name),
             None => Some(&self.agent),
