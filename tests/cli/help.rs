@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 68] = [
+const COMMANDS: [&str; 69] = [
     "",
     "run",
     "new",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 68] = [
     "why",
     "diff",
     "runs",
+    "budget",
     "trust",
     "watch",
     "serve",

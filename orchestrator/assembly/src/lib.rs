@@ -52,6 +52,7 @@ pub mod serving;
 pub mod tasks;
 pub mod transient_checkout;
 pub mod trust;
+pub mod user_budget;
 pub mod user_folders;
 mod workspace_setup;
 

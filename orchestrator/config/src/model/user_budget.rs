@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::units;
 use crate::strict;
 
-/// What all runs of this user together may use, in each workspace. A day begins at midnight of local time, a week on Monday.
+/// What all runs of this user together may use, whatever their workspace. A day begins at midnight of local time, a week on Monday.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserBudget {
