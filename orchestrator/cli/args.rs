@@ -13,6 +13,7 @@ use ralph_orchestrator_plugin_command::{PluginCommand, PluginHostArgs};
 use crate::commands::add::AddArgs;
 use crate::commands::agents::AgentsArgs;
 use crate::commands::answer::AnswerArgs;
+use crate::commands::budget::BudgetArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::diff::DiffArgs;
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// List the runs of this workspace, whatever their configuration
     Runs(RunsArgs),
+    /// Show what all your runs have used of the budget
+    Budget(BudgetArgs),
     /// Show all runs on the whole terminal, and control them
     #[cfg(feature = "watch")]
     Watch(WatchArgs),
@@ -189,6 +192,7 @@ impl Command {
         !matches!(
             self,
             Self::Init(_)
+                | Self::Budget(_)
                 | Self::Completions(_)
                 | Self::Man(_)
                 | Self::PluginHost(_)
@@ -215,6 +219,7 @@ impl Command {
             | Self::New(_)
             | Self::Go(_)
             | Self::Runs(_)
+            | Self::Budget(_)
             | Self::Next(_)
             | Self::Add(_)
             | Self::Skip(_)

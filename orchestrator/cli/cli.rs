@@ -311,6 +311,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Retry(retry) => commands::skip::retry(&config, &retry),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
+        Command::Budget(budget) => commands::budget::budget(&budget),
         #[cfg(feature = "watch")]
         Command::Watch(watch) => commands::watch::watch(&config, &watch),
         #[cfg(feature = "web")]

@@ -31,6 +31,7 @@ mod tests {
             StopReason::MaxRuntime,
             StopReason::MaxCost,
             StopReason::MaxTokens,
+            StopReason::Budget,
             StopReason::Failures,
             StopReason::Stagnation,
             StopReason::Thrashing,

@@ -17,8 +17,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
         &[
-            "status", "next", "log", "why", "diff", "runs", "watch", "serve", "report", "export",
-            "receipt",
+            "status", "next", "log", "why", "diff", "runs", "budget", "watch", "serve", "report",
+            "export", "receipt",
         ],
     ),
     (
@@ -101,8 +101,9 @@ pub(crate) fn command_for(words: &[String]) -> Command {
 
 fn with_overview(command: Command) -> Command {
     let template = format!(
-        "{{about}}\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}{{after-help}}",
-        overview(&command)
+        "{{about}}\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}\n{}",
+        overview(&command),
+        render_examples(command.get_styles(), "")
     );
     command.help_template(StyledStr::from(template))
 }

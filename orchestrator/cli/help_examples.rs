@@ -14,6 +14,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "budget",
+        &[
+            ("What is left, and what the rest was used for", "budget"),
+            ("The history for a spreadsheet", "budget --csv > spending.csv"),
+        ],
+    ),
+    (
         "watch",
         &[
             ("Show all runs, this folder's first", "watch"),

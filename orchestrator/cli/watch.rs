@@ -1,5 +1,6 @@
 //! Shows all runs on the whole terminal: the same facts as `runs`, `status`, `log` and `diff`, and the same controls.
 
+mod budget_words;
 mod facts;
 mod names;
 mod requests;

@@ -69,7 +69,7 @@ pub(crate) fn tested_program() -> &'static Path {
 
 /// Whether a folder among the states is that of a workspace.
 fn is_state(path: &Path) -> bool {
-    let others = ["sessions", ".trust", ".checks"];
+    let others = ["sessions", ".trust", ".checks", ".budget"];
     !others.iter().any(|name| path.ends_with(name))
 }
 

@@ -13,6 +13,7 @@ const COMMANDS: [&str; 69] = [
     "why",
     "diff",
     "runs",
+    "budget",
     "trust",
     "watch",
     "serve",

@@ -101,6 +101,7 @@ mod tools;
 mod trace;
 mod traces;
 mod trust;
+mod user_budget;
 mod verify;
 mod waits;
 mod watch;

@@ -262,6 +262,16 @@ const ATTACKS: &[Attack] = &[
         ..ATTACK
     },
     Attack {
+        channel: "the ledger of the budget of all runs",
+        prepare: |env| {
+            let folder = env.root().join("home/.config/ralph-orchestrator");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("config.toml"), "budget.max_tokens.month = 9\n").unwrap();
+        },
+        script: r#"try 'rm "$S/.budget/ledger.jsonl"'"#,
+        ..ATTACK
+    },
+    Attack {
         channel: "acceptance by `trust`",
         script: r#"
             sed -i s/iterations.=.1/iterations=9/ ralph.toml

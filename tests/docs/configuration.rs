@@ -112,6 +112,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[[validator]]`", "Validator", &["validator"]));
     all.extend(kinds("`[[validator]]`", "validator", "kind", &["validator"]));
     all.push(section("`[limits]`", "Limits", &["limits"]));
+    all.push(section("`[budget]`, in your own configuration", "UserBudget", &["budget"]));
     all.push(section("`[git]`", "Git", &["git"]));
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
     all.push(section("`[memory]`", "Memory", &["memory"]));
@@ -383,6 +384,13 @@ fn insert(config: &mut Table, path: &[&str], table: Table) {
     }
 }
 
+/// Writes a configuration; what belongs into the user's own is written there.
+fn write_config(scratch: &Scratch, mut config: Table) {
+    let of_user: Table = config.remove_entry("budget").into_iter().collect();
+    scratch.write("../home/.config/ralph-orchestrator/config.toml", &of_user.to_string());
+    scratch.write("ralph.toml", &config.to_string());
+}
+
 #[test]
 fn every_example_is_accepted() {
     let scratch = Scratch::new();
@@ -395,7 +403,7 @@ fn every_example_is_accepted() {
     for section in sections(&schema) {
         for key in keys(&schema, &section, &examples) {
             let config = with_example(&section, &key.name, &key.example, &examples);
-            scratch.write("ralph.toml", &config.to_string());
+            write_config(&scratch, config.clone());
             // Keys of kinds are checked by them; for all others the files need not exist.
             let is_of_kind = section.kind.is_some() || section.name == "Validator";
             let command = if is_of_kind { "check" } else { "show" };
@@ -422,7 +430,7 @@ fn a_key_that_does_not_exist_is_refused() {
     let examples = examples();
     for section in sections(&schema).iter().filter(|section| section.name != "Detector") {
         let config = with_example(section, "no_such_key", &true.into(), &examples);
-        scratch.write("ralph.toml", &config.to_string());
+        write_config(&scratch, config.clone());
         let output = scratch.ralph(&["config", "check"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("no_such_key"), "{}\n{config}\n{said}", section.heading);

@@ -274,7 +274,7 @@ fn few_blocks_cannot_be_run_and_each_says_why() {
             for word in block.words.iter().skip(1) {
                 let name = word.split('=').next().unwrap();
                 assert!(
-                    ["status", "not-run", "pending", "fragment"].contains(&name),
+                    ["status", "not-run", "pending", "fragment", "user"].contains(&name),
                     "{place}: {word}"
                 );
             }
@@ -299,7 +299,8 @@ fn few_blocks_cannot_be_run_and_each_says_why() {
     assert!(run > 3 * not_run, "{run} blocks are run, {not_run} are not");
 }
 
-/// Tables of `ralph.toml` in the pages: each is a configuration, or a part of one, that is accepted.
+/// Tables of `ralph.toml`, or of the user's own configuration, in the pages: each is a configuration, or a part of one, that
+/// is accepted.
 #[test]
 fn every_table_is_accepted() {
     let scratch = Scratch::new();
@@ -319,7 +320,10 @@ fn every_table_is_accepted() {
             if !text.contains("[[validator]]") && !text.contains("trust_agent") {
                 text.push_str("\n[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n");
             }
-            scratch.write("ralph.toml", &text);
+            let (of_user, of_workspace) =
+                if block.has("user") { (text.as_str(), "") } else { ("", text.as_str()) };
+            scratch.write("../home/.config/ralph-orchestrator/config.toml", of_user);
+            scratch.write("ralph.toml", of_workspace);
             let output = scratch.ralph(&["config", "show"]);
             let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
             let table: toml::Table =

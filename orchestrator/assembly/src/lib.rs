@@ -53,6 +53,7 @@ pub mod stream_trial;
 pub mod tasks;
 pub mod transient_checkout;
 pub mod trust;
+pub mod user_budget;
 pub mod user_folders;
 mod workspace_setup;
 

@@ -33,6 +33,7 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>
         StopReason::AgentUnavailable => {
             from_outcome(state).unwrap_or((Cause::Infrastructure, AGENT_NOT_AVAILABLE))
         }
+        StopReason::Budget => (Cause::Infrastructure, "UserBudgetError"),
         StopReason::MaxIterations | StopReason::MaxCost | StopReason::MaxTokens => {
             let message = failure(state).unwrap_or(message).to_owned();
             return Some(fault(Cause::Budget, &budget_error(reason), message));

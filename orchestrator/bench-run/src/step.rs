@@ -332,7 +332,8 @@ impl StepTrial<'_> {
             snapshots: self.snapshots(),
         };
         let layout = Layout::new(state.to_owned());
-        let ended = agent_run::perform(opener, layout, self.runner.stop.clone()).await;
+        // It is large, and awaited by others that are.
+        let ended = Box::pin(agent_run::perform(opener, layout, self.runner.stop.clone())).await;
         if let Some(file) = prompt {
             // It is no part of the work. The agent may have removed it, or made a folder of it.
             drop(fs::remove_file(&file).or_else(|_| fs::remove_dir_all(&file)));

@@ -3,6 +3,7 @@
 pub(crate) mod add;
 pub(crate) mod agents;
 pub(crate) mod answer;
+pub(crate) mod budget;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod diff;

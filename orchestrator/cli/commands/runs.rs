@@ -11,6 +11,7 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::run_selection::{RunLocation, layouts, list_all, short_id};
 use ralph_orchestrator_assembly::tasks;
+use ralph_orchestrator_assembly::user_budget::describe_user_budget;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use ralph_orchestrator_machine::{State, StopKind};
 use ralph_orchestrator_safe_fs::real_path;
@@ -61,7 +62,9 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         return prune::prune(file, prune);
     }
     let Some(context) = find_workspace(file, &args.sets, args.all)? else {
-        return Ok(all_workspaces::list(args.json));
+        let code = all_workspaces::list(args.json);
+        say_what_is_left(args.json);
+        return Ok(code);
     };
     let all = list_all(&layouts(&context)?)?;
     // The plans of tasks are where the workspace is now.
@@ -83,7 +86,14 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
             output::info(&format!("warning: {}", CommandError::from(error).detail()));
         }
     }
+    say_what_is_left(args.json);
     Ok(exit::OK)
+}
+
+/// Says what is left of the budget of all runs of the user.
+fn say_what_is_left(is_json: bool) {
+    let lines = if is_json { Vec::new() } else { describe_user_budget() };
+    lines.iter().for_each(|line| output::info(&format!("all runs: {line}")));
 }
 
 /// Returns what the runs of one workspace are found by; `None` for all workspaces, as where there is neither a

@@ -9,6 +9,7 @@ use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::git::{UncommittedView, WorktreeView};
 use ralph_orchestrator_assembly::run_selection;
+use ralph_orchestrator_assembly::user_budget::{describe_user_budget, read_user_budget};
 use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
 };
@@ -26,6 +27,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timestamp};
+use serde_json::Value;
 
 use super::rollback;
 use crate::render::summary::unlisted_changes;
@@ -73,6 +75,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
             let run = found.map(|stored| &stored.found);
             status.insert("backlog".to_owned(), backlog.object(run));
         }
+        add_user_budget(&mut status);
         output::json(&status);
         return Ok(exit::OK);
     }
@@ -87,6 +90,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     let mut all = lines(&stored, &story);
     let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found)));
     all.splice(1..1, about);
+    all.extend(describe_user_budget().into_iter().map(|text| format!("  all runs    {text}")));
     let rows = worktree.iter().flat_map(WorktreeView::rows);
     all.extend(rows.map(|(label, value)| format!("  {label:<10}  {value}")));
     all.extend(uncommitted.map(|view| format!("  {:<10}  {}", "not in git", view.describe())));
@@ -95,6 +99,17 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
+}
+
+/// Adds what is left of the budget of all runs, if there is one.
+fn add_user_budget(status: &mut Value) {
+    match (read_user_budget(), status.as_object_mut()) {
+        (Ok(Some(budget)), Some(status)) => {
+            status.insert("user_budget".to_owned(), budget.limit_objects().into());
+        }
+        (Err(error), _) => output::info(&format!("warning: {}", error.detail())),
+        _ => {}
+    }
 }
 
 /// Where values begin.

@@ -13,6 +13,7 @@ use ralph_orchestrator_story::located_run::LocatedRun;
 use ralph_orchestrator_story::tracked_run::{TrackedRun, TrackedState};
 use ralph_orchestrator_watch::{Request, RunFacts, RunListItem, Update};
 
+use super::budget_words::BudgetWords;
 use super::facts::{facts, phase_of, unreadable};
 use super::names::short_names;
 use super::requests;
@@ -45,6 +46,7 @@ struct ChosenRun {
     tracked: TrackedRun,
     story: StoryWriter,
     words: LastWords,
+    budget: BudgetWords,
     /// Nothing of it was sent yet.
     is_new: bool,
     sent: Option<RunFacts>,
@@ -57,6 +59,7 @@ impl ChosenRun {
             tracked: TrackedRun::new(located),
             story: StoryWriter::new(),
             words: LastWords::default(),
+            budget: BudgetWords::default(),
             is_new: true,
             sent: None,
         }
@@ -205,7 +208,8 @@ impl ChosenRun {
                 let running = running.map(|running| running.iteration);
                 let located = self.tracked.located();
                 let words = running.and_then(|number| self.words.read(located, number));
-                facts(&selected, self.tracked.story(), damage.as_deref(), words)
+                let facts = facts(&selected, self.tracked.story(), damage.as_deref(), words);
+                RunFacts { usage: self.budget.add_to(facts.usage), ..facts }
             }
             Err(why) => unreadable(&self.tracked.located().run, &why),
         };

@@ -13,7 +13,7 @@ use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, ContextCommand,
     Env, Git, Handoff, Hooks, Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig,
-    Prompts, Run, Sandbox, StateConfig, Telemetry, TrustMode, Validation,
+    Prompts, Run, Sandbox, StateConfig, Telemetry, TrustMode, UserBudget, Validation,
 };
 use crate::strict;
 use crate::validator_table::ValidatorTable;
@@ -30,6 +30,10 @@ pub(crate) struct ConfigDocument {
     /// person has accepted the change ("ask"), or always. Belongs into the user's own configuration.
     #[serde(skip_serializing)]
     pub(crate) trust: TrustMode,
+    /// What all runs of this user together may use, in all workspaces: see `budget`. Belongs into the user's own
+    /// configuration.
+    #[serde(deserialize_with = "strict::table", skip_serializing)]
+    pub(crate) budget: UserBudget,
     /// What to do, and where.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) run: Run,
@@ -208,6 +212,7 @@ impl From<&Config> for ConfigDocument {
         Self {
             preset: config.preset.clone(),
             trust: config.trust,
+            budget: config.budget.clone(),
             run: config.run.clone(),
             agent: config.agent.clone(),
             agents: config.agents.clone(),

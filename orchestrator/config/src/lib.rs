@@ -57,16 +57,16 @@ pub use loaded::{LoadedConfig, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CheckPlace, CommitMode, Completion, CompletionTrigger, Config,
-    ContextCommand, CountOrAuto, DetectorConfig, Env, EnvMode, EscalateAfter, EscalateStart, Git,
-    Handoff, HookSandbox, Hooks, Initializer, InstructionsMode, Isolation, KeptFiles, Limits,
-    MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices,
-    ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
-    SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TrustMode, Validation, ValidatorConfig,
-    VerifierTimeout, WorkingRole, duration_text, parse_duration,
+    ContextCommand, CostBudget, CountOrAuto, DetectorConfig, Env, EnvMode, EscalateAfter,
+    EscalateStart, Git, Handoff, HookSandbox, Hooks, Initializer, InstructionsMode, Isolation,
+    KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig,
+    Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TokenBudget, TrustMode, UserBudget,
+    Validation, ValidatorConfig, VerifierTimeout, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};
-pub use run_paths::{load_run_paths, run_paths_at};
+pub use run_paths::{load_run_paths, load_user_budget, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
 pub use sources::Sources;

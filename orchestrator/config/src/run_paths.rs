@@ -1,4 +1,4 @@
-//! Reads where the run of a configuration is, even if the configuration is wrong otherwise.
+//! Reads where the run of a configuration is, and the budget of its user, even if the configuration is wrong otherwise.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use crate::diagnostics::Diagnostics;
 use crate::document::ConfigDocument;
 use crate::loaded::LoadedConfig;
+use crate::model::UserBudget;
 use crate::provenance::Provenance;
 use crate::{Sources, checks};
 
@@ -49,6 +50,20 @@ pub fn run_paths_at(sources: &Sources, workspace: &Path, state_dir: &Path) -> Op
         values.insert(table.to_owned(), Value::Dict(Tag::Default, table_values));
     }
     load_values(sources, values, dir, provenance)
+}
+
+/// Reads `[budget]` only, and ignores mistakes elsewhere. `None` if it cannot be read.
+#[must_use]
+pub fn load_user_budget(sources: &Sources) -> Option<UserBudget> {
+    let layers = sources.layers();
+    if layers.unread {
+        return None;
+    }
+    let provenance = Provenance::new(layers.layers, sources.location());
+    match provenance.value(&["budget".to_owned()]) {
+        Some(value) => UserBudget::deserialize(value).ok(),
+        None => Some(UserBudget::default()),
+    }
 }
 
 fn load_values(

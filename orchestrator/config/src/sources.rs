@@ -84,7 +84,7 @@ impl Sources {
                 None => layers.add_file(&self.file, false),
             }
             if !layers.unread {
-                layers.refuse_trust();
+                layers.refuse_user_keys();
             }
             if let Some(gone) = layers.layers.last_mut().filter(|_| self.is_gone) {
                 gone.forget_places();

@@ -9,7 +9,8 @@ use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::{EscalationStep, State};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Layout, Owner, StateError, Store, StoredRun, TrustStore, list_runs, lock_workspace, read_run,
+    Layout, Owner, SpendingLedger, StateError, Store, StoredRun, TrustStore, list_runs,
+    lock_workspace, read_run,
 };
 use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 
@@ -34,7 +35,7 @@ use super::resumed_run::{ResumedRun, stated_limits};
 use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
 use super::session::{Session, StartNotes};
-use super::session_builder::SessionBuilder;
+use super::session_builder::{SessionBuilder, UserRecords};
 use super::setup_builder::build_workspace_setup;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
@@ -186,7 +187,7 @@ impl BuiltRun {
         }
         let Location { workspace, occupied, prompt } = location;
         let memory = request.recover_memory(&layout, workspace.path(), &redactor)?;
-        let work_places = request.work_places(workspace.path())?;
+        let records = request.open_records(workspace.path())?;
         let Request { loaded, config_file, vars, processes, part, new_run, .. } = request;
         let stated = stated_limits(&loaded);
         let builder = SessionBuilder {
@@ -209,7 +210,7 @@ impl BuiltRun {
             hooks: request.registry.hooks().cloned(),
             read_only_agents: request.registry.read_only_agents().cloned(),
             part,
-            work_places,
+            records,
         };
         match resumed {
             Some(resumed) => Box::pin(resumed.into_session(builder, loaded, &vars)).await,
@@ -369,6 +370,21 @@ impl Request<'_> {
             places.record()?;
         }
         Ok(Some(places))
+    }
+
+    /// Opens what is recorded of all runs of the user.
+    fn open_records(&self, workspace: &Path) -> Result<UserRecords, EngineError> {
+        let work_places = self.work_places(workspace)?;
+        Ok(UserRecords { work_places, spending: self.open_spending()? })
+    }
+
+    /// Opens the ledger of all runs of the user, if there is a budget and this run counts.
+    fn open_spending(&self) -> Result<Option<SpendingLedger>, EngineError> {
+        let budget = &self.loaded.config.budget;
+        if self.dry_run || budget.is_unlimited() || !(self.is_listed || budget.benchmarks) {
+            return Ok(None);
+        }
+        Ok(Some(SpendingLedger::open(&self.disk, &self.states())?))
     }
 
     /// Returns what is recorded of where agents have worked, and of what people have accepted.

@@ -199,6 +199,7 @@ impl Redactor {
             | Input::Context(_)
             | Input::RateWindow(_)
             | Input::WaitFinished
+            | Input::UserBudgetReached { .. }
             | Input::HoldFinished
             | Input::ObservationSkipped
             | Input::SetupStarted

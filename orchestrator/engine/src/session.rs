@@ -38,6 +38,7 @@ use super::run_journal::RunJournal;
 use super::saving::{Saving, end_for_now};
 use super::stop::{StopRequests, stop_input};
 use super::test_floor::TestFloor;
+use super::user_budget::{RunBudget, check_budget};
 use super::validation_policy;
 use super::validation_task::Selection;
 use super::work_places::WorkPlaces;
@@ -66,6 +67,8 @@ pub struct Session {
     pub(super) saving: Saving,
     pub(super) memory: MemorySlot,
     pub(super) start: StartNotes,
+    /// Its part in the budget of all runs of the user, if there is one.
+    pub(super) budget: Option<RunBudget>,
     /// In which checks run, if they do not run in the workspace.
     pub(super) checkout: Option<RunCheckout>,
     /// While what counted when the run began is copied.
@@ -283,6 +286,9 @@ impl Session {
             let folder = self.journal.store.layout().run(&self.context.run);
             hooks.begin(&folder).map_err(StateError::io("write", &folder))?;
         }
+        if let Some(budget) = &mut self.budget {
+            budget.begin(&self.journal.state)?;
+        }
         self.saving.open_repository(&mut self.journal, &mut self.controls).await?;
         let mut inputs = VecDeque::new();
         let Some(started) = self.run_start().await? else {
@@ -315,10 +321,13 @@ impl Session {
                 return Err(EngineError::Internal("the loop has nothing left to do".into()));
             }
             for effect in effects {
-                if let Some(ended) = Box::pin(self.run_due_hook(&effect)).await? {
-                    inputs.extend(ended);
-                    continue;
-                }
+                let effect = match self.begin_effect(effect).await? {
+                    Ok(effect) => effect,
+                    Err(instead) => {
+                        inputs.extend(instead);
+                        continue;
+                    }
+                };
                 if let Effect::Finish { reason, message } = effect {
                     self.memory.close(&self.journal);
                     return Ok(self.finished(reason, message));
@@ -330,6 +339,22 @@ impl Session {
                 inputs.extend(self.perform(effect).await?);
             }
         }
+    }
+
+    /// Looks whether the budget of all runs allows an effect, then runs the user's commands that are due before it. Returns
+    /// the effect as it is to be performed, or the inputs that take its place.
+    async fn begin_effect(
+        &mut self,
+        effect: Effect,
+    ) -> Result<Result<Effect, Vec<Input>>, EngineError> {
+        let (journal, controls) = (&mut self.journal, &mut self.controls);
+        // What a command before an iteration does is to be of use when that begins, not a day later.
+        let effect = match check_budget(&mut self.budget, journal, controls, effect).await? {
+            Ok(effect) => effect,
+            Err(instead) => return Ok(Err(instead)),
+        };
+        let ended = Box::pin(self.run_due_hook(&effect)).await?;
+        Ok(ended.map_or(Ok(effect), Err))
     }
 
     /// Observes what a new run begins with; `None` if that took too long.
@@ -478,8 +503,12 @@ impl Session {
             }
             Effect::Validate(claim) => {
                 let span = info_span!("validation", iteration = self.journal.state.iterations);
-                let done = self.validate(Selection::All, claim).instrument(span).await;
-                done.map(|done| vec![Input::Validated(done)])
+                let done = self.validate(Selection::All, claim).instrument(span).await?;
+                // A review was charged; where the work is complete, no further start would record it.
+                if let Some(budget) = &mut self.budget {
+                    budget.settle(&self.journal.state)?;
+                }
+                Ok(vec![Input::Validated(done)])
             }
             Effect::Explain => {
                 let span = info_span!("explanation", iteration = self.journal.state.iterations);

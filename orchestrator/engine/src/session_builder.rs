@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{Config, LoadedConfig};
 use ralph_orchestrator_machine::{FrozenPolicy, HookEvent, State};
-use ralph_orchestrator_store::{Layout, StateError, Store, StoredRun};
+use ralph_orchestrator_store::{Layout, SpendingLedger, StateError, Store, StoredRun};
 use ralph_orchestrator_workspace::{Baseline, WorkspaceHandle};
 use tokio::sync::watch;
 
@@ -36,6 +36,7 @@ use super::secret_files::SecretFiles;
 use super::session::{Session, StartNotes};
 use super::stop::StopRequest;
 use super::stored_runs::new_run_id;
+use super::user_budget::RunBudget;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
 use crate::workspace_setup::WorkspaceSetup;
@@ -62,7 +63,14 @@ pub(super) struct SessionBuilder {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) read_only_agents: Option<Arc<dyn ReadOnlyAgents>>,
     pub(super) part: Option<RunPart>,
+    pub(super) records: UserRecords,
+}
+
+/// What is recorded of all runs of the user.
+pub(super) struct UserRecords {
     pub(super) work_places: Option<WorkPlaces>,
+    /// What they have used, if this one counts.
+    pub(super) spending: Option<SpendingLedger>,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -180,6 +188,8 @@ impl SessionBuilder {
             attached: self.attached,
             resumed,
         });
+        let spending = self.records.spending;
+        let budget = spending.map(|ledger| RunBudget::new(ledger, &context, store.layout()));
         Session {
             journal: RunJournal {
                 context: Arc::clone(&context),
@@ -198,10 +208,11 @@ impl SessionBuilder {
                 is_settled,
                 watch: None,
             },
-            agent: AgentSlot::new(Arc::clone(&context), agents, self.work_places),
+            agent: AgentSlot::new(Arc::clone(&context), agents, self.records.work_places),
             saving,
             memory: MemorySlot(memory),
             start: self.start,
+            budget,
             checkout: None,
             test_floor: Arc::default(),
             start_copies: None,

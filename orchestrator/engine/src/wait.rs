@@ -18,6 +18,8 @@ use super::stop::{stop_input, stop_requested};
 /// once must not be started again at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// How often the run looks whether what others have reserved is free.
+const OTHERS_LOOK: Duration = Duration::from_millis(500);
 /// How long they are waited for. A process that waits for an unreachable disk may still end by then.
 const LONGEST_SURVIVAL_MS: u64 = 10 * 60_000;
 /// Between two attempts to end them: first, and at most. It is doubled each time.
@@ -97,6 +99,32 @@ impl RunControls {
         &mut self,
         journal: &mut RunJournal,
     ) -> Result<Vec<Input>, EngineError> {
+        let look = Duration::from_millis(LONGEST_SLEEP_MS);
+        let holds = |state: &State| {
+            let is_stopped = state.process.stop_requested || state.is_out_of_budget();
+            Ok(!is_stopped && state.is_pause_requested())
+        };
+        self.halt_while(journal, (look, Input::HoldFinished), holds).await
+    }
+
+    /// Waits, without using up the run's runtime, for what iterations of other runs have reserved.
+    pub(super) async fn wait_for_others(
+        &mut self,
+        journal: &mut RunJournal,
+        mut is_reserved: impl FnMut() -> Result<bool, EngineError>,
+    ) -> Result<Vec<Input>, EngineError> {
+        let holds = |state: &State| Ok(!is_wait_obsolete(state) && is_reserved()?);
+        self.halt_while(journal, (OTHERS_LOOK, Input::WaitFinished), holds).await
+    }
+
+    /// Waits while `holds` says so, with the clock of the run halted. It is asked every `look`, and when people ask for
+    /// something. Returns `over` as an input.
+    async fn halt_while(
+        &mut self,
+        journal: &mut RunJournal,
+        (look, over): (Duration, Input),
+        mut holds: impl FnMut(&State) -> Result<bool, EngineError>,
+    ) -> Result<Vec<Input>, EngineError> {
         journal.clock.halt();
         let mut inbox = self.lend_inbox_watch(journal);
         let result = loop {
@@ -104,17 +132,17 @@ impl RunControls {
                 break Err(error);
             }
             if let Some(asked) = stop_input(&self.stop) {
-                break Ok(vec![asked, Input::HoldFinished]);
+                break Ok(vec![asked, over]);
             }
-            let is_stopped =
-                journal.state.process.stop_requested || journal.state.is_out_of_budget();
-            if is_stopped || !journal.state.is_pause_requested() {
-                break Ok(vec![Input::HoldFinished]);
+            match holds(&journal.state) {
+                Ok(true) => {}
+                Ok(false) => break Ok(vec![over]),
+                Err(error) => break Err(error),
             }
             tokio::select! {
                 () = stop_requested(&mut self.stop, 1) => {}
                 () = inbox.changed() => {}
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
+                () = tokio::time::sleep(look) => {}
             }
         };
         self.return_inbox_watch(inbox);

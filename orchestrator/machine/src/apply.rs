@@ -224,6 +224,7 @@ impl State {
                 self.validation.errors_in_a_row.clear();
                 self.agent.waited_ms = 0;
             }
+            Some(StopReason::Budget) => self.agent.waited_ms = 0,
             Some(StopReason::Failures | StopReason::AgentUnavailable) => self.agent.failures = 0,
             Some(StopReason::Stagnation) => {
                 self.progress.reset_stagnation();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
 
 use super::control::LimitOverrides;
-use super::deferral;
+use super::deferral::{self, Wait};
 use super::during_iteration;
 use super::escalate;
 use super::failover;
@@ -552,6 +552,18 @@ pub(super) fn wait_finished(next: &mut Transition) {
         None if window_wait::has_waited(next) => prepare(next),
         None => hold_or_prepare(next),
     }
+}
+
+/// Waits until the budget of all runs of the user has room again, or stops the run.
+pub(super) fn user_budget_reached(next: &mut Transition, reason: String, until_ms: u64) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    let too_long = StopReason::Budget;
+    deferral::wait_until(next, Wait { reason, until_ms, is_named: true, too_long });
 }
 
 /// Returns the number of the iteration that is begun next, and of the attempt at it.

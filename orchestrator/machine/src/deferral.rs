@@ -27,12 +27,24 @@ pub(super) fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u
     }
     let until_ms = retry_at(next, retry_at_ms);
     let is_named = retry_at_ms.is_some_and(|named| named >= until_ms);
-    wait_until(next, reason, until_ms, is_named);
+    wait_until(next, Wait { reason, until_ms, is_named, too_long: StopReason::NeedsHuman });
 }
 
-/// Waits until then, if that is not too long. `is_named`: the provider named this moment. A wait that a pause or the end of
-/// the orchestrator broke off is resumed.
-pub(super) fn wait_until(next: &mut Transition, reason: String, until_ms: u64, is_named: bool) {
+/// A wait that is due.
+pub(super) struct Wait {
+    /// What for.
+    pub(super) reason: String,
+    /// Until when.
+    pub(super) until_ms: u64,
+    /// Whether it is known that it is over then: the provider named this moment, or the calendar.
+    pub(super) is_named: bool,
+    /// Why the run stops if that is too long.
+    pub(super) too_long: StopReason,
+}
+
+/// Waits, if that is not too long. A wait that a pause or the end of the orchestrator broke off is resumed.
+pub(super) fn wait_until(next: &mut Transition, wait: Wait) {
+    let Wait { reason, until_ms, is_named, too_long } = wait;
     if next.state.waiting.as_ref().is_some_and(|wait| wait.until_ms == until_ms) {
         return next.effect(Effect::WaitUntil(until_ms));
     }
@@ -43,7 +55,7 @@ pub(super) fn wait_until(next: &mut Transition, reason: String, until_ms: u64, i
     if waited_ms.saturating_add(wait_ms) > most_ms {
         let waits = if waited_ms == 0 { "the wait" } else { "the waits together" };
         let message = format!("{reason}; {waits} would be longer than limits.max_wait");
-        return next.finish(StopReason::NeedsHuman, message);
+        return next.finish(too_long, message);
     }
     next.record(Record::Waiting { until_ms, reason, wait_ms });
     next.effect(Effect::WaitUntil(until_ms));

@@ -254,6 +254,13 @@ pub enum Input {
     Explained(Option<ExplainedCompletion>),
     /// A pause or wait is over.
     WaitFinished,
+    /// The budget of all runs of the user has no room for an iteration. Answers [`Effect::Prepare`] instead of a prompt.
+    UserBudgetReached {
+        /// Which limit is reached, for people.
+        reason: String,
+        /// When its period ends, in milliseconds since the Unix epoch.
+        until_ms: u64,
+    },
     /// A person asks something of the run.
     Control(ReceivedControl),
     /// The running agent is given the guidance with these ids.
@@ -311,6 +318,7 @@ impl Input {
             Self::Validated(_) => "validated",
             Self::Explained(_) => "explained",
             Self::WaitFinished => "wait_finished",
+            Self::UserBudgetReached { .. } => "user_budget_reached",
             Self::Control(_) => "control_received",
             Self::GuidanceTaken(_) => "guidance_delivered",
             Self::HoldFinished => "hold_finished",

@@ -515,7 +515,7 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// The provider refuses requests, or a rate window is nearly used up: waiting.
+    /// The provider refuses requests, a rate window is nearly used up, or the budget of all runs of the user is: waiting.
     Waiting {
         /// Until when, in milliseconds since the Unix epoch.
         until_ms: u64,

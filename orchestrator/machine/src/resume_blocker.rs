@@ -36,6 +36,8 @@ pub enum ResumeBlocker {
     Credit,
     /// The provider refuses requests, or a rate window is nearly used up, for longer than the run may wait.
     Provider,
+    /// The budget of all runs of the user, for longer than the run may wait.
+    UserBudget,
     /// This validator cannot come to a verdict.
     Validator(String),
     /// The commands of the user for this event keep the run from going on.
@@ -60,6 +62,7 @@ impl State {
             StopReason::MaxRuntime => self.budget_blocker(Limit::Runtime),
             StopReason::MaxCost => self.budget_blocker(Limit::Cost),
             StopReason::MaxTokens => self.budget_blocker(Limit::Tokens),
+            StopReason::Budget => ResumeBlocker::UserBudget,
             StopReason::Failures => ResumeBlocker::Failures,
             StopReason::Stagnation => ResumeBlocker::Stagnation,
             StopReason::Thrashing => self.thrashing_blocker(),

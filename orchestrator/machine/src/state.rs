@@ -291,6 +291,12 @@ pub struct AgentUse {
     pub cost_usd: Usd,
     /// Its tokens.
     pub tokens: Tokens,
+    /// Sessions whose cost it did not report.
+    #[serde(skip)]
+    pub unreported_costs: u64,
+    /// Sessions whose tokens it did not report.
+    #[serde(skip)]
+    pub unreported_tokens: u64,
 }
 
 impl AgentState {

@@ -44,6 +44,9 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::Explained(found) => between_iterations::explained(next, found),
         Input::WaitFinished => between_iterations::wait_finished(next),
+        Input::UserBudgetReached { reason, until_ms } => {
+            between_iterations::user_budget_reached(next, reason, until_ms);
+        }
         Input::Control(control) => received_control::received(next, control),
         Input::GuidanceTaken(ids) => received_control::guidance_taken(next, ids),
         Input::HoldFinished => between_iterations::hold_finished(next),

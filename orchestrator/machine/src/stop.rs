@@ -16,6 +16,8 @@ pub enum StopReason {
     MaxCost,
     /// `limits.max_tokens`.
     MaxTokens,
+    /// `[budget]`: what all runs of the user together may use, for longer than the run may wait.
+    Budget,
     /// `limits.max_failures`.
     Failures,
     /// `limits.max_stagnant`.
@@ -61,12 +63,13 @@ pub enum StopKind {
 
 impl StopReason {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Completed,
         Self::MaxIterations,
         Self::MaxRuntime,
         Self::MaxCost,
         Self::MaxTokens,
+        Self::Budget,
         Self::Failures,
         Self::Stagnation,
         Self::Thrashing,
@@ -87,6 +90,7 @@ impl StopReason {
             Self::MaxRuntime => ("max_runtime", StopKind::Limit),
             Self::MaxCost => ("max_cost", StopKind::Limit),
             Self::MaxTokens => ("max_tokens", StopKind::Limit),
+            Self::Budget => ("budget", StopKind::Limit),
             Self::Failures => ("failures", StopKind::Limit),
             Self::Stagnation => ("stagnation", StopKind::Stuck),
             Self::Thrashing => ("thrashing", StopKind::Stuck),

@@ -19,6 +19,7 @@ mod rate_windows;
 mod review;
 mod saves;
 mod setups;
+mod user_budget;
 
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{
@@ -397,6 +398,10 @@ fn side_inputs() -> impl Strategy<Value = Input> {
                 Input::RateWindow(RateWindow { name, used_per_mille, resets_at_ms })
             }
         ),
+        2 => (0u64..5_000).prop_map(|until_ms| Input::UserBudgetReached {
+            reason: "budget".into(),
+            until_ms,
+        }),
         1 => Just(Input::AgentUnavailable("not there".into())),
         1 => Just(Input::Warning("w".into())),
     ]
@@ -432,6 +437,11 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
             }
             other => other,
         };
+        if matches!(input, Input::UserBudgetReached { .. })
+            && !world.last.iter().any(|effect| matches!(effect, Effect::Prepare(_)))
+        {
+            continue;
+        }
         // The driver waits only when ordered to.
         if input == Input::WaitFinished
             && !world.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_)))

@@ -1,9 +1,10 @@
 //! Rate windows of the provider: what of them is recorded, and the wait before one is used up.
 
-use super::deferral::{self, LONGEST_NAMED_MS};
+use super::deferral::{self, LONGEST_NAMED_MS, Wait};
 use super::rate_window::RateWindow;
 use super::record::Record;
 use super::state::State;
+use super::stop::StopReason;
 use super::transition::Transition;
 
 /// So many windows of an agent are known at most.
@@ -51,7 +52,8 @@ pub(super) fn hold(next: &mut Transition) -> bool {
         window.name,
         per_mille / 10
     );
-    deferral::wait_until(next, reason, until_ms, true);
+    let too_long = StopReason::NeedsHuman;
+    deferral::wait_until(next, Wait { reason, until_ms, is_named: true, too_long });
     true
 }
 

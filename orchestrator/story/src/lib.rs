@@ -18,5 +18,6 @@ pub mod status;
 pub mod tracked_run;
 pub mod trajectory;
 pub mod transcript;
+pub mod user_budget;
 pub mod whole_state;
 pub mod words;

@@ -94,6 +94,10 @@ fn advise(
             "raise {} to wait that long, or wait yourself: then {resumes}",
             with_value(state, Limit::Wait)
         ),
+        ResumeBlocker::UserBudget => format!(
+            "wait until the period of the budget ends (`{program} budget` shows when), or raise [budget] in the \
+             user's configuration: then {resumes}"
+        ),
         ResumeBlocker::Validator(name) => format!(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",
             one_line(name, 60)

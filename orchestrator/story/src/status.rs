@@ -87,7 +87,7 @@ pub fn object(stored: &SelectedRun) -> Value {
 /// What each agent has used in iterations that are over.
 fn used_by_agents(state: &State) -> Vec<Value> {
     let row = |(name, used): (&String, &AgentUse)| {
-        let AgentUse { attempts, cost_usd, tokens } = used;
+        let AgentUse { attempts, cost_usd, tokens, .. } = used;
         json!({"name": name, "attempts": attempts, "cost_usd": cost_usd, "tokens": tokens})
     };
     state.agent.used.iter().map(row).collect()

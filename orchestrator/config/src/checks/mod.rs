@@ -87,6 +87,7 @@ pub(crate) fn resolve(
     Config {
         preset: file.preset,
         trust: file.trust,
+        budget: file.budget,
         run,
         prompts: file.prompts,
         initializer,

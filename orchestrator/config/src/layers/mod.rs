@@ -21,8 +21,8 @@ use crate::renamed::{RenamedKey, put, rename, take};
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
-/// The key of what only the user's own file decides.
-const TRUST: &str = "trust";
+/// The keys of what only the user's own file decides.
+const USER_KEYS: [&str; 2] = ["trust", "budget"];
 /// A larger file is no configuration.
 const MAX_FILE: usize = 1 << 20;
 
@@ -277,16 +277,15 @@ impl Layers {
     }
 
     /// Refuses, in the file that was added last, what only the user's own file decides.
-    pub(crate) fn refuse_trust(&mut self) {
+    pub(crate) fn refuse_user_keys(&mut self) {
         let Some(layer) = self.layers.last() else { return };
-        if !layer.values.contains_key(TRUST) {
-            return;
+        for key in USER_KEYS.into_iter().filter(|key| layer.values.contains_key(*key)) {
+            let location = layer.location(&[key.to_owned()], true);
+            let message = "belongs into the user's own configuration: agents can write this file";
+            let mut error = ConfigError::new(location, key, message);
+            error.help = Some("that is ~/.config/ralph-orchestrator/config.toml".to_owned());
+            self.errors.push(error);
         }
-        let location = layer.location(&[TRUST.to_owned()], true);
-        let message = "belongs into the user's own configuration: agents can write this file";
-        let mut error = ConfigError::new(location, TRUST, message);
-        error.help = Some("that is ~/.config/ralph-orchestrator/config.toml".to_owned());
-        self.errors.push(error);
     }
 
     /// Adds what follows from the front matter of a plan.

@@ -16,6 +16,7 @@ mod prompts;
 pub(crate) mod size;
 mod telemetry;
 pub(crate) mod units;
+mod user_budget;
 mod validation;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use telemetry::Telemetry;
 pub use units::{CountOrAuto, duration_text, parse_duration};
+pub use user_budget::{CostBudget, TokenBudget, UserBudget};
 pub use validation::{CheckPlace, Validation};
 
 /// A complete configuration: every default filled in, every path absolute.
@@ -53,6 +55,8 @@ pub struct Config {
     pub preset: Option<String>,
     /// `trust`: whether changes of files that decide what runs are asked for.
     pub trust: TrustMode,
+    /// `[budget]`: what all runs of this user together may use.
+    pub budget: UserBudget,
     /// `[run]`
     pub run: Run,
     /// `[agent]`: the agent of the loop.

@@ -415,3 +415,26 @@ fn limits_in_a_journal() {
     );
     assert_eq!(serde_json::from_value::<Limits>(json).unwrap(), limits);
 }
+
+#[test]
+fn a_budget_of_all_runs_is_the_users_alone() {
+    let budget = "[budget]\nmax_cost_usd = { day = 20, month = 150.5 }\nmax_tokens.week = 1_000";
+    let project = Project::trusting("").user(budget);
+    let of_user = project.config().budget;
+    assert_eq!(of_user.max_cost_usd.day, Usd::from_dollars(20.0));
+    assert_eq!(of_user.max_cost_usd.month, Usd::from_dollars(150.5));
+    assert_eq!((of_user.max_cost_usd.week, of_user.max_tokens.week), (None, Some(1_000)));
+    assert!(!of_user.benchmarks && !of_user.is_unlimited());
+    // Else a run that goes on without a file would have it from its workspace's configuration.
+    assert!(!project.loaded().resolved_toml().contains("budget"));
+    let message = "ralph.toml:1:2: budget: belongs into the user's own configuration: agents can write this file";
+    assert_eq!(Project::trusting(budget).user(budget).errors(), [message]);
+    for (text, expected) in [
+        ("max_cost_usd = 5", "user.toml:2:16: budget.max_cost_usd: "),
+        ("max_cost_usd.day = 0", "user.toml:2:20: budget.max_cost_usd.day: "),
+        ("max_tokens.year = 1", "user.toml:2:12: budget.max_tokens.year: "),
+    ] {
+        let errors = Project::trusting("").user(&format!("[budget]\n{text}")).errors();
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{errors:?}");
+    }
+}

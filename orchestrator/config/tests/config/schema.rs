@@ -149,6 +149,7 @@ fn tables_are_closed_and_keys_explained() {
 fn the_complete_file_has_every_key() {
     let schema = schema();
     let complete = json_of(include_str!("complete.toml"));
+    let of_user = json_of(include_str!("complete-user.toml"));
     let table_of = |name: &str| match name {
         "Completion" => complete["completion"].clone(),
         "AgentConfig" => {
@@ -188,6 +189,9 @@ fn the_complete_file_has_every_key() {
         "Hooks" => complete["hooks"].clone(),
         "ContextCommand" => complete["context"].clone(),
         "Validation" => complete["validation"].clone(),
+        "UserBudget" => of_user["budget"].clone(),
+        "CostBudget" => of_user["budget"]["max_cost_usd"].clone(),
+        "TokenBudget" => of_user["budget"]["max_tokens"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),
     };
     for (name, definition) in schema["definitions"].as_object().unwrap() {
