@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 69] = [
+const COMMANDS: [&str; 71] = [
     "",
     "run",
     "new",

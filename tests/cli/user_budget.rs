@@ -171,7 +171,7 @@ fn a_damaged_ledger_is_refused_and_not_begun_anew() {
     assert_eq!(spent(&env), 40);
     let sabotage: [&dyn Fn(); 2] =
         [&|| fs::write(&ledger, whole.replace("0.4", "0.1")).unwrap(), &|| {
-            fs::remove_file(&ledger).unwrap()
+            fs::remove_file(&ledger).unwrap();
         }];
     for act in sabotage {
         act();

@@ -1,5 +1,6 @@
 //! `bench import`
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -270,7 +271,13 @@ fn check_task(
     block_on(async {
         let signals = signals::listen()?;
         let plan = store.plan().clone();
-        let reporter = JobReporter { is_json: false, until: None, plan, line: None };
+        let reporter = JobReporter {
+            is_json: false,
+            until: None,
+            plan,
+            line: None,
+            has_said_waits: Cell::default(),
+        };
         let runner = Runner::new(&setup, tasks, signals.switch.clone(), signals.watch_requests());
         let stop = JobStop { requests: signals.job_stop_requests(), deadline: None };
         let schedule = Schedule::resume(&mut store, &runner, &[]).await.map_err(job_error)?;

@@ -27,6 +27,10 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
             "`ralph-orchestrator bench status {0}` shows how far it is, `bench work {0}` joins in",
             folder.display()
         )),
+        JobError::Damaged { path, .. } if path.starts_with(folder.join("claims")) => Some(
+            "move it away; the attempt that it is of is then taken for lost, and performed again"
+                .to_owned(),
+        ),
         JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,
     };
     let error = job_error(error);

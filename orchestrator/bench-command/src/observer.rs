@@ -1,5 +1,6 @@
 //! What people see of a job while it goes on.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -27,6 +28,8 @@ pub(super) struct JobReporter {
     pub(super) until: Option<StopRule>,
     /// The last line of the terminal, if there is one.
     pub(super) line: Option<Mutex<JobLine>>,
+    /// It was said that this process waits for others.
+    pub(super) has_said_waits: Cell<bool>,
 }
 
 /// The requests to stop the job, and when it begins nothing any more.
@@ -105,6 +108,15 @@ impl JobObserver for JobReporter {
             line.add(record);
             line.set_progress(progress);
         });
+    }
+
+    fn waits_for_others(&self) {
+        if !self.has_said_waits.replace(true) {
+            output::info(
+                "waiting: other workers perform what is left, or have reserved what is left of the money; what they leave is \
+                 performed here",
+            );
+        }
     }
 
     fn trial_superseded(&self, record: &TrialRecord) {

@@ -1,5 +1,6 @@
 //! `bench run` and `bench resume`
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -297,7 +298,7 @@ fn report_reused(mut store: JobStore, json: bool) -> Result<u8, CommandError> {
     }
     let is_judged = contents.records.iter().any(TrialRecord::is_judged);
     let status = if is_judged { exit::OK } else { exit::LIMIT };
-    Ok(finish(JobEnd::Stopped, folder, &contents, json, status))
+    Ok(finish(JobEnd::Stopped, folder, (&contents, false), json, status))
 }
 
 /// Says of each trial why no earlier result is taken, those of one reason in one line.
@@ -503,6 +504,7 @@ fn perform(
                 until: going.until,
                 plan: store.plan().clone(),
                 line: find_line(&store, going.json).map_err(job_error)?,
+                has_said_waits: Cell::default(),
             };
             let workers = Workers::new(scope, &runner);
             let stop = JobStop { requests: signals.job_stop_requests(), deadline };
@@ -524,13 +526,14 @@ fn perform(
             Ok((end.map_err(job_error)?, status))
         })
     })?;
+    let is_shared = !store.began_alone();
     drop(store);
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     report::write_page(&folder, &contents)?;
     if !going.json {
         report::print_summary(&contents);
     }
-    Ok(finish(end, &folder, &contents, going.json, interrupted))
+    Ok(finish(end, &folder, (&contents, is_shared), going.json, interrupted))
 }
 
 /// Returns what makes the containers of a job, if its trials are performed in containers. What an earlier start of it
@@ -567,10 +570,16 @@ fn find_line(store: &JobStore, json: bool) -> Result<Option<Mutex<JobLine>>, Job
 }
 
 /// Says how the job ended, and what to do next. Returns the exit status.
-fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interrupted: u8) -> u8 {
+fn finish(
+    end: JobEnd,
+    folder: &Path,
+    (contents, is_shared): (&JobContents, bool),
+    json: bool,
+    interrupted: u8,
+) -> u8 {
     let left = contents.plan.trials().len().saturating_sub(contents.count_ended());
-    // Where others perform it, one more can only join them.
-    let command = if contents.is_running { "work" } else { "resume" };
+    // What others perform, or may, one more can join.
+    let command = if contents.is_running || is_shared { "work" } else { "resume" };
     let resume = format!("`ralph-orchestrator bench {command} {}`", folder.display());
     let (word, status) = match end {
         // No score is no result.

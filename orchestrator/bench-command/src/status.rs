@@ -1,6 +1,6 @@
 //! `bench status`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -99,19 +99,24 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     output::result(&format!("  cost    {text}"));
     print_started(&contents);
     if phase == "not finished" {
-        let (folder, budget) = (folder.display(), contents.plan.budgets.job);
-        output::info(
-            &if !contents.is_running && budget.is_some_and(|most| spent.total() >= most) {
-                format!(
-                    "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and \
-                 `--reuse {folder}` performs the rest"
-                )
-            } else {
-                format!("next: `ralph-orchestrator bench resume {folder}`")
-            },
-        );
+        output::info(&next_step(&contents, &spent, &folder));
     }
     Ok(exit::OK)
+}
+
+/// Says how what is left of a job that nobody performs is performed.
+fn next_step(contents: &JobContents, spent: &SpentMoney, folder: &Path) -> String {
+    let folder = folder.display();
+    if contents.plan.budgets.job.is_some_and(|most| spent.total() >= most) {
+        return format!(
+            "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and `--reuse {folder}` \
+             performs the rest"
+        );
+    }
+    // One that was only planned is meant for others to join.
+    let is_begun = !contents.records.is_empty() || !contents.started.is_empty();
+    let command = if is_begun { "resume" } else { "work" };
+    format!("next: `ralph-orchestrator bench {command} {folder}`")
 }
 
 /// Prints each trial that has begun and not ended, and who performs it if several processes perform the job.

@@ -114,6 +114,8 @@ pub trait JobObserver {
     fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress);
     /// An attempt of this process ended after another worker had taken it for lost: its record is kept, and does not count.
     fn trial_superseded(&self, record: &TrialRecord);
+    /// This process has nothing to do until other workers have ended trials.
+    fn waits_for_others(&self);
     /// Returns whether the job has found what it was to find, from the rewards of all trials that ended: none where
     /// a trial was not judged.
     fn is_decided(&self, ended: &BTreeMap<TrialKey, Option<f64>>) -> bool;
@@ -372,7 +374,7 @@ impl Schedule {
     }
 
     /// Takes the next attempt that can begin now, with what it may cost: one that need not wait before one that has to.
-    fn take_next(&mut self, plan: &JobPlan, now: Timestamp) -> NextTrial {
+    fn take_next(&mut self, plan: &JobPlan, now: Timestamp, workers: u32) -> NextTrial {
         let running: u32 = self.running.values().sum();
         let free = plan.options.concurrency.max(1).saturating_sub(running);
         if self.queue.is_empty() {
@@ -388,7 +390,12 @@ impl Schedule {
             let running = self.running.get(agent).copied().unwrap_or(0);
             limit.is_none_or(|limit| running.saturating_add(elsewhere) < *limit)
         };
-        let slots = free.min(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
+        let is_alone = running == 0 && self.elsewhere.is_empty();
+        // What one may cost is stated, or else is its share of what is left.
+        let slots = match plan.budgets.trial {
+            Some(_) => 1,
+            None => self.count_slots(plan, running, workers),
+        };
         let mut is_broke = false;
         let has_to_wait = |key: &TrialKey| !self.pause_of(key, now).is_zero();
         let mut order: Vec<usize> = (0..self.queue.len()).collect();
@@ -400,7 +407,9 @@ impl Schedule {
                 continue;
             }
             let allowance = self.spent.allowance(&plan.budgets, agent, slots);
-            if allowance == Some(Usd::ZERO) {
+            // With less than it may cost it would be cut short for want of money that may come back.
+            let is_cut = !is_alone && plan.budgets.trial > allowance;
+            if allowance == Some(Usd::ZERO) || is_cut {
                 is_broke = true;
                 continue;
             }
@@ -409,8 +418,15 @@ impl Schedule {
             return NextTrial::Begin { key, attempt, max_cost: allowance, pause };
         }
         // What others have reserved may come back.
-        let is_alone = running == 0 && self.elsewhere.is_empty();
         if is_broke && is_alone { NextTrial::OutOfBudget } else { NextTrial::Wait }
+    }
+
+    /// Returns how many trials are to be begun at once, at least one: by all workers, of whom each performs as many as this one.
+    fn count_slots(&self, plan: &JobPlan, running: u32, workers: u32) -> u32 {
+        let elsewhere = u32::try_from(self.elsewhere.len()).unwrap_or(u32::MAX);
+        let all = plan.options.concurrency.max(1).saturating_mul(workers.max(1));
+        let free = all.saturating_sub(running).saturating_sub(elsewhere);
+        free.min(u32::try_from(self.queue.len()).unwrap_or(u32::MAX)).max(1)
     }
 
     /// Begins an attempt, if no other worker was quicker.
@@ -506,7 +522,13 @@ pub async fn run_job(
                 end = JobEnd::Decided;
                 break;
             }
-            match schedule.take_next(&plan, Timestamp::now()) {
+            // Only a share of the job's money depends on how many there are.
+            let workers = if plan.budgets.job.or(plan.budgets.agent).is_some() {
+                store.count_workers()
+            } else {
+                1
+            };
+            match schedule.take_next(&plan, Timestamp::now(), workers) {
                 NextTrial::Begin { key, attempt, max_cost, pause } => {
                     let begun = schedule.begin(store, (key, attempt), max_cost, pause)?;
                     let Some(order) = begun else { continue };
@@ -521,6 +543,7 @@ pub async fn run_job(
         let next = match (running.is_empty(), waits_for_others) {
             (true, false) => break,
             (true, true) => {
+                observer.waits_for_others();
                 runner.idle(LOOK).await;
                 None
             }

@@ -318,6 +318,12 @@ impl JobStore {
         Ok(entries)
     }
 
+    /// Returns how many workers perform the job, this one included.
+    pub(super) fn count_workers(&self) -> u32 {
+        let heard = list_workers(&self.dir).iter().filter(|worker| worker.is_heard()).count();
+        u32::try_from(heard).unwrap_or(u32::MAX)
+    }
+
     /// Says that this process performs nothing of the job any more. If `is_last`, no attempt is left whose record anybody might
     /// wait for, and what workers have left that ended is removed.
     pub fn leave(&mut self, is_last: bool) {

@@ -1,8 +1,8 @@
 //! Processes that perform trials of a job, on one machine or on several, and which of them live.
 //!
-//! Each has two files in `workers`: who it is, which it holds locked, and a count that it renews. Where both are of the same
-//! boot of a machine, the lock decides, which the kernel gives back at the end of a process; for others, a count that did not
-//! change for the length of a lease, by the clock of who reads it.
+//! Each has two files in `workers`: who it is, which it holds locked, and a count that it renews. It is gone if its count did
+//! not change for the length of a lease, by the clock of who reads it; on the same boot of a machine also at once when its lock
+//! is free, which the kernel gives back at the end of a process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};

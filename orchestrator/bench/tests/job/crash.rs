@@ -140,6 +140,7 @@ impl JobObserver for Worker<'_> {
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
         self.life.step();
     }
+    fn waits_for_others(&self) {}
     fn trial_superseded(&self, _record: &TrialRecord) {
         self.life.step();
     }

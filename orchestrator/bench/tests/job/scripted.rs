@@ -214,6 +214,7 @@ impl JobObserver for Silent {
     fn trial_ended(&self, _record: &TrialRecord, _is_retried: bool, _progress: JobProgress) {
         self.ended.set(self.ended.get() + 1);
     }
+    fn waits_for_others(&self) {}
     fn trial_superseded(&self, _record: &TrialRecord) {
         self.superseded.set(self.superseded.get() + 1);
     }
