@@ -101,9 +101,8 @@ pub(crate) fn command_for(words: &[String]) -> Command {
 
 fn with_overview(command: Command) -> Command {
     let template = format!(
-        "{{about}}\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}\n{}",
-        overview(&command),
-        render_examples(command.get_styles(), "")
+        "{{about}}\n{{usage-heading}} {{usage}}, COMMAND --help for more\n{}\n{{options}}{{after-help}}",
+        overview(&command)
     );
     command.help_template(StyledStr::from(template))
 }

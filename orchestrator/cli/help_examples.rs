@@ -4,7 +4,7 @@ use clap::builder::{StyledStr, Styles};
 
 /// What each command is used for: a purpose, and the line without the program's name.
 pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
-    ("", &[("", "init"), ("", r#"run --goal "fix the tests" --check "make test" -- claude -p"#)]),
+    ("", &[("", r#"run --goal "fix the tests" --check "make test" -- claude -p"#)]),
     (
         "runs",
         &[

@@ -162,7 +162,7 @@ fn a_worker_begins_nothing_after_its_time_and_leaves_the_rest_to_others() {
     env.write("shared/hold", "");
     let mut worker = env.start(&["bench", "work", "job", "-n", "1", "--for", "10ms"]);
     std::fs::remove_file(env.path("shared/hold")).unwrap();
-    worker.wait().says("bench resume");
+    worker.wait().says("bench work");
     assert_eq!(status(&env, "job")["is_running"], false);
     env.ralph(&["bench", "work", "job"]).expect(0);
     check_whole(&env);
