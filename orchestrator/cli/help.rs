@@ -174,7 +174,8 @@ mod tests {
             }
             let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, all)| *all);
             let examples = examples.unwrap_or_else(|| panic!("`{path}` has no examples"));
-            assert!(examples.len() >= 2, "{path}");
+            // The main help has no more room: it is one screen.
+            assert!(examples.len() >= 2 || path.is_empty(), "{path}");
             for (_, line) in examples {
                 let line = line.split(['|', '>']).next().unwrap();
                 let words = shlex(line);
