@@ -392,9 +392,7 @@ fn read_earlier(folders: &[PathBuf]) -> Result<Vec<(PathBuf, JobContents)>, Comm
 pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
-    let setup = setup_of(store.plan())?;
-    let tasks = load_planned(store.plan(), &setup)?;
-    require_plan(store.plan(), &setup, &folder)?;
+    let (setup, tasks) = load_as_planned(store.plan(), &folder)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     let planned = contents.plan.trials().len();
     let again: Vec<Cause> = args.retry.iter().map(|cause| Cause::from(*cause)).collect();
@@ -413,9 +411,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
 pub(crate) fn work(args: &WorkArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
-    let setup = setup_of(&contents.plan)?;
-    let tasks = load_planned(&contents.plan, &setup)?;
-    require_plan(&contents.plan, &setup, &folder)?;
+    let (setup, tasks) = load_as_planned(&contents.plan, &folder)?;
     // What this machine lacks would be a fault of every trial that it takes.
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
     warn_of_changed_folders(&contents.plan, &setup)?;
@@ -436,6 +432,14 @@ fn warn_of_changed_folders(plan: &JobPlan, setup: &JobSetup) -> Result<(), Comma
         ));
     }
     Ok(())
+}
+
+/// Returns the configuration and the tasks of a job, as they were planned.
+fn load_as_planned(plan: &JobPlan, folder: &Path) -> Result<(JobSetup, Vec<Task>), CommandError> {
+    let setup = setup_of(plan)?;
+    let tasks = load_planned(plan, &setup)?;
+    require_plan(plan, &setup, folder)?;
+    Ok((setup, tasks))
 }
 
 /// Refuses to go on where the configuration asks for another job than was planned.

@@ -6,7 +6,9 @@ use ralph_orchestrator_store::UsedAmount;
 use ralph_orchestrator_story::user_budget::{SpendingGroup, UserBudgetView};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::stdout_width;
-use ralph_orchestrator_text::{columns, fit, fit_end, one_line, short_number, shorten_home};
+use ralph_orchestrator_text::{
+    cell_widths, fit, fit_end, join_cells, one_line, short_number, shorten_home,
+};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -85,23 +87,15 @@ fn table(view: &UserBudgetView, width: Option<usize>) -> Vec<String> {
     }
     let heading = ["DAY", "WORKSPACE", "AGENT", "MODEL", "SESSIONS", "COST", "TOKENS"];
     cells.insert(0, heading.map(str::to_owned));
-    let mut widths = [0; 7];
-    for row in &cells {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = columns(cell).max(*width);
-        }
-    }
+    let mut widths = cell_widths(&cells);
     if let Some(width) = width {
         let others: usize = widths.iter().sum::<usize>() - widths[1] + GAP * 6;
         widths[1] = widths[1].min(width.saturating_sub(others).max(LEAST_WORKSPACE));
     }
     let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths).enumerate().map(|(index, (cell, width))| {
-            let cell = if index == 1 { fit_end(cell, width) } else { fit(cell, width) };
-            let pad = " ".repeat(width.saturating_sub(columns(&cell)));
-            format!("{cell}{pad}")
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        join_cells(row.iter().zip(widths).enumerate().map(|(index, (cell, width))| {
+            (if index == 1 { fit_end(cell, width) } else { fit(cell, width) }, width)
+        }))
     };
     cells.iter().map(line).collect()
 }

@@ -18,7 +18,7 @@ use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_story::words::cost;
-use ralph_orchestrator_text::{columns, fit, local_minute, one_line, short_number};
+use ralph_orchestrator_text::{cell_widths, fit, join_cells, local_minute, one_line, short_number};
 use serde_json::{Value, json};
 
 use crate::help_examples;
@@ -260,12 +260,7 @@ fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
             row.result(),
         ]
     }));
-    let mut widths = [0; 7];
-    for row in &cells {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = columns(cell).max(*width);
-        }
-    }
+    let mut widths = cell_widths(&cells);
     let [id, _, started, iterations, spent, tokens, result] = widths;
     let mut others = id + started + iterations + spent + tokens + result + 2 * 6;
     let Some(width) = width else { return cells.iter().map(|row| flat(row, widths)).collect() };
@@ -294,10 +289,5 @@ fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
 
 fn flat(row: &[String; 7], widths: [usize; 7]) -> String {
     let shown = row.iter().zip(widths).filter(|(_, width)| *width > 0);
-    let cells = shown.map(|(cell, width)| {
-        let cell = fit(cell, width);
-        let pad = " ".repeat(width - columns(&cell));
-        format!("{cell}{pad}")
-    });
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    join_cells(shown.map(|(cell, width)| (fit(cell, width), width)))
 }

@@ -10,7 +10,8 @@ use ralph_orchestrator_story::words::{changed_files, changes, cost, describe_exe
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::{USUAL_WIDTH, stderr_width};
 use ralph_orchestrator_text::{
-    NO_BREAK, columns, count, duration, escape_line, fold, len, local, one_line, shorten_home,
+    NO_BREAK, cell_widths, count, duration, escape_line, fold, join_cells, len, local, one_line,
+    shorten_home,
 };
 
 /// Where values begin.
@@ -165,21 +166,10 @@ fn table(story: &RunSummary) -> Vec<String> {
     let mut cells: Vec<[String; 6]> = Vec::new();
     cells.extend(earlier(early));
     cells.extend(shown.iter().map(|episode| iteration_cells(episode)));
-    let mut widths = [0; 6];
-    for row in &cells {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = columns(cell).max(*width);
-        }
-    }
+    let widths = cell_widths(&cells);
     let padded = |row: &[String; 6]| {
         let cells = row.iter().zip(widths).filter(|(_, width)| *width > 0);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| {
-                let pad = " ".repeat(width - columns(cell));
-                format!("{}{pad}", cell.replace(' ', &NO_BREAK.to_string()))
-            })
-            .collect();
-        cells.join("  ").trim_end().to_owned()
+        join_cells(cells.map(|(cell, width)| (cell.replace(' ', &NO_BREAK.to_string()), width)))
     };
     cells.iter().map(padded).collect()
 }

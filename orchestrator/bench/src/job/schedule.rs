@@ -214,9 +214,7 @@ impl Schedule {
         let name = store.plan().trial_name(key);
         let (record, costs) = runner.recover(&started, &name, usual).await;
         costs.iter().for_each(|entry| self.spent.add(entry));
-        let counts = store.end_attempt(&record, &costs)?;
-        let other = if counts { None } else { store.read_record(key, attempt)? };
-        Ok(other.unwrap_or(record))
+        Ok(store.end_attempt(&record, &costs)?.unwrap_or(record))
     }
 
     /// Leaves a trial to the worker who has claimed an attempt at it.
@@ -470,8 +468,7 @@ impl Schedule {
             self.spent.add(entry);
             self.usual_costs.add(entry);
         }
-        let counts = store.end_attempt(&record, costs)?;
-        let other = if counts { None } else { store.read_record(&record.key, record.attempt)? };
+        let other = store.end_attempt(&record, costs)?;
         if other.is_some() {
             observer.trial_superseded(&record);
         }

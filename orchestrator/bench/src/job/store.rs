@@ -234,8 +234,8 @@ impl JobStore {
         }
     }
 
-    /// Records how an attempt ended: first what it cost, then the attempt itself. Returns whether it counts: not where somebody
-    /// has recorded it as lost meanwhile, beside whose record it is kept.
+    /// Records how an attempt ended: first what it cost, then the attempt itself. Returns the record that counts instead, if
+    /// somebody has recorded the attempt as lost meanwhile, beside whose record this one is kept.
     ///
     /// # Errors
     /// Something cannot be written.
@@ -243,7 +243,7 @@ impl JobStore {
         &mut self,
         record: &TrialRecord,
         costs: &[LedgerEntry],
-    ) -> Result<bool, JobError> {
+    ) -> Result<Option<TrialRecord>, JobError> {
         let mut lines = Vec::new();
         for entry in costs {
             // What has only these fields can always be written.
@@ -259,10 +259,11 @@ impl JobStore {
         let dir = self.plan.trial_layout(&self.dir, &record.key).attempt(record.attempt);
         let counts = create_json(&dir.join(RECORD), record, self.worker.id())?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JobError::io("sync", &dir))?;
-        if !counts {
-            write_json(&dir.join(LATE), record, &self.dir)?;
+        if counts {
+            return Ok(None);
         }
-        Ok(counts)
+        write_json(&dir.join(LATE), record, &self.dir)?;
+        self.read_record(&record.key, record.attempt)
     }
 }
 

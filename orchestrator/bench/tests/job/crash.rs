@@ -16,10 +16,10 @@ use ralph_orchestrator_bench::job::{
     JobContents, JobEnd, JobObserver, JobProgress, JobStore, LedgerEntry, Schedule, StartedTrial,
     StopSignal, TrialOrder, TrialRunner, run_job,
 };
-use ralph_orchestrator_bench::trial::{Cause, TrialKey, TrialRecord};
+use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
 
-use super::scripted::{Yield, costs, dollars, fault, plan, record};
+use super::scripted::{Yield, costs, dollars, lost, plan, record};
 
 const TRIALS: usize = 20;
 const ITERATIONS: u64 = 2;
@@ -123,8 +123,7 @@ impl TrialRunner for Worker<'_> {
         self.life.go_on().await;
         let agent = &started.key.column.agent;
         let costs = read_costs(&started.dir, name, agent, started.attempt);
-        let lost = fault(Cause::Cancelled, "CancelledError");
-        (record(&started.key, started.attempt, Some(lost)), costs)
+        (lost(started), costs)
     }
 
     async fn idle(&self, _: Duration) {

@@ -83,6 +83,15 @@ pub(crate) fn fault(cause: Cause, kind: &str) -> Fault {
     Fault { cause, kind: kind.to_owned(), message: String::new() }
 }
 
+/// What an attempt is charged with that was lost.
+pub(crate) const LOST: f64 = 0.25;
+
+/// The record of an attempt that was lost.
+pub(crate) fn lost(started: &StartedTrial) -> TrialRecord {
+    let fault = fault(Cause::Cancelled, "CancelledError");
+    record(&started.key, started.attempt, Some(fault))
+}
+
 pub(crate) type Script = dyn Fn(&TrialOrder) -> (Option<Fault>, Usd);
 
 /// Performs nothing: a script says how each attempt ends.
@@ -190,10 +199,8 @@ impl TrialRunner for ScriptedRunner {
         name: &str,
         _: Option<Usd>,
     ) -> (TrialRecord, Vec<LedgerEntry>) {
-        let fault = fault(Cause::Cancelled, "CancelledError");
         let agent = &started.key.column.agent;
-        let costs = costs(name, agent, started.attempt, dollars(0.25));
-        (record(&started.key, started.attempt, Some(fault)), costs)
+        (lost(started), costs(name, agent, started.attempt, dollars(LOST)))
     }
 
     async fn idle(&self, _: Duration) {

@@ -14,15 +14,13 @@ use ralph_orchestrator_bench::job::{
     Budgets, JobContents, JobEnd, JobError, JobObserver, JobPlan, JobProgress, JobStore,
     LedgerEntry, Schedule, StartedTrial, StopSignal, TrialOrder, TrialRunner, run_job,
 };
-use ralph_orchestrator_bench::trial::{Cause, TrialKey, TrialRecord};
+use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 use ralph_orchestrator_contract::Usd;
 
-use super::scripted::{Yield, costs, create, dollars, fault, plan, record};
+use super::scripted::{LOST, Yield, costs, create, dollars, lost, plan, record};
 
 /// What a trial costs.
 const COST: f64 = 0.5;
-/// What one is charged with that was lost.
-const LOST: f64 = 0.25;
 
 /// What goes on in all workers.
 #[derive(Default)]
@@ -82,9 +80,8 @@ impl TrialRunner for Worker<'_> {
         _: Option<Usd>,
     ) -> (TrialRecord, Vec<LedgerEntry>) {
         self.step().await;
-        let costs = costs(name, &started.key.column.agent, started.attempt, dollars(LOST));
-        let lost = fault(Cause::Cancelled, "CancelledError");
-        (record(&started.key, started.attempt, Some(lost)), costs)
+        let agent = &started.key.column.agent;
+        (lost(started), costs(name, agent, started.attempt, dollars(LOST)))
     }
 
     async fn idle(&self, _: Duration) {

@@ -7,7 +7,7 @@ use ralph_orchestrator_assembly::user_folders::all_states;
 use ralph_orchestrator_story::current_run::CurrentRun;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::size::stdout_width;
-use ralph_orchestrator_text::{columns, fit_end, fold};
+use ralph_orchestrator_text::{cell_widths, columns, fit_end, fold, join_cells};
 use serde_json::Value;
 
 /// Columns of what a run waits for that every table has room for.
@@ -39,12 +39,7 @@ fn table(rows: &[CurrentRun], width: Option<usize>) -> Vec<String> {
 }
 
 fn lay_out(cells: &[[String; 6]], width: Option<usize>) -> Vec<String> {
-    let mut widths = [0; 6];
-    for row in cells {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = columns(cell).max(*width);
-        }
-    }
+    let mut widths = cell_widths(cells);
     if let Some(width) = width {
         let [workspace, rest @ .., waits] = &mut widths;
         let fixed: usize = rest.iter().sum::<usize>() + GAP * 5;
@@ -61,11 +56,7 @@ fn lay_out(cells: &[[String; 6]], width: Option<usize>) -> Vec<String> {
         if is_cut {
             shown[5].clear();
         }
-        let cells = shown.iter().zip(widths).map(|(cell, width)| {
-            let pad = " ".repeat(width.saturating_sub(columns(cell)));
-            format!("{cell}{pad}")
-        });
-        let first = cells.collect::<Vec<_>>().join("  ").trim_end().to_owned();
+        let first = join_cells(shown.into_iter().zip(widths));
         let below =
             is_cut.then(|| fold(&format!("  waits for {waits}"), 4, width.unwrap_or(usize::MAX)));
         [first].into_iter().chain(below.into_iter().flatten())
