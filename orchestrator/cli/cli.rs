@@ -18,7 +18,7 @@ use ralph_orchestrator_terminal::{output, question};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::args::{Command, CommandLine};
+use crate::args::{Command, CommandLine, ControlCommand};
 use crate::{commands, complete, detach, help, suggest, trace, workspace_selection};
 
 /// The command line of ralph-orchestrator: every command of the program.
@@ -256,6 +256,12 @@ fn find_workspace(command: &mut Command, selector: &str) -> Result<ConfigFile, C
 /// Refuses a command that would change the run of another folder than that in which a person is.
 fn refuse_other_run(command: &Command, config: &ConfigFile) -> Result<(), CommandError> {
     match command {
+        // They only hold the run back; a file that an agent has made must not be in their way.
+        Command::Control(ControlCommand::Stop(_) | ControlCommand::Pause(_))
+            if config.passed_over().is_some() =>
+        {
+            Ok(())
+        }
         Command::Control(_)
         | Command::Add(_)
         | Command::Skip(_)

@@ -120,6 +120,9 @@ fn honest_work_is_accepted_at_once_and_the_users_tree_is_not_touched() {
         .map(|(path, ..)| path.strip_prefix(env.workspace()).unwrap().to_owned())
         .collect();
     assert_eq!(changed, ["src", "src/a", "src/b"].map(PathBuf::from));
+    // Nor is there a copy of the repository left, which can have an address with a password.
+    let run = fs::read_dir(env.state().join("runs")).unwrap().next().unwrap().unwrap().path();
+    assert!(run.join("checkout.json").exists() && !run.join("checkout").exists());
 }
 
 #[test]

@@ -445,6 +445,10 @@ fn a_file_below_a_known_workspace_is_not_another_run() {
     for args in [&["run"][..], &["run", "--check", "true"], &["verify"]].into_iter().chain(looks) {
         within(args).expect(78).says(&format!("trust {file}")).says(&other);
     }
+    within(&["steer", "x"]).expect(78).says(&other);
+    within(&["stop"]).expect(0).says("sub/ralph.toml appeared").says("no run is active");
+    within(&["pause"]).expect(0).says("sub/ralph.toml appeared");
+    env.ralph(&["status"]).expect(0).says("pause requested");
     let mut screen = Screen::start_in(&env, &env.path("sub"), &["run", "--plain"], 200, "xterm");
     screen.shows("sub/ralph.toml appeared");
     screen.shows("accept this?");

@@ -149,6 +149,14 @@ impl Checkout {
         Self { storage, source, start, kept, contents: StartContents::default() }
     }
 
+    /// Deletes all layers.
+    ///
+    /// # Errors
+    /// They cannot be deleted.
+    pub fn discard(&self) -> Result<(), CheckoutError> {
+        remove_layer(&self.storage).map_err(CheckoutError::errno("remove", &self.storage))
+    }
+
     /// Waits, where it is to be told whether a file holds what it held when the run began, until that is
     /// [set](Self::set_contents). To be called before another thread [reads](Self::read_contents) it.
     pub fn await_contents(&self) {

@@ -141,6 +141,13 @@ impl Session {
         Ok(())
     }
 
+    /// Deletes the layers of a run that is complete: nothing is checked in them any more.
+    pub(super) async fn discard_checkout(&mut self) {
+        let Some(known) = self.checkout.take() else { return };
+        // What is left takes up space and nothing else.
+        drop(blocking(move || known.checkout.discard()).await);
+    }
+
     fn checkout_storage(&self) -> PathBuf {
         self.journal.store.layout().checkout(&self.context.run)
     }

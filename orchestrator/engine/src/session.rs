@@ -275,6 +275,9 @@ impl Session {
         // It is large, and awaited by others that are.
         let finished = Box::pin(self.run_loop().instrument(span)).await;
         self.saving.discard_checkpoint().await;
+        if self.journal.state.completion().is_some() {
+            self.discard_checkout().await;
+        }
         finished
     }
 
