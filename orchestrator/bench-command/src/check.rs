@@ -6,7 +6,7 @@ use ralph_orchestrator_assembly::agent_names::ORACLE;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_bench::job::Host;
+use ralph_orchestrator_bench::host::Host;
 use ralph_orchestrator_bench::task::{
     Capabilities, Feature, IsolationKind, Package, ProgramOutput, Task, TaskForm, find_provided,
 };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ralph_orchestrator_assembly::agent_names::is_reserved;
+use ralph_orchestrator_bench::host::Machine;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
@@ -247,6 +248,7 @@ impl Runner<'_> {
             durations: progress.durations,
             curve: progress.curve,
             cheating: progress.cheating,
+            machine: Some(Machine::this()),
             contention: progress.contention,
             resources: task.map(|task| self.list_resources(task)).unwrap_or_default(),
             warnings: progress.warnings,

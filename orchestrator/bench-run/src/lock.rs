@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_bench::job::{Host, JobLock};
+use ralph_orchestrator_bench::host::Host;
+use ralph_orchestrator_bench::job::JobLock;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{self as config, Role};

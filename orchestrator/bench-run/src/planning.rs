@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_assembly::error::CommandError;
+use ralph_orchestrator_bench::host::Host;
 use ralph_orchestrator_bench::job::{
-    Budgets, FORMAT, Goal, Host, JobLock, JobPlan, PlannedTask, RunOptions,
+    Budgets, FORMAT, Goal, JobLock, JobPlan, PlannedTask, RunOptions,
 };
 use ralph_orchestrator_bench::task::{self, LoadError, Task};
 use ralph_orchestrator_config::Bench;

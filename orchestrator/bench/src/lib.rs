@@ -18,6 +18,7 @@
 //! | recognise another way to cheat | `CheatKind` in `trial.rs`, `find_cheating` in `task/cheating.rs`, its words in `report/figures.rs` |
 //! | add what belongs to a job for ever | `JobPlan` in `job/plan.rs`, `job/job_lock.rs` |
 
+pub mod host;
 pub mod job;
 pub mod report;
 pub mod statistics;

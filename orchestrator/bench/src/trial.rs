@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::host::Machine;
+
 use ralph_orchestrator_contract::Usage;
 
 /// The key of a reward file with one number.
@@ -239,6 +241,9 @@ pub struct TrialRecord {
     /// What the agent did to the verification.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cheating: Vec<CheatFinding>,
+    /// The machine that performed it, if that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// The share of the agent's time in which somebody on the machine waited for a processor, if that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,

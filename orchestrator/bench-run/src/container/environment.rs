@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::error::CommandError;
-use ralph_orchestrator_bench::job::Host;
+use ralph_orchestrator_bench::host::Host;
 use ralph_orchestrator_bench::task::{
     EnvironmentSettings, EnvironmentSource, NetworkPolicy, StagedEnvironment, Task,
 };

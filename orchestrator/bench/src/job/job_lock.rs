@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::error::JobError;
 use super::file_names::LOCK_FILE;
 use super::files::{parse, read};
-use super::host::Host;
+use crate::host::Host;
 use crate::trial::TrialKey;
 
 /// What the results of a job depend on.

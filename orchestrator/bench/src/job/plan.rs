@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budgets;
-use super::host::Host;
 use super::job_lock::JobLock;
+use crate::host::Host;
 use crate::trial::{Column, TrialKey};
 
 /// The format of the plan, of records and of the ledger.

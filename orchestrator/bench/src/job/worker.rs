@@ -16,6 +16,8 @@ use jiff::Timestamp;
 use ralph_orchestrator_safe_fs::boot_id;
 use serde::{Deserialize, Serialize};
 
+use crate::host::host_name;
+
 use super::error::JobError;
 use super::files::{parse, read};
 
@@ -91,10 +93,9 @@ impl Worker {
             .create_new(true)
             .open(&path)
             .map_err(JobError::io("create", &path))?;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (pid, started) = (std::process::id(), Timestamp::now());
         let is_locked = file.try_lock().is_ok();
-        let identity = WorkerIdentity { id, host, boot, pid, started, is_locked };
+        let identity = WorkerIdentity { id, host: host_name(), boot, pid, started, is_locked };
         let text = serde_json::to_vec(&identity).unwrap_or_default();
         file.write_all(&text)
             .and_then(|()| file.sync_all())

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ralph_orchestrator_text::escape_line;
 
 use crate::report::cells::{CellKind, Grid, build_summary_grids, build_task_grid};
+use crate::report::machines::describe_machines;
 use crate::report::text::{describe_comparisons, describe_job};
 use crate::summary::JobSummary;
 
@@ -21,6 +22,7 @@ pub fn render_markdown(summary: &JobSummary) -> String {
     if !tasks.rows.is_empty() {
         push_grid(&mut out, &tasks);
     }
+    push_list(&mut out, "Machines", &describe_machines(summary));
     let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_line(text)).collect();
     push_list(&mut out, "Warnings", &warnings);
     out
@@ -187,6 +189,7 @@ mod tests {
             level: 0.95,
             columns: Vec::new(),
             comparisons: Vec::new(),
+            machines: Vec::new(),
             warnings: Vec::new(),
         };
         let markdown = render_markdown(&summary);

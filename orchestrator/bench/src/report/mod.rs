@@ -11,6 +11,7 @@ pub mod text;
 
 mod cells;
 mod figures;
+mod machines;
 mod wording;
 
 pub use figures::format_cost;

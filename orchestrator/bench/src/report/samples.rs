@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 
+use crate::host::Machine;
 use crate::statistics::Estimate;
-use crate::summary::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
+use crate::summary::{
+    ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary, UsedMachine,
+};
 use crate::trial::{
     Cause, CheatFinding, CheatKind, Column, Durations, Fault, IterationReward, REWARD, TrialKey,
     TrialRecord,
@@ -95,6 +98,7 @@ pub(super) fn empty_summary() -> JobSummary {
         level: 0.95,
         columns: Vec::new(),
         comparisons: Vec::new(),
+        machines: Vec::new(),
         warnings: Vec::new(),
     }
 }
@@ -151,11 +155,21 @@ pub(super) fn build_job(
         level: 0.95,
         comparisons: comparisons.collect(),
         columns: summaries,
+        machines: vec![UsedMachine {
+            machine: machine("node1", "Some CPU"),
+            trials: BTreeMap::from([("claude-cli".into(), 48), ("codex".into(), 47)]),
+            contention: Some(0.031),
+        }],
         warnings: vec![
             "the machine was busy during 4 trials: 2.6 runnable tasks per processor".into(),
         ],
     };
     (summary, records)
+}
+
+fn machine(name: &str, model: &str) -> Machine {
+    let memory_bytes = 16_000_000_000;
+    Machine { name: name.to_owned(), model: model.to_owned(), processors: 8, memory_bytes }
 }
 
 fn build_attempts(key: &TrialKey, seed: usize, task: usize) -> Vec<TrialRecord> {
@@ -231,6 +245,7 @@ fn build_record(key: &TrialKey, seed: usize, task: usize) -> TrialRecord {
         durations,
         curve,
         cheating: cheating.into_iter().collect(),
+        machine: None,
         contention: None,
         resources: BTreeMap::new(),
         warnings: Vec::new(),

@@ -5,6 +5,7 @@ mod column;
 mod comparison;
 mod controls;
 mod loop_figures;
+mod machines;
 mod planned;
 mod types;
 
@@ -15,7 +16,7 @@ use crate::trial::{Column, TrialKey, TrialRecord};
 pub use comparison::{compare, find_changed_tasks, pair_rewards};
 pub use controls::BrokenTasks;
 pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
-pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
+pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary, UsedMachine};
 
 use attempts::{Trial, group_by_trial};
 
@@ -78,6 +79,7 @@ pub fn summarize(
             .collect(),
     };
     comparison::correct_comparisons(&mut comparisons);
+    let machines = machines::collect(&trials);
     JobSummary {
         job: job.to_owned(),
         planned: columns.iter().map(|column| column.planned).sum(),
@@ -87,8 +89,10 @@ pub fn summarize(
             .iter()
             .filter_map(describe_coverage)
             .chain(BrokenTasks::from_trials(&trials).describe())
+            .chain(machines::describe_different(&columns, &machines))
             .chain(collect_warnings(records, &trials))
             .collect(),
+        machines,
         columns,
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use ralph_orchestrator_contract::Tokens;
 
+use crate::host::Machine;
 use crate::statistics::{Estimate, compute_mean, whole_to_f64};
 use crate::trial::{Cause, CheatKind, Column};
 
@@ -22,6 +23,9 @@ pub struct JobSummary {
     pub columns: Vec<ColumnSummary>,
     /// Each column against the first one.
     pub comparisons: Vec<Comparison>,
+    /// The machines that performed the trials, by name, as far as that was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<UsedMachine>,
     /// What may have disturbed the measurement, each once.
     pub warnings: Vec<String>,
 }
@@ -142,6 +146,19 @@ pub struct TaskSummary {
     pub faults: BTreeMap<Cause, u64>,
     /// A trial cheated on it, or was shown to be able to.
     pub is_cheatable: bool,
+}
+
+/// A machine, and what it performed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsedMachine {
+    /// The machine.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// Trials whose last attempt was performed there, by column.
+    pub trials: BTreeMap<String, u64>,
+    /// The mean share of the agents' time in which somebody there waited for a processor, if that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
 }
 
 /// Two columns on the tasks that both have results for.

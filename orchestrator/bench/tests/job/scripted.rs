@@ -11,8 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use ralph_orchestrator_bench::host::Host;
 use ralph_orchestrator_bench::job::{
-    Budgets, FORMAT, Goal, Host, JobEnd, JobObserver, JobPlan, JobProgress, JobStore, LedgerEntry,
+    Budgets, FORMAT, Goal, JobEnd, JobObserver, JobPlan, JobProgress, JobStore, LedgerEntry,
     PlannedTask, RunOptions, Schedule, StartedTrial, StopSignal, TrialOrder, TrialRunner, run_job,
 };
 use ralph_orchestrator_bench::trial::{Cause, Column, Durations, Fault, TrialKey, TrialRecord};
@@ -64,6 +65,7 @@ pub(crate) fn record(key: &TrialKey, attempt: u32, fault: Option<Fault>) -> Tria
         stop_reason: None,
         reused: None,
         regraded: None,
+        machine: None,
         contention: None,
         resources: BTreeMap::new(),
         agent_version: None,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use ralph_orchestrator_bench::host::Machine;
 use ralph_orchestrator_bench::summary::{PlannedJob, SummaryOptions, summarize};
 use ralph_orchestrator_bench::trial::{Cause, CheatFinding, CheatKind, Regrading, TrialRecord};
 use ralph_orchestrator_contract::{Tokens, Usage};
@@ -372,4 +373,40 @@ fn warnings_and_models_are_named_once() {
     let expected = ["slow disk (x, v, w and 2 more)", "busy (x)", "no limit (x)"];
     assert_eq!(summary.warnings, expected);
     assert_eq!(summary.columns[0].models, ["m1", "m2"]);
+}
+
+#[test]
+fn columns_of_different_kinds_of_machines_are_named() {
+    let machine = |name: &str, model: &str| Machine {
+        name: name.to_owned(),
+        model: model.to_owned(),
+        processors: 8,
+        memory_bytes: 1 << 34,
+    };
+    let on = |agent: &str, trial: u32, name: &str, model: &str, contention: Option<f64>| {
+        let mut record = record(agent, "x", trial, Some(1.0));
+        record.machine = Some(machine(name, model));
+        record.contention = contention;
+        record
+    };
+    let planned = plan(&["a", "b", "c"], &["x"], 2);
+    // Other machines of the same kind are no difference, and an unknown one says nothing.
+    let records = [
+        on("a", 1, "n1", "fast", Some(0.1)),
+        on("a", 2, "n2", "fast", Some(0.3)),
+        on("b", 1, "n1", "fast", Some(0.2)),
+        record("c", "x", 1, Some(1.0)),
+    ];
+    let summary = sum_up(&planned, &records);
+    assert_eq!(summary.warnings.len(), 2, "only on coverage: {:?}", summary.warnings);
+    let used: Vec<_> = summary.machines.iter().map(|used| &used.machine.name).collect();
+    assert_eq!(used, ["n1", "n2"]);
+    assert_eq!(summary.machines[0].trials, BTreeMap::from([("a".into(), 1), ("b".into(), 1)]));
+    assert_close(summary.machines[0].contention.unwrap(), 0.15);
+    for others in [&[on("c", 2, "n9", "slow", None)][..], &[on("b", 2, "n9", "slow", None)]] {
+        let summary = sum_up(&planned, &[&records[..], others].concat());
+        let column = others[0].key.column.to_string();
+        let found = format!("a and {column} were performed on different kinds of machines");
+        assert!(summary.warnings.iter().any(|warning| warning.starts_with(&found)), "{summary:?}");
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) fn record(agent: &str, task: &str, trial: u32, reward: Option<f64>) -
         stop_reason: None,
         reused: None,
         regraded: None,
+        machine: None,
         contention: None,
         resources: BTreeMap::new(),
         agent_version: None,

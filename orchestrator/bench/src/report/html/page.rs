@@ -15,6 +15,7 @@ use crate::report::html::tables::{
     build_cheating, build_comparisons, build_loop, build_pass, build_resources, build_results,
 };
 use crate::report::html::task_map::build_task_map;
+use crate::report::machines::describe_machines;
 use crate::report::text::{describe_comparisons, describe_job};
 use crate::summary::JobSummary;
 use crate::trial::TrialRecord;
@@ -49,6 +50,7 @@ pub(super) struct Page {
     resources: Table,
     tasks: Table,
     attempts: Table,
+    machines: Vec<String>,
     warnings: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ pub(super) fn build_page(
         resources: build_resources(summary),
         tasks: build_task_map(summary),
         attempts: build_attempts(summary, records, find_links),
+        machines: describe_machines(summary),
         warnings: summary.warnings.iter().map(|warning| escape_line(warning)).collect(),
     }
 }

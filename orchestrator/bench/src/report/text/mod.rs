@@ -6,6 +6,7 @@ use ralph_orchestrator_text::{escape_line, wrap};
 
 use crate::report::cells::{Grid, build_summary_grids, build_task_grid};
 use crate::report::figures::{format_count, format_level, format_things};
+use crate::report::machines::describe_machines;
 use crate::report::wording::describe_comparison;
 use crate::summary::JobSummary;
 
@@ -23,6 +24,7 @@ pub fn render_summary(summary: &JobSummary, width: usize) -> String {
         push_grid(&mut out, &grid, width);
     }
     push_list(&mut out, "Comparisons", &describe_comparisons(summary), width);
+    push_list(&mut out, "Machines", &describe_machines(summary), width);
     let warnings: Vec<_> = summary.warnings.iter().map(|text| escape_line(text)).collect();
     push_list(&mut out, "Warnings", &warnings, width);
     out
