@@ -84,15 +84,15 @@ fn parts_that_no_check_notices_are_told_from_those_that_are_needed() {
         ),
         (
             &[("tax.py", &second)],
-            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks).",
+            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks) at line 9.",
         ),
         (
             &[("tax.py", &commented)],
-            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks).",
+            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks) at line 14.",
         ),
         (
             &[("tax.py", &dead), ("tools/extra.py", "print('hi')\n")],
-            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks), \
+            "needed: tax.py (1 of 2 hunks). No check notices if these are gone: tax.py (1 of 2 hunks) at line 14, \
              tools/extra.py.",
         ),
         (

@@ -10,7 +10,7 @@ use ralph_orchestrator_assembly::git;
 use ralph_orchestrator_assembly::plugins::Plugins;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_config::parse_duration;
-use ralph_orchestrator_init::{RehearsalReport, RehearsedRow, rehearse as try_moves};
+use ralph_orchestrator_init::{RehearsalReport, RehearsedRow, RowVerdict, rehearse as try_moves};
 use ralph_orchestrator_store::{Lock, StateError};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
@@ -52,17 +52,24 @@ pub(crate) fn rehearse(file: &ConfigFile, args: &RehearseArgs) -> Result<u8, Com
     let report = block_on(perform(context, &processes, args.max_time))?;
     let Some(report) = report else { return Ok(processes.stop_status()) };
     let problems = report.rows.iter().filter(|row| row.verdict.is_problem()).count();
+    let is_fine = problems == 0 && is_informative(&report);
     if args.json {
         let rows: Vec<_> = report.rows.iter().map(to_json).collect();
         output::json(&serde_json::json!({
-            "ok": problems == 0,
+            "ok": is_fine,
             "already_accepting": report.accepting,
             "rows": rows,
         }));
     } else {
         show(context, &report, problems);
     }
-    Ok(if problems == 0 { exit::OK } else { exit::FAILED_CHECKS })
+    Ok(if is_fine { exit::OK } else { exit::FAILED_CHECKS })
+}
+
+/// Whether the checks come to a verdict on honest work, as far as any was tried: otherwise what they reject says nothing.
+fn is_informative(report: &RehearsalReport) -> bool {
+    let mut honest = report.rows.iter().filter(|row| row.kind.is_honest()).peekable();
+    honest.peek().is_none() || !honest.all(|row| row.verdict == RowVerdict::Unknown)
 }
 
 async fn perform(
@@ -106,6 +113,9 @@ fn show(context: &Context, report: &RehearsalReport, problems: usize) {
         }
     }
     output::result(&match problems {
+        0 if !is_informative(report) => {
+            "the checks come to no verdict on an honest edit, so little is known of them; `doctor` says why".to_owned()
+        }
         0 => "no cheat that was tried would be accepted".to_owned(),
         1 => "1 line to add or change".to_owned(),
         many => format!("{many} lines to add or change"),

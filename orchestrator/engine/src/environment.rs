@@ -29,6 +29,13 @@ pub(super) fn build(
     result
 }
 
+/// Has checks in a checkout work there: a server that lives already would do it outside. Gradle then uses no daemon, however its
+/// command is written.
+pub(super) fn keep_in_checkout(env: &mut BTreeMap<String, String>) {
+    let options = env.entry("GRADLE_OPTS".to_owned()).or_default();
+    *options = format!("{options} -Dorg.gradle.daemon=false").trim_start().to_owned();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +74,17 @@ mod tests {
         assert_eq!(names(&env), ["AGENT_KEY", "HOME", "LC_ALL", "SECRET"]);
         env.pass.push("CLAUDECODE".into());
         assert_eq!(names(&env), ["AGENT_KEY", "CLAUDECODE", "HOME", "LC_ALL", "SECRET"]);
+    }
+
+    #[test]
+    fn options_of_gradle_are_kept_beside_ours() {
+        let with = |options: Option<&str>| {
+            let mut env: BTreeMap<String, String> =
+                options.into_iter().map(|text| ("GRADLE_OPTS".into(), text.into())).collect();
+            keep_in_checkout(&mut env);
+            env.remove("GRADLE_OPTS")
+        };
+        assert_eq!(with(None).as_deref(), Some("-Dorg.gradle.daemon=false"));
+        assert_eq!(with(Some("-Xmx1g")).as_deref(), Some("-Xmx1g -Dorg.gradle.daemon=false"));
     }
 }

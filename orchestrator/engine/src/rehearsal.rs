@@ -17,7 +17,7 @@ use super::check_tests::CheckTests;
 use super::error::EngineError;
 use super::execution::WaitEnd;
 use super::prompt::PromptSource;
-use super::setup::{CheckSite, time_out, with_bytecode};
+use super::setup::{CheckSite, time_out};
 use super::stop::{StopRequests, stop_requested};
 use super::test_floor::TestFloor;
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
@@ -88,7 +88,7 @@ impl<'a> Rehearsal<'a> {
             stop,
         };
         let bytecode = BytecodeDir::create("rehearsal").ok();
-        let env = with_bytecode(site.env, bytecode.as_ref());
+        let env = site.environment(bytecode.as_ref());
         let site = CheckSite { env: &env, ..site };
         let is_prepared = policy.set_up(site).await;
         for check in rehearsal.checks().filter(|check| check.info.runs_check) {
@@ -166,7 +166,7 @@ impl<'a> Rehearsal<'a> {
             visible.iter().map(|(path, now)| self.kind(path, now.is_some())).collect();
         let after = self.protected.with_changes(&changes);
         let bytecode = BytecodeDir::create("rehearsal").ok();
-        let env = with_bytecode(site.env, bytecode.as_ref());
+        let env = site.environment(bytecode.as_ref());
         let site = CheckSite { env: &env, ..site };
         if let Err(why) = self.prepare(visible, site).await {
             return Ok(Some(RehearsedOutcome::Unknown { why }));

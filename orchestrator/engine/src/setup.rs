@@ -15,6 +15,7 @@ use ralph_orchestrator_workspace::ProtectedPaths;
 
 use super::bytecode::BytecodeDir;
 use super::check_tests::{CheckTests, CheckTestsReader};
+use super::environment::keep_in_checkout;
 use super::execution::{Execution, WaitEnd};
 use super::test_floor::TestFloor;
 use super::validate::baseline_claim;
@@ -31,6 +32,21 @@ pub struct CheckSite<'a> {
     pub checkout: &'a [LayeredFolder],
     /// Their environment.
     pub env: &'a BTreeMap<String, String>,
+}
+
+impl CheckSite<'_> {
+    /// Returns the environment that checks have in a run, with this folder for Python's bytecode. Without it they work all the same.
+    pub(super) fn environment(&self, folder: Option<&BytecodeDir>) -> BTreeMap<String, String> {
+        let mut env = self.env.clone();
+        if !self.checkout.is_empty() {
+            keep_in_checkout(&mut env);
+        }
+        if let Some(folder) = folder {
+            let path = folder.path().display().to_string();
+            env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
+        }
+        env
+    }
 }
 
 /// A problem in the set-up of a validator.
@@ -124,13 +140,13 @@ impl CompletionPolicy {
 
     async fn run_checks(
         &self,
-        CheckSite { workspace, checkout, env }: CheckSite<'_>,
+        site: CheckSite<'_>,
         at_most: Option<Duration>,
         (selection, floor): (Selection, &TestFloor),
     ) -> Vec<ValidatorVerdict> {
         let bytecode = BytecodeDir::create("setup").ok();
-        let env = &with_bytecode(env, bytecode.as_ref());
-        let site = CheckSite { workspace, checkout, env };
+        let env = &site.environment(bytecode.as_ref());
+        let site = CheckSite { env, ..site };
         let problem = self.set_up(site).await.err();
         let mut verdicts = Vec::new();
         for check in self.validators.iter().filter(|check| selection.includes(check)) {
@@ -195,19 +211,6 @@ impl ConfiguredValidator {
         let tests = reader.finish(&verdict);
         Some((verdict, tests))
     }
-}
-
-/// Has Python cache its bytecode in this folder, as during a run. Without it checks work all the same.
-pub(super) fn with_bytecode(
-    env: &BTreeMap<String, String>,
-    folder: Option<&BytecodeDir>,
-) -> BTreeMap<String, String> {
-    let mut env = env.clone();
-    if let Some(folder) = folder {
-        let path = folder.path().display().to_string();
-        env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
-    }
-    env
 }
 
 pub(super) async fn time_out(time: Duration) -> WaitEnd {

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use super::cancel::CancelToken;
 use super::check_outputs::CheckOutputs;
 use super::clock::LONGEST_SLEEP_MS;
+use super::environment::keep_in_checkout;
 use super::error::EngineError;
 use super::execution::GRACE;
 use super::hooks::{HookCall, describe_event, hook_id, run_commands};
@@ -58,11 +59,15 @@ impl Session {
         if self.journal.state.completion().is_none() {
             self.journal.announce_validators(names);
         }
+        let mut env = self.context.env.clone();
+        if self.checkout.is_some() {
+            keep_in_checkout(&mut env);
+        }
         ValidationTask {
             run: self.context.run.clone(),
             workspace: self.context.workspace.clone(),
             held: self.observer.held.clone(),
-            env: self.context.env.clone(),
+            env,
             policy: Arc::clone(&self.context.policy),
             baseline: Arc::clone(&self.context.baseline),
             clock: Arc::clone(&self.journal.clock),

@@ -16,7 +16,11 @@ const MAX_FILES: usize = 8;
 #[must_use]
 pub fn summarize(explanation: &Explanation) -> String {
     let list = |role: fn(FileRole) -> bool, is_wanted: fn(&PartVerdict) -> bool| {
-        list_files(explanation, |part| role(part.role) && is_wanted(&part.verdict))
+        list_files(explanation, |part| role(part.role) && is_wanted(&part.verdict), true)
+    };
+    let list_needed = |is_wanted: fn(&PartVerdict) -> bool| {
+        let is_other = |part: &ExplainedPart| part.role != FileRole::SteersChecks;
+        list_files(explanation, |part| is_other(part) && is_wanted(&part.verdict), false)
     };
     let is_needed = |verdict: &PartVerdict| matches!(verdict, PartVerdict::Needed { .. });
     let is_unnoticed = |verdict: &PartVerdict| *verdict == PartVerdict::NoCheckNotices;
@@ -29,7 +33,7 @@ pub fn summarize(explanation: &Explanation) -> String {
     };
     let endless = format!("The checks do not end within {} without", duration(limit));
     let mut sentences = vec![
-        ("needed", list(is_other, is_needed)),
+        ("needed", list_needed(is_needed)),
         (gone, list(is_no_test, is_unnoticed)),
         ("Holds the build", list(is_other, |verdict| *verdict == PartVerdict::HoldsBuild)),
         (&endless, list(is_other, |verdict| *verdict == PartVerdict::DoesNotEnd)),
@@ -71,7 +75,13 @@ fn describe_stop(explanation: &Explanation) -> Option<String> {
     let begin = format!("explained in part: {tried} of {all} {parts} tried");
     let taken = duration(u64::try_from(explanation.elapsed.as_millis()).unwrap_or(u64::MAX));
     match explanation.stopped.as_ref()? {
-        StopCause::Budget => Some(format!("{begin} in {taken}.")),
+        StopCause::Budget => {
+            let budget = u64::try_from(explanation.budget.as_millis()).unwrap_or(u64::MAX);
+            let budget = duration(budget);
+            Some(format!(
+                "{begin} in {taken}; a further run of the checks may not end within {budget}."
+            ))
+        }
         StopCause::Cancelled => Some(format!("{begin} in {taken}, then it was stopped.")),
         StopCause::Error { message } => {
             Some(format!("{begin}, then the checks could not run ({}).", escape_line(message)))
@@ -79,30 +89,51 @@ fn describe_stop(explanation: &Explanation) -> Option<String> {
     }
 }
 
-/// Lists the files of some parts, with how many of their hunks these are.
-fn list_files(explanation: &Explanation, is_wanted: impl Fn(&ExplainedPart) -> bool) -> String {
-    let mut files: BTreeMap<&str, (usize, usize, Option<PartRegion>)> = BTreeMap::new();
+/// Lists the files of some parts, with how many of their hunks these are, and perhaps where.
+fn list_files(
+    explanation: &Explanation,
+    is_wanted: impl Fn(&ExplainedPart) -> bool,
+    with_lines: bool,
+) -> String {
+    let mut files: BTreeMap<&str, (Vec<PartRegion>, usize)> = BTreeMap::new();
     for part in &explanation.parts {
-        let (wanted, all, region) = files.entry(&part.path).or_default();
+        let (wanted, all) = files.entry(&part.path).or_default();
         *all = all.saturating_add(1);
         if is_wanted(part) {
-            *wanted = wanted.saturating_add(1);
-            *region = Some(part.region);
+            wanted.push(part.region);
         }
     }
-    let files = files.into_iter().filter(|(_, (wanted, ..))| *wanted > 0);
-    let names = files.map(|(path, (wanted, all, region))| {
+    let files = files.into_iter().filter(|(_, (wanted, _))| !wanted.is_empty());
+    let names = files.map(|(path, (regions, all))| {
         let path = escape_line(path);
-        match (wanted, all, region) {
-            (1, 1, Some(PartRegion::File { event: FileEvent::Deleted })) => {
-                format!("{path} (deleted)")
+        match (regions.as_slice(), all) {
+            ([PartRegion::File { event: FileEvent::Deleted }], 1) => format!("{path} (deleted)"),
+            ([_], 1) => path,
+            (wanted, all) if wanted.len() == all => format!("{path} ({all} hunks)"),
+            (wanted, all) => {
+                let lines = if with_lines { list_lines(wanted) } else { String::new() };
+                format!("{path} ({} of {all} hunks){lines}", wanted.len())
             }
-            (1, 1, _) => path,
-            (wanted, all, _) if wanted == all => format!("{path} ({all} hunks)"),
-            (wanted, all, _) => format!("{path} ({wanted} of {all} hunks)"),
         }
     });
     shorten(&names.collect::<Vec<_>>(), ", ")
+}
+
+/// Says in which lines of the work hunks begin, such as " at lines 12 and 40".
+fn list_lines(regions: &[PartRegion]) -> String {
+    let first = |region: &PartRegion| match region {
+        PartRegion::Hunk { work, .. } => Some(work.start.saturating_add(1).to_string()),
+        PartRegion::Mode | PartRegion::File { .. } => None,
+    };
+    let lines: Vec<String> = regions.iter().filter_map(first).collect();
+    match lines.as_slice() {
+        [] => String::new(),
+        [line] => format!(" at line {line}"),
+        [some @ .., last] if lines.len() <= MAX_FILES => {
+            format!(" at lines {} and {last}", some.join(", "))
+        }
+        lines => format!(" at lines {}", shorten(lines, ", ")),
+    }
 }
 
 fn list_alternatives(explanation: &Explanation, group: &[Vec<usize>]) -> String {

@@ -98,6 +98,7 @@ fn find_for(folder: &Path, command: &[String], entered: &[String]) -> ProtectedG
     let scripts = recipes.iter().filter_map(|command| script_of(folder, command));
     globs.extend(scripts.map(|(_, glob)| glob));
     globs.extend(find_settings(folder, program, &packages));
+    globs.extend(find_notebooks(folder, program).map(str::to_owned));
     let found = test_files::find_globs(folder);
     let lacks_tests = found.is_empty();
     for glob in found {
@@ -108,6 +109,19 @@ fn find_for(folder: &Path, command: &[String], entered: &[String]) -> ProtectedG
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
     ProtectedGlobs { globs, more, lacks_tests }
+}
+
+/// Returns what notebooks are called where pytest runs them as tests.
+fn find_notebooks(folder: &Path, program: &[String]) -> Option<&'static str> {
+    let runs = |text: &str| ["--nbmake", "--nbval"].iter().any(|option| text.contains(option));
+    let is_set = |name: &str| {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        runs(&text)
+    };
+    let settings =
+        ["pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "setup.cfg", "tox.ini"];
+    (program.iter().any(|word| runs(word)) || settings.into_iter().any(is_set))
+        .then_some("**/*.ipynb")
 }
 
 /// The files in which the recipes of a command are.
@@ -251,6 +265,18 @@ mod tests {
         for command in ["./run", "python3 make.py", "sh -c true", "composer install"] {
             assert!(!protects(command), "{command}");
         }
+    }
+
+    #[test]
+    fn notebooks_that_pytest_runs_are_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("test_a.py", "");
+        assert_eq!(protected_by(folder.path(), "pytest"), ["test_*.py"]);
+        assert_eq!(protected_by(folder.path(), "pytest --nbmake"), ["**/*.ipynb", "test_*.py"]);
+        write("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--nbval-lax'\n");
+        assert_eq!(protected_by(folder.path(), "make test"), ["**/*.ipynb", "test_*.py"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_supervisor::{
     Ending, Grace, Overlay, SpawnError, Spec, Supervisor, View, find_program,
 };
-use ralph_orchestrator_text::escape_line;
+use ralph_orchestrator_text::{escape_line, one_line};
 
 use crate::config::Config;
 use crate::display::typed;
@@ -25,6 +25,9 @@ use crate::patterns::Rules;
 use crate::program::{Lookup, Program};
 use crate::reserved::Reserved;
 use crate::{python, setup, shell_line};
+
+/// The most characters of the command in a reason.
+const COMMAND_CHARS: usize = 60;
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
@@ -57,7 +60,8 @@ impl CommandValidator {
             let found = find_program(name, &context.path, &context.config_dir);
             Program::Pinned(found.map_err(|error| error.to_string()))
         };
-        let typed = typed(&config.program);
+        // What is wrong follows, and has to be seen in a line too.
+        let typed = one_line(&typed(&config.program), COMMAND_CHARS);
         let lookup = Lookup { path: context.path.clone(), base: context.config_dir.clone() };
         let workspace = context.workspace.clone();
         let supervisor = supervisor.clone();
@@ -181,8 +185,7 @@ impl CommandValidator {
         }
         if !appeared.is_empty() {
             reasons.push(format!(
-                "these were not there when the run began, and change what `{}` does; remove or rename \
-                 them: {}",
+                "these were not there when the run began, and change what `{}` does: {}; remove or rename them",
                 self.typed,
                 list_changes(&appeared)
             ));

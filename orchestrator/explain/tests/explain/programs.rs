@@ -148,7 +148,7 @@ fn tells_a_fix_from_what_else_the_work_changed() {
     assert_eq!(
         summarize(&found),
         "needed: calc.py (1 of 4 hunks). No check notices if these are gone: calc.py (3 of 4 \
-         hunks), needless.py."
+         hunks) at lines 1, 8 and 13, needless.py."
     );
     assert!(found.runs <= 5, "{}", found.runs);
 }
@@ -183,7 +183,7 @@ fn leaves_a_rename_and_its_uses_out_together() {
     assert_eq!(
         summarize(&found),
         "needed: calc.py (1 of 2 hunks). No check notices if these are gone: base.py, calc.py (1 \
-         of 2 hunks)."
+         of 2 hunks) at line 2."
     );
 }
 

@@ -12,8 +12,9 @@ const CMAKE: &str = "cmake -S . -B build && cmake --build build && \
 /// The same of a Meson project.
 const MESON_TESTS: &str = "{ test -d build || meson setup build; } && meson test -C build";
 
-/// Only a plain console names the tasks that it ran, and only the reports say how many tests that were.
-const GRADLE_TESTS: &str = "test --console=plain && find . -path '*/test-results/*' \
+/// Only a plain console names the tasks that it ran, and only the reports say how many tests that were. A daemon that lives
+/// already would work outside of the checkout.
+const GRADLE_TESTS: &str = "test --no-daemon --console=plain && find . -path '*/test-results/*' \
                             -name 'TEST-*.xml' -exec grep -h '<testsuite ' {} +";
 
 pub(crate) fn find(project: &ProjectDir<'_>) -> Vec<TestSystem> {

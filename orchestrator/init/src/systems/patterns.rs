@@ -16,7 +16,8 @@ pub(crate) const GO: &str = r"^\s*--- PASS: ";
 const GO_PACKAGE: &str = r"^ok\s+\S+\s+(\(cached\)|[0-9.]+s)(\s+coverage:.*)?$";
 pub(crate) const MAVEN: &str =
     r"Tests run: (?<ran>[1-9]\d*), Failures: 0, Errors: 0, Skipped: (?<skipped>\d+)";
-pub(crate) const GRADLE: &str = r"^> Task :(\S+:)?test( UP-TO-DATE| FROM-CACHE)?$";
+/// Before Gradle 4.7 without the words in front.
+pub(crate) const GRADLE: &str = r"^(> Task )?:(\S+:)?test( UP-TO-DATE| FROM-CACHE)?$";
 /// The head of a report of Gradle: it prints no numbers.
 pub(crate) const GRADLE_REPORT: &str =
     r#"<testsuite .*\btests="(?<ran>[1-9]\d*)" skipped="(?<skipped>\d+)""#;
