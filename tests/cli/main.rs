@@ -100,6 +100,7 @@ mod tmux;
 mod tools;
 mod trace;
 mod traces;
+mod tracker;
 mod trust;
 mod user_budget;
 mod verify;

@@ -12,6 +12,9 @@ pub(crate) fn backlog_file(
     context: &BuildContext,
 ) -> Result<(BacklogFile, Option<ItemOrder>), BuildError> {
     let BacklogKeys { path, order } = parse_config(table)?;
+    let path = path.ok_or_else(|| {
+        BuildError::at("", "`path` is missing: the backlog's file, relative to the workspace")
+    })?;
     let file = BacklogFile::new(&context.workspace, &path)
         .map_err(|error| BuildError::at("path", error.to_string()))?;
     Ok((file, order))
@@ -21,7 +24,8 @@ pub(crate) fn backlog_file(
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BacklogKeys {
-    path: PathBuf,
+    #[serde(default)]
+    path: Option<PathBuf>,
     #[serde(default)]
     order: Option<ItemOrder>,
 }

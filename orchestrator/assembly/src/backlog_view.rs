@@ -1,10 +1,11 @@
 //! The backlog of a configuration, and errors about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemPlacement, NextItem, PlacementReason,
+    Backlog, BacklogItem, BacklogPlace, BacklogSnapshot, GuardRules, ItemPlacement, NextItem,
+    PlacementReason,
 };
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
@@ -25,12 +26,17 @@ use crate::context::Context;
 use crate::error::{CommandError, explain};
 use crate::plugins::Plugins;
 use crate::registry;
+use crate::trackers;
 use crate::trust::refusal;
 
 /// Returns the backlog that a command is about.
 pub async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
+    let kind = context.loaded.config.backlog.as_ref().map(|backlog| backlog.kind.as_str());
     let register = |formats: &mut FactoryMap<dyn Backlog>| {
-        Plugins::from_context(context)?.register_backlogs(formats);
+        trackers::register(formats, context);
+        if !formats.contains(kind.unwrap_or_default()) {
+            Plugins::from_context(context)?.register_backlogs(formats);
+        }
         Ok(())
     };
     find(&context.loaded, &context.vars, &context.compiled_in, register).await?.ok_or_else(|| {
@@ -47,8 +53,9 @@ pub async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError
 
 /// Says that the initializer is to make the backlog.
 pub fn to_be_made(loaded: &LoadedConfig) -> String {
-    let path = loaded.config.backlog.as_ref().map(|backlog| backlog.path.display().to_string());
-    format!("{}: the initializer has to make it", path.unwrap_or_default())
+    let path = loaded.config.backlog.as_ref().and_then(|backlog| backlog.path.as_ref());
+    let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+    format!("{path}: the initializer has to make it")
 }
 
 /// Returns whether the next run is that of the initializer, which makes the backlog.
@@ -101,11 +108,11 @@ impl BacklogView {
         let Some(config) = &context.loaded.config.backlog else { return Ok(None) };
         let ledger = read_ledger(layout)?.unwrap_or_default();
         let limits = context.loaded.config.limits.clone();
-        let is_of_plugin = !registry::backlogs(&context.compiled_in).contains(&config.kind);
+        let is_of_plugin = !registry::has_backlog(&config.kind, &context.compiled_in);
         if is_of_plugin && !context.judged.unaccepted.is_empty() {
             let found = Err(refusal(&context.judged.unaccepted).summary());
             return Ok(Some(Self {
-                path: config.path.display().to_string(),
+                path: config.path.as_ref().unwrap_or(&PathBuf::new()).display().to_string(),
                 found,
                 ledger,
                 limits,
@@ -376,6 +383,15 @@ pub async fn check(context: &Context) -> Result<Option<CheckedBacklog>, CommandE
     }
     if is_to_be_made(&*list, context)? {
         let summary = to_be_made(&context.loaded);
+        return Ok(Some(CheckedBacklog { summary, unread: None }));
+    }
+    if list.place() == BacklogPlace::Tracker {
+        let summary = match read_counted(&*list, context) {
+            Ok(found) => {
+                format!("{}: {} when a run read them last", list.path().display(), found.counts())
+            }
+            Err(error) => error.summary(),
+        };
         return Ok(Some(CheckedBacklog { summary, unread: None }));
     }
     let found = list.load().map_err(|error| explain(error, &context.loaded))?;

@@ -12,7 +12,7 @@ use ralph_orchestrator_contract::{BuildError, FactoryError};
 use ralph_orchestrator_driver::ItemLimits;
 use ralph_orchestrator_engine::build_context;
 use ralph_orchestrator_engine::registry::FactoryMap;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::compiled_in::CompiledIn;
 use crate::error::CommandError;
@@ -29,16 +29,12 @@ pub async fn find(
     compiled_in: &CompiledIn,
     register: impl FnOnce(&mut FactoryMap<dyn Backlog>) -> Result<(), CommandError>,
 ) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
-    let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
-        return Ok(None);
-    };
+    let Some(backlog) = &loaded.config.backlog else { return Ok(None) };
+    let kind = &backlog.kind;
     let key = |parts: &[&str]| -> Vec<String> {
         ["backlog"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
     };
-    let mut table = json!({"path": path});
-    if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
-        table.insert("order".to_owned(), json!(order));
-    }
+    let table = format_table(backlog);
     let mut formats = registry::backlogs(compiled_in);
     if !formats.contains(kind) {
         register(&mut formats)?;
@@ -61,6 +57,19 @@ pub async fn find(
             Err(ConfigErrors::from(error).into())
         }
     }
+}
+
+/// Returns what a format is given of `[backlog]`: the keys that the user wrote.
+fn format_table(backlog: &BacklogConfig) -> Value {
+    let BacklogConfig { path, tracker, order, .. } = backlog;
+    let given = [
+        ("path", path.as_ref().map(|path| json!(path))),
+        ("repository", tracker.repository.as_ref().map(|repository| json!(repository))),
+        ("label", tracker.label.as_ref().map(|label| json!(label))),
+        ("labels", tracker.labels.as_ref().map(|labels| json!(labels))),
+        ("order", order.map(|order| json!(order))),
+    ];
+    given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Returns what agents may change, as the configuration has it.

@@ -377,7 +377,9 @@ impl From<BacklogError> for CommandError {
             BacklogError::UnknownItem { .. }
             | BacklogError::NotStorable { .. }
             | BacklogError::InvalidNewItem { .. } => ErrorKind::Usage,
-            BacklogError::FormatFailed { .. } => ErrorKind::Unavailable,
+            BacklogError::FormatFailed { .. } | BacklogError::Tracker { .. } => {
+                ErrorKind::Unavailable
+            }
             _ => ErrorKind::Config,
         };
         Self::new(kind, error)

@@ -24,7 +24,6 @@ impl CompiledIn {
         }
         let none = Arc::default();
         let built_in = registry::unsupervised(&Plugins::none(&none));
-        let formats = registry::backlogs(&none);
         for (kind, names) in names {
             for name in names {
                 let is_taken = match kind {
@@ -33,7 +32,7 @@ impl CompiledIn {
                     }
                     CompiledInKind::Detector => built_in.detectors.contains(name),
                     CompiledInKind::Validator => built_in.validators.contains(name),
-                    CompiledInKind::Backlog => formats.contains(name),
+                    CompiledInKind::Backlog => registry::has_backlog(name, &none),
                 };
                 let name = name.clone();
                 if is_taken {
@@ -71,13 +70,12 @@ impl Plugins {
             return Err(trust::links::refuse_link(link));
         }
         let built_in = registry::unsupervised(&plugins);
-        let formats = registry::backlogs(&context.compiled_in);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
                 ("an adapter", built_in.agents.contains(name)),
                 ("a detector", built_in.detectors.contains(name)),
                 ("a validator", built_in.validators.contains(name)),
-                ("a format of backlogs", formats.contains(name)),
+                ("a format of backlogs", registry::has_backlog(name, &context.compiled_in)),
             ];
             if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
                 let message = format!("{what} of that name is built in; choose another name");

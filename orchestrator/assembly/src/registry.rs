@@ -9,6 +9,7 @@ use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
 use ralph_orchestrator_engine::registry::{FactoryMap, LaunchContext, Registry};
+use ralph_orchestrator_forge::CodeHost;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 use ralph_orchestrator_workspace::GuardedPaths;
 
@@ -32,9 +33,15 @@ pub fn backlogs(compiled_in: &CompiledIn) -> FactoryMap<dyn Backlog> {
     formats
 }
 
+/// Returns whether a kind of backlogs is built in or compiled in.
+pub fn has_backlog(kind: &str, compiled_in: &CompiledIn) -> bool {
+    CodeHost::from_name(kind).is_some() || backlogs(compiled_in).contains(kind)
+}
+
 /// Returns whether the file of a backlog of this format is all of it, so that it can be committed and restored by itself.
 pub fn is_one_file(format: &str) -> bool {
-    BacklogKind::ALL.iter().all(|kind| kind.name() != format || kind.is_one_file())
+    let is_tracker = CodeHost::from_name(format).is_some();
+    !is_tracker && BacklogKind::ALL.iter().all(|kind| kind.name() != format || kind.is_one_file())
 }
 
 /// A registry of everything, for those who start nothing that lasts.

@@ -4,17 +4,42 @@ use std::path::Path;
 
 use crate::error::BacklogError;
 use crate::guard::{GuardReport, GuardRules, TrustedEdit};
-use crate::item::{BacklogSnapshot, ItemStatus, NewItem};
+use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
 use crate::order::{ItemPlacement, NextItem};
 
-/// A list of items in one file. Holds no state of its own: every call reads the file afresh, so
-/// edits by people and other processes count at once. Calls block on the disk.
+/// Where the items of a backlog are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BacklogPlace {
+    /// In a file of the workspace, which agents can write.
+    File,
+    /// Behind the network, such as issues. Agents have no part in it, and commands that only look show what was read
+    /// last.
+    Tracker,
+}
+
+/// A list of items, in one file or in a tracker. One in a file holds no state of its own: every call
+/// reads the file afresh, so edits by people and other processes count at once. Calls block.
 pub trait Backlog: Send + Sync {
     /// Returns the name of the format, as configuration has it.
     fn format(&self) -> &str;
 
-    /// Returns the file's path for messages, relative to the workspace.
+    /// Returns the file's path for messages, relative to the workspace; of a tracker, its name.
     fn path(&self) -> &Path;
+
+    /// Returns where the items are.
+    fn place(&self) -> BacklogPlace {
+        BacklogPlace::File
+    }
+
+    /// Reads a tracker anew; until the next time, every call returns what was read. The text of `held`, the item of a run
+    /// that goes on, stays as it was. Does nothing for a file.
+    ///
+    /// # Errors
+    /// [`BacklogError::Tracker`].
+    fn refresh(&self, held: Option<&BacklogItem>) -> Result<(), BacklogError> {
+        let _ = held;
+        Ok(())
+    }
 
     /// Reads the file and checks it.
     ///
@@ -51,6 +76,15 @@ pub trait Backlog: Send + Sync {
     /// [`BacklogError::UnknownItem`], [`BacklogError::NotStorable`] where the format has no such
     /// status ([`BacklogSnapshot::storable`]), and what reading and writing meet.
     fn set_status(&self, id: &str, status: ItemStatus) -> Result<BacklogSnapshot, BacklogError>;
+
+    /// Leaves word in a tracker of what became of an item, once for each mark. Does nothing for a file.
+    ///
+    /// # Errors
+    /// [`BacklogError::UnknownItem`] or [`BacklogError::Tracker`].
+    fn report(&self, id: &str, mark: &str, text: &str) -> Result<(), BacklogError> {
+        let _ = (id, mark, text);
+        Ok(())
+    }
 
     /// Appends a note to an item, and changes nothing else. Returns the version after it.
     ///

@@ -88,6 +88,22 @@ pub enum BacklogError {
         /// The file.
         path: PathBuf,
     },
+    /// A tracker was not read or written.
+    #[error("{}: {problem}", path.display())]
+    Tracker {
+        /// Its name.
+        path: PathBuf,
+        /// What went wrong and what to do.
+        problem: String,
+        /// Whether waiting may help.
+        is_temporary: bool,
+    },
+    /// A tracker was not read yet by a run, whose copy commands that only look would show.
+    #[error("{}: not read yet; `run` reads them, and `run --dry-run` shows the next", path.display())]
+    NotRead {
+        /// Its name.
+        path: PathBuf,
+    },
     /// The edited text would not read back as intended. Nothing was written.
     #[error("{}: the edit of item `{id}` would change more than was requested; edit the file by hand", path.display())]
     EditNotIsolated {

@@ -29,7 +29,7 @@ mod text;
 mod text_backlog;
 mod text_format;
 
-pub use self::backlog::Backlog;
+pub use self::backlog::{Backlog, BacklogPlace};
 pub use self::error::{BacklogDefect, BacklogError, DefectKind};
 pub use self::file::{BacklogFile, MAX_BYTES};
 pub use self::format_backlog::open_backlog_of;

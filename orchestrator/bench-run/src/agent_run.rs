@@ -177,6 +177,7 @@ fn driver_setup(
         workspace: config.run.workspace.clone(),
         dry: false,
         outer_run: None,
+        describe_completion: None,
         // Nothing of a trial is committed.
         saver: None,
     }

@@ -27,7 +27,7 @@ pub(crate) struct NextArgs {
 /// Says that there are no items yet.
 fn initializer_is_next(context: &Context, json: bool) -> u8 {
     if json {
-        let path = context.loaded.config.backlog.as_ref().map(|backlog| &backlog.path);
+        let path = context.loaded.config.backlog.as_ref().and_then(|backlog| backlog.path.as_ref());
         output::json(&json!({"next": "initializer", "path": path}));
     } else {
         output::result(&backlog_view::to_be_made(&context.loaded));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use ralph_orchestrator_contract::Usd;
 
 use crate::model::units::{self, CountOrAuto};
-use crate::model::{AgentCompletions, BacklogConfig, BacklogOrder};
+use crate::model::{AgentCompletions, BacklogConfig, BacklogLabels, BacklogOrder};
 use crate::strict;
 
 /// The list of items that is worked, each in a run of its own.
@@ -17,16 +17,32 @@ use crate::strict;
 #[schemars(rename = "Backlog")]
 pub(crate) struct BacklogTable {
     /// The format: "json" (feature-list.json, prd.json, feature_list.json), "sqlite" (features.db) or
-    /// "plan-md" (checkboxes of plan.md, IMPLEMENTATION_PLAN.md, fix_plan.md), or the name of a plugin.
+    /// "plan-md" (checkboxes of plan.md, IMPLEMENTATION_PLAN.md, fix_plan.md), or the name of a plugin; or the tracker
+    /// "github" or "gitlab", whose issues are read and written by the programs `gh` and `glab`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) kind: Option<String>,
-    /// The file, relative to the workspace and inside it.
+    /// The file, relative to the workspace and inside it. A tracker has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", extend("minLength" = 1))]
     pub(crate) path: Option<PathBuf>,
+    /// Of a tracker: the repository, such as "acme/widgets", "host/acme/widgets" or its address. Without it, the one that
+    /// the tracker's program finds in the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub(crate) repository: Option<String>,
+    /// Of a tracker: open issues with this label are items. "ralph" by default. Whoever can give an issue this label
+    /// decides what the agent is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub(crate) label: Option<String>,
+    /// Of a tracker: the labels of the statuses, which are created if they are missing.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional")]
+    #[schemars(with = "BacklogLabels")]
+    pub(crate) labels: Option<BacklogLabels>,
     /// Which item comes first. Without it, the order of the format: "in_progress_then_highest" (items in
-    /// progress, then the highest priority), "lowest_then_id", "lowest" (the lowest priority) or "file".
+    /// progress, then the highest priority), "lowest_then_id", "lowest" (the lowest priority) or "file". Issues come by their
+    /// number.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional")]
     #[schemars(with = "BacklogOrder")]
     pub(crate) order: Option<BacklogOrder>,
@@ -61,7 +77,10 @@ impl From<&BacklogConfig> for BacklogTable {
     fn from(config: &BacklogConfig) -> Self {
         Self {
             kind: Some(config.kind.clone()),
-            path: Some(config.path.clone()),
+            path: config.path.clone(),
+            repository: config.tracker.repository.clone(),
+            label: config.tracker.label.clone(),
+            labels: config.tracker.labels.clone(),
             order: config.order,
             agent_completions: config.agent_completions,
             max_item_iterations: config.max_item_iterations,

@@ -61,6 +61,10 @@ impl<E: Executor> BacklogDriver<E> {
             let mark = format!("(run {run})");
             let warning = leave_note(backlog, &item, &mark, &format!("Blocked: {why}"))?;
             warning.into_iter().for_each(|warning| self.warn(warning));
+            if backlog.load()?.find(&item).is_some() {
+                let text = self.setup.redactor.text(&format!("Set aside: {why}")).into_owned();
+                backlog.report(&item, &format!("blocked run={run}"), &text)?;
+            }
             let status = ItemStatus::Blocked;
             self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })?;
         }

@@ -1,7 +1,7 @@
 //! What a driver does next.
 
 use ralph_orchestrator_backlog::{
-    BacklogItem, BacklogSnapshot, ItemPlacement, ItemStatus, NextItem,
+    BacklogItem, BacklogPlace, BacklogSnapshot, ItemPlacement, ItemStatus, NextItem,
 };
 use ralph_orchestrator_machine::StopReason;
 
@@ -21,12 +21,18 @@ const MOST_NAMED: usize = 20;
 impl<E: Executor> BacklogDriver<E> {
     /// Decides what to do next, from the backlog as it is now.
     pub(crate) fn choose(&mut self) -> Result<Choice, DriverError> {
+        self.refresh()?;
         let snapshot = self.load()?;
         let next = snapshot.select_next();
         let (is_complete, unfinished) = {
             let ledger = &self.work.state().ledger;
             (ledger.is_complete(), ledger.unfinished().cloned())
         };
+        if next == NextItem::Empty && self.setup.backlog.place() == BacklogPlace::Tracker {
+            // Nothing is wrong: it may have one tomorrow.
+            let text = format!("there are no open {}", self.setup.backlog.path().display());
+            return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
+        }
         if matches!(next, NextItem::Complete) {
             let text = if is_complete && !self.begins {
                 "already completed; no agent was started".to_owned()

@@ -62,9 +62,14 @@ pub struct DriverSetup {
     pub workspace: PathBuf,
     /// The run whose agent started this process, if one did.
     pub outer_run: Option<String>,
+    /// Returns what a tracker is told of a run that completed its item.
+    pub describe_completion: Option<DescribeCompletion>,
     /// What stores the backlog's file once an item is complete, if that is wanted.
     pub saver: Option<Box<dyn BacklogSaver>>,
 }
+
+/// Describes what a run proved and what it cost.
+pub type DescribeCompletion = Arc<dyn Fn(&str, &State) -> String + Send + Sync>;
 
 /// How the work on a backlog ended, or ended for now.
 #[derive(Clone, Debug, PartialEq)]
@@ -377,6 +382,7 @@ impl<E: Executor> BacklogDriver<E> {
         if status == Some(ItemStatus::Pending) && storable {
             snapshot = self.setup.backlog.set_status(&item.id, ItemStatus::InProgress)?;
         }
+        self.store_tracked()?;
         self.observer.on_backlog_event(&BacklogEvent::ItemStarted {
             item: item.id.clone(),
             title: item.title.clone(),
@@ -439,6 +445,7 @@ impl<E: Executor> BacklogDriver<E> {
         let item = &entry.item;
         if self.load()?.find(item).is_some() {
             self.setup.backlog.set_status(item, status)?;
+            self.report_completion(&entry)?;
         } else {
             self.warn(format!("backlog: item `{item}` is complete, but is in the backlog no more"));
         }
@@ -457,7 +464,16 @@ impl<E: Executor> BacklogDriver<E> {
             }
         }
         let ItemRun { item, run, .. } = entry;
-        self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })
+        self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })?;
+        self.store_tracked()
+    }
+
+    /// Leaves word in a tracker of what was proved and what it cost. What was left before a crash is found by its mark.
+    fn report_completion(&self, entry: &ItemRun) -> Result<(), DriverError> {
+        let Some(describe) = &self.setup.describe_completion else { return Ok(()) };
+        let Some(state) = read_state(&self.setup.layout, &entry.run)? else { return Ok(()) };
+        let text = self.setup.redactor.text(&describe(&entry.run, &state)).into_owned();
+        Ok(self.setup.backlog.report(&entry.item, &format!("run={}", entry.run), &text)?)
     }
 
     /// Records and reports the end.

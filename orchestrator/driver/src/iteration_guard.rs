@@ -93,7 +93,8 @@ impl SharedWork {
         }
         let path = self.backlog.path().display().to_string();
         let instructions = self.backlog.instructions();
-        let text = |item| item_text(item, &path, &state.undone, instructions);
+        let place = (path.as_str(), self.backlog.place());
+        let text = |item| item_text(item, place, &state.undone, instructions);
         state.item.as_ref().map_or_else(String::new, text)
     }
 

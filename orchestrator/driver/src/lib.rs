@@ -34,12 +34,13 @@ mod proved;
 mod record;
 mod saver;
 mod stop;
+mod tracked;
 
 pub use additions::{AddOutcome, add_item};
 pub use choice::NOTHING_TO_WORK_ON;
 pub use decisions::{Decision, DecisionOutcome, decide_item};
 pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};
-pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
+pub use driver::{BacklogDriver, BacklogEnd, DescribeCompletion, DriverSetup};
 pub use error::DriverError;
 pub use event::{BacklogEvent, BacklogObserver};
 pub use executor::{Executor, RunOrder, RunReport, Submission};

@@ -1,12 +1,13 @@
-//! A backlog that another program holds for a while, such as a locked database, is waited for.
+//! A backlog that another program holds for a while, such as a locked database, is waited for, and so is a tracker that
+//! cannot be reached, or limits how often it is asked.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogError, BacklogSnapshot, GuardReport, GuardRules, ItemStatus, NewItem,
-    TrustedEdit,
+    Backlog, BacklogError, BacklogItem, BacklogPlace, BacklogSnapshot, GuardReport, GuardRules,
+    ItemStatus, NewItem, TrustedEdit,
 };
 use ralph_orchestrator_engine::StopRequests;
 
@@ -14,8 +15,46 @@ use crate::event::{BacklogEvent, BacklogObserver};
 
 /// How long it is waited for, beside the seconds that each try takes.
 const MOST_WAIT: Duration = Duration::from_secs(10 * 60);
-/// How long to pause between two tries.
+/// The same for a tracker: the limits of hosts hold for an hour at most.
+const MOST_WAIT_FOR_TRACKER: Duration = Duration::from_secs(65 * 60);
+/// How long to pause between two tries; requests to stop are looked for as often.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long to pause at most between two tries of a tracker: each doubles the one before.
+const MOST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Why there is no result yet.
+struct Obstacle {
+    /// For people.
+    message: String,
+    most_wait: Duration,
+    /// How much longer than the one before each pause is.
+    factor: u32,
+}
+
+/// Returns what keeps an operation from its result for a while; `None` if waiting does not help.
+fn find_obstacle(error: &BacklogError) -> Option<Obstacle> {
+    let minutes = |wait: Duration| wait.as_secs() / 60;
+    match error {
+        BacklogError::Busy { path } => Some(Obstacle {
+            message: format!(
+                "backlog: {} is held by another program; waiting for it, at most {} minutes",
+                path.display(),
+                minutes(MOST_WAIT)
+            ),
+            most_wait: MOST_WAIT,
+            factor: 1,
+        }),
+        BacklogError::Tracker { is_temporary: true, .. } => Some(Obstacle {
+            message: format!(
+                "backlog: {error}; trying again, for at most {} minutes",
+                minutes(MOST_WAIT_FOR_TRACKER)
+            ),
+            most_wait: MOST_WAIT_FOR_TRACKER,
+            factor: 2,
+        }),
+        _ => None,
+    }
+}
 
 /// A backlog whose operations are tried again while another program holds its file.
 pub(crate) struct PatientBacklog {
@@ -33,29 +72,41 @@ impl PatientBacklog {
         Self { inner, observer, requests }
     }
 
-    /// Tries until the file is free, the time is over, or a stop is requested.
+    /// Tries until the backlog can be used, the time is over, or a stop is requested.
     fn wait<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, BacklogError>,
     ) -> Result<T, BacklogError> {
         let mut since = None;
+        let mut pause = PAUSE;
         loop {
             let result = attempt();
-            if !matches!(result, Err(BacklogError::Busy { .. })) {
+            let Some(obstacle) = result.as_ref().err().and_then(find_obstacle) else {
                 return result;
-            }
+            };
             let begun: &mut Instant = since.get_or_insert_with(|| {
-                self.say(&format!(
-                    "backlog: {} is held by another program; waiting for it, at most {} minutes",
-                    self.inner.path().display(),
-                    MOST_WAIT.as_secs() / 60
-                ));
+                self.say(&obstacle.message);
                 Instant::now()
             });
-            if begun.elapsed() > MOST_WAIT || self.requests.borrow().times > 0 {
+            if begun.elapsed() > obstacle.most_wait || !self.pause(pause) {
                 return result;
             }
-            std::thread::sleep(PAUSE);
+            pause = pause.saturating_mul(obstacle.factor).min(MOST_PAUSE);
+        }
+    }
+
+    /// Returns false, and earlier, if a stop is requested.
+    fn pause(&self, length: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.requests.borrow().times > 0 {
+                return false;
+            }
+            let left = length.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(PAUSE));
         }
     }
 
@@ -72,6 +123,14 @@ impl Backlog for PatientBacklog {
 
     fn path(&self) -> &Path {
         self.inner.path()
+    }
+
+    fn place(&self) -> BacklogPlace {
+        self.inner.place()
+    }
+
+    fn refresh(&self, held: Option<&BacklogItem>) -> Result<(), BacklogError> {
+        self.wait(|| self.inner.refresh(held))
     }
 
     fn load(&self) -> Result<BacklogSnapshot, BacklogError> {
@@ -96,6 +155,10 @@ impl Backlog for PatientBacklog {
 
     fn set_status(&self, id: &str, status: ItemStatus) -> Result<BacklogSnapshot, BacklogError> {
         self.wait(|| self.inner.set_status(id, status))
+    }
+
+    fn report(&self, id: &str, mark: &str, text: &str) -> Result<(), BacklogError> {
+        self.wait(|| self.inner.report(id, mark, text))
     }
 
     fn append_note(&self, id: &str, note: &str) -> Result<BacklogSnapshot, BacklogError> {

@@ -1,13 +1,15 @@
 //! The backlog as it counts while an agent may be changing it, and after a kill in an iteration.
 
 use ralph_orchestrator_backlog::{
-    AgentCompletions, Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
+    AgentCompletions, Backlog, BacklogError, BacklogItem, BacklogPlace, BacklogSnapshot,
+    GuardRules, ItemStatus,
 };
 use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
 
 use crate::error::DriverError;
 use crate::iteration_base::read_base;
 use crate::ledger::read_ledger;
+use crate::tracked::TRACKED;
 
 /// Reads the backlog without what an agent changed in an iteration that has not ended and may not
 /// change: that will be taken back, so it is not shown either. Items that are blocked or skipped are set aside. Changes
@@ -20,16 +22,26 @@ pub fn read_proved(
     layout: &Layout,
     rules: GuardRules,
 ) -> Result<BacklogSnapshot, DriverError> {
-    let base = match SeriesFiles::open(&Disk::default(), layout)? {
-        Some(files) => read_base(&files)?,
-        None => None,
-    };
-    let mut snapshot = match base {
-        Some((_, bytes)) => take_permitted(backlog, backlog.parse(&bytes)?, rules),
-        None => backlog.load()?,
+    let files = SeriesFiles::open(&Disk::default(), layout)?;
+    let mut snapshot = match backlog.place() {
+        BacklogPlace::Tracker => read_last(backlog, files.as_ref())?,
+        BacklogPlace::File => match files.as_ref().map(read_base).transpose()?.flatten() {
+            Some((_, bytes)) => take_permitted(backlog, backlog.parse(&bytes)?, rules),
+            None => backlog.load()?,
+        },
     };
     read_ledger(layout)?.unwrap_or_default().apply_to(&mut snapshot, false);
     Ok(snapshot)
+}
+
+/// Returns what a driver read of a tracker last.
+fn read_last(
+    backlog: &dyn Backlog,
+    files: Option<&SeriesFiles>,
+) -> Result<BacklogSnapshot, DriverError> {
+    let stored = files.map(|files| files.read(TRACKED)).transpose()?.flatten();
+    let not_read = || BacklogError::NotRead { path: backlog.path().to_owned() };
+    Ok(backlog.parse(&stored.ok_or_else(not_read)?)?)
 }
 
 /// Takes what an agent may have changed since a version of the backlog.

@@ -160,7 +160,7 @@ impl Session {
         let made: Vec<PathBuf> =
             evidence.chain(self.context.policy.checkout.link.iter().cloned()).collect();
         let prompts = self.prompts.source.files().map(Path::to_owned);
-        let backlog = self.context.config.backlog.iter().map(|backlog| backlog.path.clone());
+        let backlog = self.context.config.backlog.iter().filter_map(|backlog| backlog.path.clone());
         let read = prompts.chain(backlog).filter_map(inside).chain([PathBuf::from(OWN)]);
         // An agent can make a repository of its own in the workspace.
         let top = self.observer.pinned.repository_top(workspace);

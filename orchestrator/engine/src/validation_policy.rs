@@ -275,7 +275,7 @@ pub fn bookkeeping_paths(config: &Config) -> Result<ProtectedPaths, ProtectedErr
 /// Returns globs of the files in which work is only recorded: no part of it.
 fn bookkeeping(config: &Config) -> Vec<String> {
     let mut globs = config.run.bookkeeping.clone();
-    if let Some(path) = config.backlog.as_ref().map(|backlog| &backlog.path) {
+    if let Some(path) = config.backlog.as_ref().and_then(|backlog| backlog.path.as_ref()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // Those of databases, and the one that replaces the file.
         let beside = [format!("{name}-wal"), format!("{name}-shm"), format!("{name}-journal")];

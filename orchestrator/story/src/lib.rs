@@ -4,6 +4,7 @@
 //!
 //! Facts come as types, objects for JSON, and words. What shows them only places them.
 
+pub mod completion_report;
 pub mod current_run;
 pub mod diff;
 pub mod listing;

@@ -49,7 +49,7 @@ impl RestoredFiles {
     fn hold(context: &Context) -> Self {
         let config = &context.loaded.config;
         let backlog = config.backlog.as_ref().filter(|found| registry::is_one_file(&found.kind));
-        Self(HeldFiles::hold(config, backlog.map(|found| found.path.as_path())))
+        Self(HeldFiles::hold(config, backlog.and_then(|found| found.path.as_deref())))
     }
 }
 

@@ -120,7 +120,8 @@ impl WorktreeView {
         let exists = record.folder().join(".git").exists();
         let home = context.loaded.configured_workspace().to_owned();
         let work = if exists { find_work(context, layout, &record, &home).await? } else { None };
-        let backlog = context.loaded.config.backlog.as_ref().map(|backlog| backlog.path.clone());
+        let backlog =
+            context.loaded.config.backlog.as_ref().and_then(|backlog| backlog.path.clone());
         let is_needed = found.state.completion().is_none();
         Ok(Some(Self { record, home, exists, is_needed, backlog, work }))
     }

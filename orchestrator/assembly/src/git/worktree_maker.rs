@@ -214,7 +214,8 @@ pub(super) fn own_files(loaded: &LoadedConfig) -> Vec<PathBuf> {
     let run = &loaded.config.run;
     let prompts = loaded.config.prompts.iter();
     let prompts = prompts.flat_map(|p| Role::ALL.into_iter().flat_map(|r| p.candidates(r)));
-    let backlog = loaded.config.backlog.as_ref().map(|list| run.workspace.join(&list.path));
+    let backlog = loaded.config.backlog.as_ref().and_then(|list| list.path.as_ref());
+    let backlog = backlog.map(|path| run.workspace.join(path));
     run.prompt.clone().into_iter().chain(prompts).chain(backlog).collect()
 }
 

@@ -25,6 +25,7 @@ use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::Disk;
+use ralph_orchestrator_story::completion_report::describe_completion;
 use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
@@ -208,6 +209,7 @@ fn driver_setup(
         hooks: None,
         workspace: config.run.workspace.clone(),
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
+        describe_completion: Some(Arc::new(describe_completion)),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     })
 }

@@ -1,11 +1,11 @@
 //! Checks of `[backlog]`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use super::is_name;
 use crate::backlog_table::BacklogTable;
 use crate::diagnostics::Diagnostics;
-use crate::model::{BacklogConfig, DetectorConfig, ITEM, VERIFY};
+use crate::model::{BacklogConfig, BacklogTracker, DetectorConfig, ITEM, VERIFY};
 
 /// The detector of what an agent sets to completed.
 const DETECTOR: &str = "backlog";
@@ -29,11 +29,8 @@ pub(super) fn check(
         let message = format!("expected the name of a format, found {kind:?}");
         diagnostics.add(&["backlog", "kind"], message);
     }
-    let path = table.path.unwrap_or_default();
-    if path == PathBuf::new() && !path_broken && !diagnostics.is_given(&["backlog", "path"]) {
-        let message = "`path` is missing: the backlog's file, relative to the workspace";
-        diagnostics.add(&["backlog"], message);
-    } else if !is_inside(&path) && !path_broken {
+    // Whether there has to be one is for the format to say.
+    if let Some(path) = table.path.as_ref().filter(|path| !path_broken && !is_inside(path)) {
         let message = format!(
             "expected the path of a file inside the workspace, relative to it, found {:?}",
             path.display().to_string()
@@ -48,7 +45,12 @@ pub(super) fn check(
     }
     Some(BacklogConfig {
         kind,
-        path,
+        path: table.path,
+        tracker: BacklogTracker {
+            repository: table.repository,
+            label: table.label,
+            labels: table.labels,
+        },
         order: table.order,
         agent_completions: table.agent_completions,
         max_item_iterations: table.max_item_iterations,

@@ -75,7 +75,8 @@ fn file(
         diagnostics.add(&["memory", key], "this is the prompt file");
     }
     let is_backlog = |backlog: &BacklogConfig| {
-        backlog.path.strip_prefix(".").unwrap_or(&backlog.path) == given.as_path()
+        let path = backlog.path.as_deref();
+        path.is_some_and(|path| path.strip_prefix(".").unwrap_or(path) == given.as_path())
     };
     if backlog.is_some_and(is_backlog) {
         diagnostics.add(&["memory", key], "this is the file of the backlog");

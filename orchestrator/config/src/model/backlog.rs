@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use ralph_orchestrator_contract::Usd;
 
@@ -15,8 +15,10 @@ use crate::strict::strict_enum;
 pub struct BacklogConfig {
     /// The format's name.
     pub kind: String,
-    /// The file, relative to the workspace.
-    pub path: PathBuf,
+    /// The file, relative to the workspace; `None` for a tracker.
+    pub path: Option<PathBuf>,
+    /// What a tracker's format is given; nothing for a file.
+    pub tracker: BacklogTracker,
     /// Which item comes first; `None` is the order of the format.
     pub order: Option<BacklogOrder>,
     /// What becomes of an item that the agent itself marks as completed.
@@ -27,6 +29,39 @@ pub struct BacklogConfig {
     pub max_item_cost_usd: Option<Usd>,
     /// A check of each item: program and arguments, in which `{item}` is its id, and `{verify}` its command.
     pub check: Vec<String>,
+}
+
+/// Which issues of a tracker are items, and how their statuses are written there. What is `None` is for the format to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BacklogTracker {
+    /// The repository.
+    pub repository: Option<String>,
+    /// The label of the issues that are items.
+    pub label: Option<String>,
+    /// The labels of their statuses.
+    pub labels: Option<BacklogLabels>,
+}
+
+/// The labels that say how far an issue has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BacklogLabels {
+    /// Of an issue that is worked on.
+    pub in_progress: String,
+    /// Of one that is complete.
+    pub done: String,
+    /// Of one that is set aside.
+    pub blocked: String,
+}
+
+impl Default for BacklogLabels {
+    fn default() -> Self {
+        Self {
+            in_progress: "ralph:in-progress".to_owned(),
+            done: "ralph:done".to_owned(),
+            blocked: "ralph:blocked".to_owned(),
+        }
+    }
 }
 
 /// What stands for the id of the item in its check.

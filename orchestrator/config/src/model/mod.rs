@@ -29,7 +29,7 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, strict_enum};
 
-pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
+pub use backlog::{AgentCompletions, BacklogConfig, BacklogLabels, BacklogOrder, BacklogTracker};
 pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
 pub use context::ContextCommand;

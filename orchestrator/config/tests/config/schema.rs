@@ -151,44 +151,33 @@ fn the_complete_file_has_every_key() {
     let complete = json_of(include_str!("complete.toml"));
     let of_user = json_of(include_str!("complete-user.toml"));
     let table_of = |name: &str| match name {
-        "Completion" => complete["completion"].clone(),
+        "Completion" | "Run" | "Limits" | "Env" | "Backlog" | "Bench" | "Git" | "Handoff"
+        | "Memory" | "Prompts" | "Initializer" | "Sandbox" | "Telemetry" | "Hooks"
+        | "Validation" => complete[name.to_lowercase()].clone(),
         "AgentConfig" => {
             let mut both = complete["agent"].as_object().unwrap().clone();
             both.extend(complete["agents"]["policy"].as_object().unwrap().clone());
             Value::Object(both)
         }
         "Prices" => complete["agent"]["prices"].clone(),
-        "Run" => complete["run"].clone(),
-        "Limits" => complete["limits"].clone(),
-        "Env" => complete["env"].clone(),
         "PluginConfig" => {
             let [library, program] = ["plan", "bot"].map(|name| complete["plugins"][name].clone());
             let mut both = library.as_object().unwrap().clone();
             both.extend(program.as_object().unwrap().clone());
             Value::Object(both)
         }
-        "Backlog" => complete["backlog"].clone(),
-        "Bench" => complete["bench"].clone(),
+        "BacklogLabels" => complete["backlog"]["labels"].clone(),
         "Notify" => {
             let receivers = complete["notify"].as_array().unwrap().iter();
             let all = receivers.flat_map(|receiver| receiver.as_object().unwrap().clone());
             Value::Object(all.collect())
         }
         "BenchVariant" => complete["bench"]["variant"]["notes"].clone(),
-        "Git" => complete["git"].clone(),
-        "Handoff" => complete["handoff"].clone(),
-        "Memory" => complete["memory"].clone(),
-        "Prompts" => complete["prompts"].clone(),
         "RoleNames" => complete["prompts"]["names"].clone(),
         "RoleAgents" => complete["prompts"]["agents"].clone(),
-        "Initializer" => complete["initializer"].clone(),
-        "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
-        "Telemetry" => complete["telemetry"].clone(),
         "EscalateAfter" => complete["agents"]["policy"]["escalate_after"].clone(),
-        "Hooks" => complete["hooks"].clone(),
         "ContextCommand" => complete["context"].clone(),
-        "Validation" => complete["validation"].clone(),
         "UserBudget" => of_user["budget"].clone(),
         "CostBudget" => of_user["budget"]["max_cost_usd"].clone(),
         "TokenBudget" => of_user["budget"]["max_tokens"].clone(),

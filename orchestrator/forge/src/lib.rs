@@ -1,0 +1,26 @@
+//! Code hosts through their own programs: GitHub through `gh`, GitLab through `glab`. Issues with a label are a
+//! backlog, whose statuses are labels.
+//!
+//! [`IssueBacklog`] is that backlog, and [`HostClient`] is what it asks. The programs are started by whoever implements
+//! [`RunHostProgram`]. Their differences stand in one place, `commands.rs`.
+//!
+//! What a host returns is written by strangers: it is bounded and cleaned before it is an item, and is never an option
+//! of a command line.
+//!
+//! The crate must not know runs, agents, processes or configuration.
+
+mod client;
+mod commands;
+mod error;
+mod host;
+mod issue;
+mod issue_backlog;
+mod labels;
+mod program;
+
+pub use client::HostClient;
+pub use error::ForgeError;
+pub use host::CodeHost;
+pub use issue_backlog::{IssueBacklog, IssueBacklogSettings};
+pub use labels::{StatusLabels, check_label};
+pub use program::{ProgramOutput, ProgramPlace, ProgramRequest, RunHostProgram};
