@@ -10,7 +10,7 @@ use ralph_orchestrator_assembly::error::exit;
 use ralph_orchestrator_assembly::git::RunPlace;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
-use ralph_orchestrator_config::{CommitMode, Initializer, Role};
+use ralph_orchestrator_config::{CommitMode, Initializer, OnComplete, Role};
 use ralph_orchestrator_engine::{DryRun, Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_machine::{Limit, RunLimits};
 use ralph_orchestrator_store::Layout;
@@ -76,6 +76,15 @@ pub(crate) enum PlannedBacklog<'a> {
     },
 }
 
+/// Says what follows a completion, if anything does.
+fn describe_proposal(place: &RunPlace) -> Option<&'static str> {
+    let is_wanted = place.context.loaded.config.git.on_complete == OnComplete::PullRequest;
+    is_wanted.then_some(
+        "pushes that branch to its remote, never by force, and opens a draft pull request: the checks and their results, the \
+         parts that no check notices, the cost, how to verify",
+    )
+}
+
 /// Shows what would run. Returns the exit status: where nothing would, that of the run.
 pub(crate) fn show(
     session: &Session,
@@ -105,6 +114,9 @@ pub(crate) fn show(
     show(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
     if let Some(worktree) = place.describe() {
         show(&format!("  worktree    {worktree}"));
+    }
+    if let Some(proposal) = describe_proposal(place) {
+        show(&format!("  completion  {proposal}"));
     }
     if !plan.fallback.is_empty() {
         show(&format!("  fallback    {}", plan.fallback.join(", ")));

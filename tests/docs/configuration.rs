@@ -295,6 +295,12 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
         config.insert("prompts".to_owned(), Table::new().into());
     }
     let mut table = Table::new();
+    if key == "on_complete" {
+        table.extend([
+            ("worktree".to_owned(), true.into()),
+            ("commit".to_owned(), "iteration".into()),
+        ]);
+    }
     let given = all.get(&section.name).and_then(toml::Value::as_table);
     for (name, value) in given.into_iter().flatten() {
         if beside.contains(&name.as_str()) && !(key == "command" && name == "library") {

@@ -438,6 +438,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         OpenOutcome::Complete { found, layout } => {
             if !args.dry_run {
                 Notices::start(&place.context, &layout, &signals.switch).finish().await;
+                report_proposal(&place.context, &layout, policy.as_ref()).await;
             }
             return Ok(report_completed(&found, &layout, args.json, program));
         }
@@ -458,6 +459,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let finished = session.drive(observer, signals.stop_requests());
     let finished = notices.serve(Box::pin(finished)).await?;
     write_receipt(&place.context, &layout, &finished, args.json);
+    report_proposal(&place.context, &layout, policy.as_ref()).await;
     if !quiet && !args.json {
         report_worktree(&place.context).await?;
     }
@@ -649,6 +651,16 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool, program: &st
         layout.root().display()
     ));
     exit::OK
+}
+
+/// Opens the pull request that `[git] on_complete` asks for, and prints its address. A failure undoes no completion: the
+/// next `run` tries it again.
+async fn report_proposal(context: &Context, layout: &Layout, policy: Option<&SandboxPolicy>) {
+    match git::propose(context, layout, policy).await {
+        Some(Ok(url)) => output::info(&format!("draft pull request: {url}")),
+        Some(Err(problem)) => output::info(&format!("warning: git.on_complete: {problem}")),
+        None => {}
+    }
 }
 
 /// Prints where the work of the current run is, if it is in a worktree; otherwise, what of it is in no commit.

@@ -60,10 +60,10 @@ pub use model::{
     CompletionTrigger, Config, ContextCommand, CostBudget, CountOrAuto, DetectorConfig, Env,
     EnvMode, EscalateAfter, EscalateStart, Git, Handoff, HookSandbox, Hooks, Initializer,
     InstructionsMode, Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic,
-    Notify, NotifyKind, PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames,
-    Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TokenBudget,
-    TrustMode, UserBudget, Validation, ValidatorConfig, VerifierTimeout, WorkingRole,
-    duration_text, parse_duration,
+    Notify, NotifyKind, OnComplete, PluginConfig, Prices, ProgressFormat, Prompts, Role,
+    RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup,
+    Telemetry, TokenBudget, TrustMode, UserBudget, Validation, ValidatorConfig, VerifierTimeout,
+    WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};

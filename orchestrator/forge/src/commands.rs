@@ -81,6 +81,15 @@ struct GitLabNote {
     body: String,
 }
 
+/// A pull request as it was printed.
+#[derive(Deserialize)]
+pub(crate) struct PrintedPullRequest {
+    #[serde(alias = "iid")]
+    pub(crate) number: u64,
+    #[serde(alias = "web_url")]
+    pub(crate) url: String,
+}
+
 #[derive(Deserialize)]
 struct GitHubRepository {
     url: String,
@@ -221,6 +230,56 @@ impl CodeHost {
             Self::GitLab => {
                 (arguments(&["issue", "note"], [issue, format!("--message={text}")]), Vec::new())
             }
+        }
+    }
+
+    /// Returns what prints the open pull requests of a branch.
+    pub(crate) fn list_pull_requests(self, branch: &str) -> Arguments {
+        match self {
+            Self::GitHub => arguments(
+                &["pr", "list", "--state=open", "--json=number,url"],
+                [format!("--head={branch}")],
+            ),
+            Self::GitLab => {
+                arguments(&["mr", "list", "--output=json"], [format!("--source-branch={branch}")])
+            }
+        }
+    }
+
+    /// Returns what opens a draft pull request onto the default branch and prints its address, and what it reads from
+    /// standard input.
+    pub(crate) fn create_pull_request(
+        self,
+        branch: &str,
+        title: &str,
+        body: &str,
+    ) -> (Arguments, Vec<u8>) {
+        let title = format!("--title={title}");
+        match self {
+            Self::GitHub => {
+                let values = [format!("--head={branch}"), title];
+                let fixed = ["pr", "create", "--draft", "--body-file=-"];
+                (arguments(&fixed, values), body.as_bytes().to_vec())
+            }
+            Self::GitLab => {
+                let body = format!("--description={body}");
+                let values = [format!("--source-branch={branch}"), title, body];
+                (arguments(&["mr", "create", "--draft", "--yes"], values), Vec::new())
+            }
+        }
+    }
+
+    /// Returns what writes the text of a pull request anew, and what it reads from standard input.
+    pub(crate) fn edit_pull_request(self, number: u64, body: &str) -> (Arguments, Vec<u8>) {
+        let number = number.to_string();
+        match self {
+            Self::GitHub => {
+                (arguments(&["pr", "edit", "--body-file=-"], [number]), body.as_bytes().to_vec())
+            }
+            Self::GitLab => (
+                arguments(&["mr", "update"], [number, format!("--description={body}")]),
+                Vec::new(),
+            ),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Code hosts through their own programs: GitHub through `gh`, GitLab through `glab`. Issues with a label are a
 //! backlog, whose statuses are labels.
 //!
-//! [`IssueBacklog`] is that backlog, and [`HostClient`] is what it asks. The programs are started by whoever implements
+//! [`IssueBacklog`] is that backlog, a [`PullRequest`] what a branch is proposed with, and [`HostClient`] is what it asks. The programs are started by whoever implements
 //! [`RunHostProgram`]. Their differences stand in one place, `commands.rs`.
 //!
 //! What a host returns is written by strangers: it is bounded and cleaned before it is an item, and is never an option
@@ -17,6 +17,7 @@ mod issue;
 mod issue_backlog;
 mod labels;
 mod program;
+mod pull_request;
 
 pub use client::HostClient;
 pub use error::ForgeError;
@@ -24,3 +25,4 @@ pub use host::CodeHost;
 pub use issue_backlog::{IssueBacklog, IssueBacklogSettings};
 pub use labels::{StatusLabels, check_label};
 pub use program::{ProgramOutput, ProgramPlace, ProgramRequest, RunHostProgram};
+pub use pull_request::{NewPullRequest, PullRequest};

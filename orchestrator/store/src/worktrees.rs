@@ -40,6 +40,9 @@ pub struct WorktreeRecord {
     /// Where runs worked in it before it was moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
+    /// The commit of the branch for which a pull request is open, as far as it was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<String>,
     /// What its folder was called when it was made, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_name: Option<String>,
@@ -71,6 +74,7 @@ impl WorktreeRecord {
             task: String::new(),
             is_made: false,
             before: Vec::new(),
+            proposed: None,
             first_name: None,
         }
     }

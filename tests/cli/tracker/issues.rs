@@ -19,7 +19,7 @@ fn the_issues_with_the_label_are_worked_by_number_and_labels_and_a_comment_say_h
         let tracker = Tracker::new(kind, &issues, "");
         let ended = tracker.env.run();
         // One is blocked.
-        ended.expect(2).says("no item can be worked on: 5: blocked");
+        ended.expect(2).says("\n  5: blocked\n");
         assert_eq!(tracker.worked(), ["3", "12"], "{program}");
         assert_eq!(tracker.labels(3), ["bug", "ralph", "ralph:done"]);
         assert_eq!(tracker.labels(12), ["ralph", "ralph:done"]);

@@ -3,6 +3,7 @@
 mod failures;
 mod issues;
 mod killed;
+mod pull_requests;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -173,9 +173,9 @@ class Host:
                 return [{"iid": p["number"], "web_url": p["url"], "title": p["title"], "description": p["body"],
                          "state": "opened" if p["state"] == "OPEN" else "closed"} for p in self.page(found)]
             case "gh", "pr create":
-                return self.create_pull(flags["head"], flags["base"], self.text("body-file", "body"))
+                return self.create_pull(flags["head"], flags.get("base", "main"), self.text("body-file", "body"))
             case "glab", "mr create":
-                return self.create_pull(flags["source-branch"], flags["target-branch"], flags["description"])
+                return self.create_pull(flags["source-branch"], flags.get("target-branch", "main"), flags["description"])
             case "gh", "pr edit":
                 self.pull()["body"] = self.text("body-file", "body")
             case "glab", "mr update":

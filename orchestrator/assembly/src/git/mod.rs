@@ -6,6 +6,7 @@ mod check;
 mod create;
 mod moved_worktree;
 mod process;
+mod proposal;
 mod run_place;
 mod saving;
 mod stored;
@@ -21,6 +22,7 @@ pub use moved_worktree::{
     find_disconnection, is_moved_to, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
 };
 pub use process::{Confinement, SupervisedGit, blocking, environment, kept_folder};
+pub use proposal::propose;
 pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};
 pub use saving::{GitRepositories, skip_reason};
 pub use stored::{open_stored, open_stored_run};

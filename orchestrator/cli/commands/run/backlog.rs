@@ -268,7 +268,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         args: &args,
         list: Arc::clone(&list),
         plugins,
-        policy,
+        policy: policy.clone(),
         hooks: setup.hooks.clone(),
         signals: &signals,
         log,
@@ -283,6 +283,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
             let next = advise(state.as_deref(), &*list, context, program);
+            super::report_proposal(context, &context.layout()?, policy.as_ref()).await;
             if !quiet && !args.json {
                 super::report_worktree(context).await?;
             }

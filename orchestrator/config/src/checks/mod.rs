@@ -23,8 +23,8 @@ use crate::diagnostics::Diagnostics;
 use crate::document::{CompletionTable, ConfigDocument};
 use crate::error::SourceLocation;
 use crate::model::{
-    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Limits, Run,
-    Sandbox, StateConfig, ValidatorConfig,
+    AgentConfig, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git,
+    Limits, OnComplete, Run, Sandbox, StateConfig, ValidatorConfig,
 };
 use crate::preset::{Defaults, PRESET, Preset};
 use crate::suggest::nearest;
@@ -138,6 +138,11 @@ fn check_agents(
 fn git(git: Git, diagnostics: &mut Diagnostics<'_>) -> Git {
     if git.timeout.is_zero() {
         diagnostics.add(&["git", "timeout"], "must be greater than 0s");
+    }
+    let has_branch = git.worktree && git.commit == CommitMode::Iteration;
+    if git.on_complete == OnComplete::PullRequest && !has_branch {
+        let message = "a pull request needs a branch of the run's own with its work: add `worktree = true` and `commit = \"iteration\"`";
+        diagnostics.add(&["git", "on_complete"], message);
     }
     git
 }

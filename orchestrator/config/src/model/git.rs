@@ -20,6 +20,9 @@ pub struct Git {
     /// your checkout is never touched. What is not committed there is not in the worktree, but for the
     /// prompt and the backlog, which are copied. It is never merged and never removed by itself.
     pub worktree: bool,
+    /// What follows the completion of a run, or of the work on a backlog: "pull-request" pushes the branch of the worktree to its
+    /// remote, never by force, and opens a draft pull request, by `gh` or `glab`. "nothing" by default.
+    pub on_complete: OnComplete,
     /// How long the program that signs a commit may take: nobody may be there to enter a passphrase or to touch a key. Then
     /// there is no commit, and the next one takes the work.
     #[serde(with = "units::duration")]
@@ -29,7 +32,12 @@ pub struct Git {
 
 impl Default for Git {
     fn default() -> Self {
-        Self { commit: CommitMode::Off, worktree: false, timeout: Duration::from_secs(60) }
+        Self {
+            commit: CommitMode::Off,
+            worktree: false,
+            on_complete: OnComplete::Nothing,
+            timeout: Duration::from_secs(60),
+        }
     }
 }
 
@@ -46,5 +54,17 @@ strict_enum! {
         Iteration = "iteration",
         /// A checkpoint after each iteration, and a commit after one whose context got full.
         Handoff = "handoff",
+    }
+}
+
+strict_enum! {
+    /// What follows a completion.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub enum OnComplete {
+        /// Nothing.
+        #[default]
+        Nothing = "nothing",
+        /// The branch is pushed, and a draft pull request opened.
+        PullRequest = "pull-request",
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
 pub use context::ContextCommand;
 pub use escalation::{EscalateAfter, EscalateStart};
-pub use git::{CommitMode, Git};
+pub use git::{CommitMode, Git, OnComplete};
 pub use handoff::Handoff;
 pub use hooks::{HookSandbox, Hooks};
 pub use limits::Limits;

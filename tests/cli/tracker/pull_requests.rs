@@ -1,0 +1,180 @@
+//! `[git] on_complete = "pull-request"`: the branch at the remote, and one draft pull request.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{HOSTS, Tracker, issue};
+use crate::environment::eventually;
+use crate::git::{git, init, write_hook};
+
+const TABLE: &str =
+    "[git]\nworktree = true\ncommit = \"iteration\"\non_complete = \"pull-request\"\n";
+
+/// A repository with a remote at this kind of host, and an issue to work on.
+fn repository(kind: &str) -> Tracker {
+    let tracker = Tracker::new(kind, &[issue(1, "Make it", "Do.", &["ralph"])], "");
+    let env = &tracker.env;
+    let text = env.read("ralph.toml");
+    env.write("ralph.toml", text + TABLE).write(".gitignore", "order\n");
+    init(env);
+    git(env, &["init", "-q", "--bare", "-b", "main", remote(&tracker).to_str().unwrap()]);
+    let url = format!("https://{kind}.example.org/acme/widgets");
+    let instead = format!("url.{}.insteadOf", remote(&tracker).display());
+    git(env, &["config", "--global", &instead, &url]);
+    git(env, &["remote", "add", "origin", &url]);
+    git(env, &["add", "."]);
+    git(env, &["commit", "-qm", "first"]);
+    git(env, &["push", "-q", "origin", "main"]);
+    tracker
+}
+
+/// The same for a single run.
+fn single(kind: &str) -> Tracker {
+    let tracker = repository(kind);
+    let backlog = format!("[backlog]\nkind = \"{kind}\"\nrepository = \"acme/widgets\"\n");
+    let text = tracker.env.read("ralph.toml");
+    assert!(text.contains(&backlog));
+    tracker.env.write("ralph.toml", text.replace(&backlog, ""));
+    tracker
+}
+
+fn remote(tracker: &Tracker) -> PathBuf {
+    tracker.env.root().join("remote.git")
+}
+
+/// The branches at the remote.
+fn pushed(tracker: &Tracker) -> Vec<String> {
+    let folder = remote(tracker).display().to_string();
+    let refs = git(&tracker.env, &["-C", &folder, "for-each-ref", "--format=%(refname)"]);
+    refs.lines().map(str::to_owned).collect()
+}
+
+fn pulls(tracker: &Tracker) -> Vec<Value> {
+    tracker.host()["pulls"].as_array().unwrap().clone()
+}
+
+/// Fails unless the run's branch and main are at the remote, and one draft is open for it.
+fn verify(tracker: &Tracker, moment: &str) {
+    let (refs, pulls) = (pushed(tracker), pulls(tracker));
+    assert_eq!((refs.len(), pulls.len()), (2, 1), "{moment}: {refs:?} {pulls:?}");
+    assert_eq!(refs[0], "refs/heads/main");
+    assert_eq!(refs[1], format!("refs/heads/{}", pulls[0]["headRefName"].as_str().unwrap()));
+    assert_eq!((&pulls[0]["isDraft"], &pulls[0]["state"]), (&json!(true), &json!("OPEN")));
+}
+
+#[test]
+fn a_complete_run_has_its_branch_at_the_remote_and_one_draft_whose_text_is_the_receipt() {
+    for (kind, _) in HOSTS {
+        let mut tracker = single(kind);
+        tracker.env.var("MY_API_TOKEN", "hunter2-hunter2");
+        tracker.env.write("PROMPT.md", "# Rules of hunter2-hunter2\n\nMake it.\n");
+        git(&tracker.env, &["commit", "-qam", "prompt"]);
+        let head = git(&tracker.env, &["rev-parse", "HEAD"]);
+        tracker.env.run().expect(0).says("draft pull request: https://example.org/pull/100");
+        verify(&tracker, kind);
+        let pull = &pulls(&tracker)[0];
+        assert_eq!(pull["title"], "Rules of ***");
+        let body = pull["body"].as_str().unwrap();
+        let parts = [
+            "**Complete.**",
+            "| `made` | accepted",
+            "Cost: ",
+            "1 iteration",
+            "ralph-orchestrator verify",
+        ];
+        for part in parts {
+            assert!(body.contains(part), "{part}: {body}");
+        }
+        // Another start has nothing to do, and asks nothing.
+        let asked = tracker.calls().len();
+        tracker.env.run().expect(0).says("already completed");
+        assert_eq!(tracker.calls().len(), asked);
+        assert_eq!(git(&tracker.env, &["rev-parse", "HEAD"]), head);
+    }
+}
+
+#[test]
+fn the_items_of_a_backlog_are_named_and_closed_by_the_pull_request() {
+    let tracker = repository("github");
+    tracker.env.run().expect(0);
+    verify(&tracker, "backlog");
+    let pull = &pulls(&tracker)[0];
+    assert_eq!(pull["title"], "Make it");
+    let body = pull["body"].as_str().unwrap();
+    assert!(body.contains("## Item 1: `Make it`\n\nCloses #1.\n"), "{body}");
+}
+
+#[test]
+fn killed_when_the_branch_is_pushed_or_the_request_is_open_there_is_one_afterwards() {
+    for step in ["push", "pr list", "pr create"] {
+        let tracker = single("github");
+        let held = tracker.env.root().join("held");
+        let hook = remote(&tracker).join("hooks/post-receive");
+        if step == "push" {
+            let waits = tracker.env.fifo("waits");
+            let script =
+                format!("#!/bin/sh\n: > '{}'\ncat '{}'\n", held.display(), waits.display());
+            fs::write(&hook, script).unwrap();
+            fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        } else {
+            tracker.change(|host| host["hold"] = json!(step));
+        }
+        let mut running = tracker.env.start(&["run"]);
+        eventually("the step", || held.exists());
+        running.signal(Signal::KILL);
+        running.wait();
+        let _ = fs::remove_file(&hook);
+        tracker.env.run().expect(0).says("draft pull request: ");
+        verify(&tracker, step);
+        assert_eq!(tracker.env.agent.calls(), 1);
+    }
+}
+
+#[test]
+fn what_keeps_the_request_from_being_opened_undoes_no_completion_and_is_tried_again_by_the_next_run()
+ {
+    let tracker = single("github");
+    let elsewhere = tracker.env.root().join("elsewhere.git");
+    fs::rename(remote(&tracker), &elsewhere).unwrap();
+    let ended = tracker.env.run().expect(0);
+    ended.says("the branch is not pushed").says("by hand: `git -C ").says("gh pr create --draft");
+    fs::rename(&elsewhere, remote(&tracker)).unwrap();
+    let message = "error connecting to api.github.com";
+    tracker.change(|host| host["fail"]["pr create"] = json!({"times": 4, "message": message}));
+    tracker.env.run().expect(0).says("the branch is pushed, and no pull request is open");
+    tracker.env.run().expect(0).says("draft pull request: ");
+    verify(&tracker, "afterwards");
+    assert_eq!(tracker.env.agent.calls(), 1);
+}
+
+#[test]
+fn a_pre_push_hook_decides_and_no_branch_is_forced() {
+    let tracker = single("github");
+    write_hook(&tracker.env, "pre-push", "echo 'not now' >&2; exit 1");
+    tracker.env.run().expect(0).says("the branch is not pushed").says("not now");
+    assert_eq!((pushed(&tracker).len(), pulls(&tracker).len()), (1, 0));
+    let branch =
+        git(&tracker.env, &["for-each-ref", "--format=%(refname:short)", "refs/heads/ralph"]);
+    // Somebody else has pushed another branch of this name.
+    write_hook(&tracker.env, "pre-push", "exit 0");
+    git(&tracker.env, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
+    git(&tracker.env, &["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")]);
+    let theirs = git(&tracker.env, &["ls-remote", "origin", &branch]);
+    tracker.env.run().expect(0).says("the branch is not pushed");
+    assert_eq!(git(&tracker.env, &["ls-remote", "origin", &branch]), theirs);
+    assert!(pulls(&tracker).is_empty());
+}
+
+#[test]
+fn a_dry_run_shows_it_and_a_run_without_a_branch_of_its_own_is_refused() {
+    let tracker = single("github");
+    tracker.env.ralph(&["run", "--dry-run"]).expect(0).says("draft pull request");
+    assert_eq!((pushed(&tracker).len(), tracker.calls().len()), (1, 0));
+    let text = tracker.env.read("ralph.toml").replace("worktree = true\n", "");
+    tracker.env.write("ralph.toml", text);
+    tracker.env.ralph(&["config", "check"]).expect(78).says("git.on_complete");
+}
