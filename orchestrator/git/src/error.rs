@@ -52,6 +52,16 @@ pub enum GitError {
     /// Git is too old.
     #[error("git {0}: expected version 2.36 or later; update git")]
     TooOld(String),
+    /// Git is too old to merge without a working tree.
+    #[error("{found}: expected version {major}.{minor} or later for merges; update git")]
+    TooOldToMerge {
+        /// What it says of itself.
+        found: String,
+        /// The oldest version.
+        major: u32,
+        /// The oldest version.
+        minor: u32,
+    },
     /// The workspace is in no repository.
     #[error(
         "{}: expected a git repository; run `git init`, or set [git] commit = \"off\"",

@@ -1,10 +1,10 @@
 //! Stores work in the user's git repository and compares it: checkpoints under refs of its own, real commits,
-//! differences, rollback and worktrees.
+//! differences, rollback, worktrees and merges.
 //! Must not know runs, or how processes are supervised.
 //!
 //! It uses the program `git`, started by whoever implements [`RunGit`], and knows nothing of runs but
-//! their ids. It never pushes or fetches, never changes another branch, never stashes or resets, and
-//! never touches ignored or secret-looking files.
+//! their ids. It never pushes or fetches, never changes another branch than those that are named to it, never stashes
+//! or resets, and never touches ignored or secret-looking files.
 //!
 //! An agent can write the repository's configuration. What that means for each program which the
 //! configuration may name:
@@ -50,6 +50,7 @@ mod ignored;
 mod left_lock;
 mod left_out;
 mod links;
+mod merge;
 mod object_id;
 mod operation;
 mod path;
@@ -79,6 +80,7 @@ pub use commit::{CommitOutcome, CommitPolicy};
 pub use diff::{Diff, DiffEnd, FileChange, FileStatus};
 pub use error::{GitError, Result};
 pub use file_policy::FilePolicy;
+pub use merge::{BuiltMerge, MergeRequest};
 pub use object_id::ObjectId;
 pub use operation::Operation;
 pub use path::RepoPath;

@@ -16,6 +16,11 @@ impl ObjectId {
         is_id.then(|| Self(text.to_owned()))
     }
 
+    /// Returns the id that a text is; `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::from_hex(text)
+    }
+
     /// Returns the hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0

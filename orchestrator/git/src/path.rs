@@ -42,6 +42,11 @@ impl RepoPath {
         ends.map(|end| Self(self.0.get(..end).unwrap_or_default().to_vec()))
     }
 
+    /// Returns the path that was displayed like this; `None` if none is.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::from_escaped(text)
+    }
+
     pub(crate) fn from_escaped(text: &str) -> Option<Self> {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes().iter().copied();

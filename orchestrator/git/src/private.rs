@@ -104,10 +104,15 @@ impl PrivateFolder {
 
     /// Writes the attributes of the private git directory, unless they are there.
     pub(crate) fn write_attributes(&self) -> Result<()> {
+        self.write_attributes_with(&[])
+    }
+
+    /// Writes them with further lines, until they are written without.
+    pub(crate) fn write_attributes_with(&self, more: &[u8]) -> Result<()> {
         let path = self.git_dir().join("info").join("attributes");
         match fs::read_to_string(&path) {
-            Ok(text) if text == ATTRIBUTES => Ok(()),
-            _ => write_atomically(&path, ATTRIBUTES.as_bytes()),
+            Ok(text) if text == ATTRIBUTES && more.is_empty() => Ok(()),
+            _ => write_atomically(&path, &[ATTRIBUTES.as_bytes(), more].concat()),
         }
     }
 

@@ -153,7 +153,7 @@ impl Repository {
 
     /// Waits until no other orchestrator creates a worktree of this repository: until git has written all files
     /// of one, it fails to list any. Nothing is written for that.
-    fn lock_worktrees(&self) -> Result<File> {
+    pub(crate) fn lock_worktrees(&self) -> Result<File> {
         let fail = |error| GitError::io(&self.common_dir, error);
         let folder = File::open(&self.common_dir).map_err(fail)?;
         match folder.lock() {
@@ -165,7 +165,7 @@ impl Repository {
 
     /// Removes what a killed git has left of this worktree before it had written all of its own files: it could
     /// list no worktree any more.
-    fn remove_incomplete(&self, path: &Path) -> Result<()> {
+    pub(crate) fn remove_incomplete(&self, path: &Path) -> Result<()> {
         let Some(name) = path.file_name() else { return Ok(()) };
         let folder = self.common_dir.join("worktrees").join(name);
         let is_empty = |name: &str| {
@@ -327,12 +327,12 @@ impl Repository {
     }
 
     /// Returns what hooks and filters of a new worktree may write.
-    fn worktree_folders(&self, path: &Path) -> Vec<PathBuf> {
+    pub(crate) fn worktree_folders(&self, path: &Path) -> Vec<PathBuf> {
         vec![path.to_owned(), self.git_dir.clone(), self.common_dir.clone()]
     }
 
     /// Begins a command that runs the hooks and filters of a new worktree.
-    fn confined_worktree_git(&self, path: &Path) -> Result<GitCommand> {
+    pub(crate) fn confined_worktree_git(&self, path: &Path) -> Result<GitCommand> {
         if self.git.confines() {
             // What is not there yet cannot be opened to it.
             fs::create_dir_all(path).map_err(|error| GitError::io(path, error))?;
@@ -340,7 +340,7 @@ impl Repository {
         Ok(self.worktree_git().confined_to(self.worktree_folders(path)))
     }
 
-    fn worktree_git(&self) -> GitCommand {
+    pub(crate) fn worktree_git(&self) -> GitCommand {
         let command = self.user_git().for_hooks(&self.outer);
         // The reason of git's own lock is compared.
         command.env("LC_ALL", "C").env("LANGUAGE", "C").arg("worktree")

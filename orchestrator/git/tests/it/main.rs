@@ -14,6 +14,7 @@ mod faults;
 mod fixture;
 mod hostile;
 mod ignored;
+mod merges;
 mod rollbacks;
 mod states;
 mod worktrees;
