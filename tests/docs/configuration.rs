@@ -117,6 +117,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
     all.push(section("`[memory]`", "Memory", &["memory"]));
     all.push(section("`[backlog]`", "Backlog", &["backlog"]));
+    all.push(section("`[parallel]`", "Parallel", &["parallel"]));
     all.push(section("`[[notify]]`", "Notify", &["notify"]));
     all.push(section("`[hooks]`", "Hooks", &["hooks"]));
     all.push(section("`[context]`", "ContextCommand", &["context"]));
@@ -293,6 +294,10 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
     let beside = ["program", "session", "path", "paths", "kind", "name", "library", "products"];
     if key == "role" || section.name == "Initializer" {
         config.insert("prompts".to_owned(), Table::new().into());
+    }
+    if section.name == "Parallel" {
+        let beside = "[backlog]\nkind = \"json\"\npath = \"a.json\"\n[git]\nworktree = true\ncommit = \"iteration\"\n";
+        config.extend(beside.parse::<Table>().unwrap());
     }
     let mut table = Table::new();
     if key == "on_complete" {

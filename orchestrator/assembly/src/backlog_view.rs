@@ -15,7 +15,7 @@ use ralph_orchestrator_driver::{
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_shell_text::quote_word;
-use ralph_orchestrator_store::{Layout, StoredRun};
+use ralph_orchestrator_store::{Layout, Lock, StoredRun};
 use ralph_orchestrator_story::words::{limit_json, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
@@ -24,6 +24,7 @@ use crate::backlogs::{find, guard_rules};
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, explain};
+use crate::lane_view::LaneView;
 use crate::plugins::Plugins;
 use crate::registry;
 use crate::trackers;
@@ -137,6 +138,7 @@ impl BacklogView {
             lines.push(format!("  all runs    {}", self.used(run)));
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
+        lines.extend(LaneView::read(&self.ledger).iter().map(LaneView::line));
         let unread = self.found.as_ref().ok();
         let unread = unread.and_then(|found| describe_unread(Path::new(&self.path), found));
         lines.extend(unread.map(|unread| format!("  unread      {}", one_line(&unread, 400))));
@@ -198,6 +200,25 @@ impl BacklogView {
     /// Returns whether a run is over because its item was set aside after it.
     pub fn is_over(&self, run: &str) -> bool {
         self.ledger.item_of(run).is_some_and(|entry| entry.is_over)
+    }
+
+    /// Returns how the work on items that are worked on at once stands, in a word and for people; `None` if they are not.
+    pub fn in_lanes(&self, layout: &Layout) -> Option<(&'static str, String)> {
+        self.ledger.trunk.as_ref()?;
+        let holder = Lock::holder(layout);
+        Some(match (&holder, &self.ledger.stop) {
+            (Some(holder), _) => ("running", format!("running ({holder})")),
+            (None, Some((StopReason::Completed, _))) => ("completed", "completed".to_owned()),
+            (None, Some((StopReason::NeedsHuman, message))) => {
+                ("needs_human", format!("needs human: {}", one_line(message, 300)))
+            }
+            (None, Some((StopReason::Interrupted, _))) | (None, None) => {
+                ("interrupted", "interrupted; `run` goes on".to_owned())
+            }
+            (None, Some((reason, message))) => {
+                ("stopped", format!("stopped ({}): {}", reason.word(), one_line(message, 300)))
+            }
+        })
     }
 
     /// Returns what there is to say where no item was started yet.
@@ -287,6 +308,7 @@ impl BacklogView {
             "waiting": waiting,
             "set_aside": found.map(|found| &found.set_aside).ok(),
             "unread": found.map(|found| &found.unread).ok(),
+            "lanes": LaneView::read(&self.ledger).iter().map(LaneView::object).collect::<Vec<_>>(),
             "usage": self.usage(run),
             "limits": limits,
         })

@@ -392,7 +392,12 @@ impl From<DriverError> for CommandError {
             DriverError::Backlog(error) => error.into(),
             DriverError::State(error) => error.into(),
             DriverError::Engine(error) => error.into(),
-            DriverError::Empty { .. } => Self::new(ErrorKind::Config, error),
+            DriverError::Empty { .. } | DriverError::InLanes { .. } => {
+                Self::new(ErrorKind::Config, error)
+            }
+            DriverError::Lane { .. } | DriverError::Lanes { .. } => {
+                Self::new(ErrorKind::Unavailable, error)
+            }
             DriverError::AlreadyComplete { .. }
             | DriverError::NotBlocked { .. }
             | DriverError::NotBegun { .. } => Self::user(error.to_string()),

@@ -49,7 +49,10 @@ impl BacklogObserver for SeriesNotes {
         match event {
             BacklogEvent::BacklogWarning { message } => notes.1.push(message.clone()),
             BacklogEvent::BacklogFinished { message, .. } => notes.0.clone_from(message),
-            BacklogEvent::ItemStarted { .. } | BacklogEvent::ItemFinished { .. } => {}
+            BacklogEvent::ItemStarted { .. }
+            | BacklogEvent::ItemFinished { .. }
+            | BacklogEvent::ItemMerged { .. }
+            | BacklogEvent::ItemSentBack { .. } => {}
         }
     }
 }
@@ -86,9 +89,12 @@ async fn perform_run(
     let text = Arc::new(|_: &str| String::new());
     let order = RunOrder {
         item: None,
+        lane: None,
+        is_sent_back: false,
         part: RunPart {
             run: None,
             item: None,
+            is_lane: false,
             is_first: true,
             text,
             env: BTreeMap::new(),
@@ -180,6 +186,7 @@ fn driver_setup(
         describe_completion: None,
         // Nothing of a trial is committed.
         saver: None,
+        lanes: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `run`
 
 mod backlog;
+mod lanes;
 pub(crate) mod look;
 
 use std::path::Path;
@@ -668,16 +669,23 @@ async fn report_worktree(context: &Context) -> Result<(), CommandError> {
     let layout = context.layout()?;
     let mut story = RunSummary::default();
     let Ok(Some(found)) = read_current_run(&layout, |entry| story.add(&entry.record)) else {
+        if let Some(view) = WorktreeView::read_trunk(context, &layout).await? {
+            report_rows(&view);
+        }
         return Ok(());
     };
     if let Some(view) = WorktreeView::read(context, &layout, &found).await? {
-        for (label, value) in view.rows() {
-            output::report(&format!("  {label:<10}  {value}"));
-        }
+        report_rows(&view);
     } else if let Some(view) = UncommittedView::read(context, &layout, &found, &story).await {
         output::report(&format!("  {:<10}  {}", "not in git", view.describe()));
     }
     Ok(())
+}
+
+fn report_rows(view: &WorktreeView) {
+    for (label, value) in view.rows() {
+        output::report(&format!("  {label:<10}  {value}"));
+    }
 }
 
 impl RunArgs {

@@ -13,7 +13,7 @@ use ralph_orchestrator_assembly::user_budget::{describe_user_budget, read_user_b
 use ralph_orchestrator_machine::{
     BudgetRow, FrozenPolicy, Latch, Limit, RunUsage, SaveState, State,
 };
-use ralph_orchestrator_store::StoredRun;
+use ralph_orchestrator_store::{Layout, StoredRun};
 use ralph_orchestrator_story::rate_windows;
 use ralph_orchestrator_story::run_summary::RunSummary;
 use ralph_orchestrator_story::selected_run::SelectedRun;
@@ -27,7 +27,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::size::stdout_width;
 use ralph_orchestrator_text::{count, fold, local, one_line, shorten_home, timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::rollback;
 use crate::render::summary::unlisted_changes;
@@ -55,7 +55,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     let found = story.as_ref().map(|(stored, _)| stored);
     let worktree = match found {
         Some(stored) => block_on(WorktreeView::read(&context, &stored.layout, &stored.found))?,
-        None => None,
+        None => block_on(WorktreeView::read_trunk(&context, &layout))?,
     };
     let uncommitted = match &story {
         Some((stored, story)) if worktree.is_none() && !stored.is_running() => block_on(async {
@@ -66,7 +66,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     if args.json {
         let mut status = match found {
             Some(stored) => object(stored),
-            None => no_run(&layout),
+            None => without_run(&layout, backlog.as_ref()),
         };
         if let (Some(worktree), Some(status)) = (&worktree, status.as_object_mut()) {
             status.insert("worktree".to_owned(), worktree.object());
@@ -80,10 +80,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         return Ok(exit::OK);
     }
     let Some((stored, story)) = story else {
-        let beginning = backlog.as_ref().and_then(BacklogView::beginning);
-        output::result(&beginning.unwrap_or_else(|| run_selection::no_run(&context)));
-        let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
-        about.for_each(|line| output::result(&line));
+        show_without_run(&context, &layout, (backlog.as_ref(), worktree.as_ref()));
         return Ok(exit::OK);
     };
     let width = stdout_width().unwrap_or(usize::MAX);
@@ -99,6 +96,34 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
+}
+
+/// Returns what there is where the state directory has no run of its own: items may be worked on at once, in others.
+fn without_run(layout: &Layout, backlog: Option<&BacklogView>) -> Value {
+    let mut status = no_run(layout);
+    let in_lanes = backlog.and_then(|backlog| backlog.in_lanes(layout));
+    if let (Some((phase, _)), Some(status)) = (in_lanes, status.as_object_mut()) {
+        let stop = backlog.and_then(|backlog| backlog.ledger.stop.as_ref());
+        let reason = stop.map(|(reason, _)| *reason).filter(|_| phase != "running");
+        status.insert("phase".to_owned(), phase.into());
+        status.insert("stop_reason".to_owned(), json!(reason));
+    }
+    status
+}
+
+/// Prints the same for people.
+fn show_without_run(
+    context: &Context,
+    layout: &Layout,
+    (backlog, worktree): (Option<&BacklogView>, Option<&WorktreeView>),
+) {
+    let in_lanes = backlog.and_then(|backlog| backlog.in_lanes(layout)).map(|(_, text)| text);
+    let beginning = in_lanes.or_else(|| backlog.and_then(BacklogView::beginning));
+    output::result(&beginning.unwrap_or_else(|| run_selection::no_run(context)));
+    let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
+    about.for_each(|line| output::result(&line));
+    let rows = worktree.iter().flat_map(|worktree| worktree.rows());
+    rows.for_each(|(label, value)| output::result(&format!("  {label:<10}  {value}")));
 }
 
 /// Adds what is left of the budget of all runs, if there is one.

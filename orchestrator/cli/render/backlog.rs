@@ -58,6 +58,14 @@ impl BacklogObserver for HumanBacklogReporter {
                     usage_text(usage)
                 ));
             }
+            BacklogEvent::ItemMerged { item, commit, .. } => {
+                let commit = commit.get(..12).unwrap_or(commit);
+                output::info(&format!(
+                    "backlog: item {} is merged as {commit}",
+                    one_line(item, 80)
+                ));
+            }
+            BacklogEvent::ItemSentBack { item, reason, .. } => print_sent_back(item, reason),
             BacklogEvent::BacklogWarning { message } => {
                 output::report(&format!("warning: {}", one_line(message, 400)));
             }
@@ -81,4 +89,11 @@ impl BacklogObserver for HumanBacklogReporter {
             }
         }
     }
+}
+
+fn print_sent_back(item: &str, reason: &str) {
+    let (item, reason) = (one_line(item, 80), one_line(reason, 300));
+    output::info(&format!(
+        "backlog: item {item} is not complete with what was merged meanwhile, and goes on: {reason}"
+    ));
 }

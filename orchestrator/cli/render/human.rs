@@ -33,6 +33,8 @@ pub(crate) struct HumanReporter {
     /// The command that invokes this program for the run's configuration; none where the run is that of an item of
     /// a backlog, after which the next item follows.
     program: Option<String>,
+    /// What lines begin with where several runs go on at once; else nothing.
+    label: String,
     state: Mutex<ReporterState>,
 }
 
@@ -76,7 +78,17 @@ impl HumanReporter {
             open_line: false,
         };
         let (colour, program) = (output::has_colour(), program.map(str::to_owned));
-        Self { verbose, colour, program, state: Mutex::new(state) }
+        Self { verbose, colour, program, label: String::new(), state: Mutex::new(state) }
+    }
+
+    /// Returns a reporter of one of several runs that go on at once: it has no live line.
+    pub(crate) fn of_lane(verbose: bool, label: &str) -> Self {
+        let mut reporter = Self::new(verbose, None);
+        reporter.label = format!("[{label}] ");
+        if let Ok(state) = reporter.state.get_mut() {
+            state.has_line = false;
+        }
+        reporter
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -104,7 +116,7 @@ impl HumanReporter {
             left = left.saturating_sub((piece.chars().count() + 1).saturating_sub(indented));
             indented = indent;
             let painted = if painted.is_empty() { painted } else { self.paint(code, &painted) };
-            output::info(&format!("{painted}{plain}"));
+            output::info(&format!("{}{painted}{plain}", self.label));
         }
     }
 
@@ -226,13 +238,14 @@ impl HumanReporter {
         let code = if *stop_reason == StopReason::Completed { GREEN } else { YELLOW };
         // Results may go elsewhere than to the terminal.
         let is_shown = output::is_stdout_terminal();
-        output::result_folded(&if is_shown { self.paint(code, &text) } else { text }, 2);
+        let text = if is_shown { self.paint(code, &text) } else { text };
+        output::result_folded(&format!("{}{text}", self.label), 2);
         if let (StopReason::Completed, Some(note)) =
             (stop_reason, message.strip_prefix("validated, "))
         {
             self.line(state, YELLOW, &format!("  {note}"), "");
         }
-        if let Some(layout) = &state.layout {
+        if let Some(layout) = state.layout.as_ref().filter(|_| self.label.is_empty()) {
             summary::print(layout, run);
         }
         if let (StopReason::Completed, Some(program)) = (stop_reason, &self.program) {

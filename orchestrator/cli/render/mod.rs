@@ -3,6 +3,7 @@
 mod backlog;
 mod human;
 mod json;
+mod lanes;
 mod live;
 mod quiet;
 pub(crate) mod summary;
@@ -10,4 +11,5 @@ pub(crate) mod summary;
 pub(crate) use backlog::{HumanBacklogReporter, JsonBacklogReporter};
 pub(crate) use human::HumanReporter;
 pub(crate) use json::JsonReporter;
+pub(crate) use lanes::LaneReporter;
 pub(crate) use quiet::QuietReporter;

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, ContextCommand,
-    Env, Git, Handoff, Hooks, Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig,
-    Prompts, Run, Sandbox, StateConfig, Telemetry, TrustMode, UserBudget, Validation,
+    Env, Git, Handoff, Hooks, Initializer, InstructionsMode, Limits, Memory, Notify, Parallel,
+    PluginConfig, Prompts, Run, Sandbox, StateConfig, Telemetry, TrustMode, UserBudget, Validation,
 };
 use crate::strict;
 use crate::validator_table::ValidatorTable;
@@ -78,6 +78,9 @@ pub(crate) struct ConfigDocument {
     /// The list of items that is worked, each in a run of its own. Without `kind` there is none.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "BacklogTable::is_empty")]
     pub(crate) backlog: BacklogTable,
+    /// How many items of the backlog are worked on at once.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) parallel: Parallel,
     /// Receivers of notices about a run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notify: Vec<Notify>,
@@ -250,6 +253,7 @@ impl From<&Config> for ConfigDocument {
             handoff: config.handoff,
             memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
+            parallel: config.parallel,
             notify: config.notify.clone(),
             hooks: config.hooks.clone(),
             context: config.context.clone(),

@@ -60,7 +60,7 @@ pub use model::{
     CompletionTrigger, Config, ContextCommand, CostBudget, CountOrAuto, DetectorConfig, Env,
     EnvMode, EscalateAfter, EscalateStart, Git, Handoff, HookSandbox, Hooks, Initializer,
     InstructionsMode, Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic,
-    Notify, NotifyKind, OnComplete, PluginConfig, Prices, ProgressFormat, Prompts, Role,
+    Notify, NotifyKind, OnComplete, Parallel, PluginConfig, Prices, ProgressFormat, Prompts, Role,
     RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup,
     Telemetry, TokenBudget, TrustMode, UserBudget, Validation, ValidatorConfig, VerifierTimeout,
     WorkingRole, duration_text, parse_duration,

@@ -143,6 +143,22 @@ impl LoadedConfig {
         self
     }
 
+    /// Returns the configuration of a run whose workspace is another folder, a copy of the workspace: like
+    /// [`in_folder`](Self::in_folder), but that folder identifies the run, whose state is its own.
+    #[must_use]
+    pub fn with_workspace(self, folder: &Path) -> Self {
+        let mut loaded = self.in_folder(folder);
+        loaded.configured_workspace = folder.to_owned();
+        if let (Some(dir), Some(name)) = (&mut loaded.config.state.dir, folder.file_name()) {
+            // Beside it, as what is in it may be deleted as a whole.
+            let mut path = std::mem::take(dir).into_os_string();
+            path.push("-");
+            path.push(name);
+            *dir = path.into();
+        }
+        loaded
+    }
+
     /// Returns the same configuration with the agents and plugins of another one. Their relative paths stay relative
     /// to the folder of that.
     #[must_use]

@@ -34,12 +34,7 @@ impl<E: Executor> BacklogDriver<E> {
             return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
         }
         if matches!(next, NextItem::Complete) {
-            let text = if is_complete && !self.begins {
-                "already completed; no agent was started".to_owned()
-            } else {
-                describe_complete(&snapshot)
-            };
-            return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
+            return Ok(Choice::Stop(complete(&snapshot, is_complete && !self.begins)));
         }
         // Items that were added after everything was complete are new work.
         self.begins |= is_complete;
@@ -83,6 +78,15 @@ fn resumable(snapshot: &BacklogSnapshot, entry: &ItemRun) -> Option<(BacklogItem
     is_ready.then(|| (item.clone(), entry.run.clone()))
 }
 
+/// Returns the stop when everything is complete; `is_known`: it was before this start, too.
+pub(crate) fn complete(snapshot: &BacklogSnapshot, is_known: bool) -> Stop {
+    let text = match is_known {
+        true => "already completed; no agent was started".to_owned(),
+        false => describe_complete(snapshot),
+    };
+    Stop::new(StopReason::Completed, text)
+}
+
 /// Returns that everything is complete, but for what a person wants left out.
 fn describe_complete(snapshot: &BacklogSnapshot) -> String {
     let (counts, left_out) = (snapshot.counts(), snapshot.left_out());
@@ -93,7 +97,7 @@ fn describe_complete(snapshot: &BacklogSnapshot) -> String {
     }
 }
 
-fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
+pub(crate) fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
     let message = format!("{NOTHING_TO_WORK_ON}: {}", name_items(&waiting));
     let mut stop = Stop::new(StopReason::NeedsHuman, message);
     stop.waiting = waiting;

@@ -1,6 +1,7 @@
 //! The loop over the items.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
@@ -24,6 +25,7 @@ use crate::finding_text::describe_unread;
 use crate::item_env::item_env;
 use crate::item_limits::ItemLimits;
 use crate::iteration_guard::{NoteObserver, SharedWork};
+use crate::lane::LaneSetup;
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::patient::PatientBacklog;
 use crate::record::{FORMAT_VERSION, SeriesRecord};
@@ -66,6 +68,8 @@ pub struct DriverSetup {
     pub describe_completion: Option<DescribeCompletion>,
     /// What stores the backlog's file once an item is complete, if that is wanted.
     pub saver: Option<Box<dyn BacklogSaver>>,
+    /// How items are worked on at once, if they are.
+    pub lanes: Option<LaneSetup>,
 }
 
 /// Describes what a run proved and what it cost.
@@ -90,9 +94,9 @@ pub enum BacklogEnd {
 /// Works through a backlog.
 pub struct BacklogDriver<E> {
     pub(crate) setup: DriverSetup,
-    pub(crate) executor: E,
+    pub(crate) executor: Rc<E>,
     pub(crate) run_observer: Arc<dyn RunObserver>,
-    observer: Arc<dyn BacklogObserver>,
+    pub(crate) observer: Arc<dyn BacklogObserver>,
     pub(crate) work: Arc<SharedWork>,
     /// A new beginning that is not recorded yet.
     pub(crate) begins: bool,
@@ -124,7 +128,7 @@ impl<E: Executor> BacklogDriver<E> {
             setup.rules,
             setup.redactor.clone(),
         ));
-        let begins = setup.restart;
+        let (begins, executor) = (setup.restart, Rc::new(executor));
         Self { setup, executor, run_observer, observer, work, begins, is_first: true }
     }
 
@@ -157,6 +161,13 @@ impl<E: Executor> BacklogDriver<E> {
         if let Some(end) = self.initialize().await? {
             return Ok(end);
         }
+        match self.setup.lanes.clone() {
+            Some(lanes) if !self.setup.dry => {
+                return Box::pin(self.work_in_lanes(lanes)).await;
+            }
+            Some(_) => {}
+            None => self.refuse_lanes()?,
+        }
         if !self.setup.dry {
             self.recover().await?;
             self.warn_of_unread()?;
@@ -178,6 +189,15 @@ impl<E: Executor> BacklogDriver<E> {
                 }
                 ItemEnd::Completed | ItemEnd::SetAside => {}
             }
+        }
+    }
+
+    /// Refuses to go on in one worktree with what was begun in several.
+    fn refuse_lanes(&self) -> Result<(), DriverError> {
+        let state = self.work.state();
+        match state.ledger.lanes.keys().next() {
+            Some(item) if !self.begins => Err(DriverError::InLanes { item: item.clone() }),
+            _ => Ok(()),
         }
     }
 
@@ -265,10 +285,13 @@ impl<E: Executor> BacklogDriver<E> {
         };
         let order = RunOrder {
             item: Some(item.clone()),
+            lane: None,
+            is_sent_back: false,
             limits: self.limits_of_item(&item.id, resume.as_deref(), has_others),
             part: RunPart {
                 run: resume,
                 item: Some(item.id.clone()),
+                is_lane: false,
                 is_first: std::mem::take(&mut self.is_first),
                 text,
                 env: item_env(&item.id, &self.setup.layout),
@@ -341,7 +364,7 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Names the lines on which nobody will work, though they look like items.
-    fn warn_of_unread(&self) -> Result<(), DriverError> {
+    pub(crate) fn warn_of_unread(&self) -> Result<(), DriverError> {
         if let Some(unread) = describe_unread(self.setup.backlog.path(), &self.load()?) {
             self.warn(format!("backlog: {unread}"));
         }
@@ -438,7 +461,7 @@ impl<E: Executor> BacklogDriver<E> {
 
     /// Writes the status that follows from a run's completion, stores the file, and records that both are
     /// done. Each can be repeated after a crash.
-    async fn write_completion(&self) -> Result<(), DriverError> {
+    pub(crate) async fn write_completion(&self) -> Result<(), DriverError> {
         let unwritten = self.work.state().ledger.unwritten().cloned();
         let Some(entry) = unwritten else { return Ok(()) };
         let status = ItemStatus::Completed;

@@ -50,6 +50,28 @@ pub enum DriverError {
         /// The run.
         run: String,
     },
+    /// An item's lane cannot be made, merged or removed.
+    #[error("item `{item}` in its worktree: {problem}; `run` goes on with it")]
+    Lane {
+        /// The item's id.
+        item: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// No lanes can be made, or none merged.
+    #[error("items cannot be worked on at once (parallel.max): {problem}")]
+    Lanes {
+        /// What is wrong.
+        problem: String,
+    },
+    /// Items were begun in worktrees of their own, and the configuration does not allow that any more.
+    #[error(
+        "item `{item}` was begun in a worktree of its own (parallel.max); to go on, set `worktree = true` and `commit = \"iteration\"` in [git], or begin anew with `run --restart`"
+    )]
+    InLanes {
+        /// The item's id.
+        item: String,
+    },
     /// What is stored beside the runs cannot be encoded or decoded.
     #[error("{what}: {source}; begin anew with `run --restart`")]
     Encoding {

@@ -40,6 +40,24 @@ pub enum BacklogEvent {
         /// The items of the backlog.
         items: ItemCounts,
     },
+    /// The work on an item is on the run's branch, proved there.
+    ItemMerged {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The merged commit.
+        commit: String,
+    },
+    /// An item that was complete by itself is not, with what was merged meanwhile; a further run goes on with it.
+    ItemSentBack {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// Why.
+        reason: String,
+    },
     /// Something that people should know.
     BacklogWarning {
         /// What.

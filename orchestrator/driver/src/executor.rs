@@ -10,16 +10,21 @@ use ralph_orchestrator_machine::{IterationOutcome, State, StopReason};
 
 use crate::detector::ItemClaim;
 use crate::error::DriverError;
+use crate::lane::Lane;
 
 /// What a run is to do.
 #[derive(Clone)]
 pub struct RunOrder {
     /// The item that it works on; none for the run of the initializer.
     pub item: Option<BacklogItem>,
+    /// The lane in which it works; none for a run in the workspace itself.
+    pub lane: Option<Lane>,
     /// What it works on, and the run to resume.
     pub part: RunPart,
     /// What the agent claims of the item, for the detector `backlog`.
     pub item_claim: ItemClaim,
+    /// The item was complete and is sent back: checks that accept it as it is are no reason not to begin.
+    pub is_sent_back: bool,
     /// Its limits.
     pub limits: Limits,
     /// Stop after one iteration.
@@ -67,7 +72,8 @@ pub trait Executor {
     /// Why a run cannot be performed.
     type Error: From<DriverError>;
 
-    /// Opens a run: everything is checked and locked, and nothing is started.
+    /// Opens a run: everything is checked and locked, and nothing is started. Runs that were opened before and are not watched are
+    /// closed, unless both are in lanes.
     async fn submit(&self, order: RunOrder) -> Result<Submission, Self::Error>;
 
     /// Performs a run that was opened, and returns when it has ended.

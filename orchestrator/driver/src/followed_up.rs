@@ -54,7 +54,7 @@ impl<E: Executor> BacklogDriver<E> {
             else {
                 return Ok(());
             };
-            let folder = self.setup.layout.run(&last.run);
+            let folder = last.layout(&self.setup.layout).run(&last.run);
             hooks.begin(&folder).map_err(StateError::io("write", &folder))?;
             let id = format!("{}:backlog:{}", last.run, ledger.hooks_ended.saturating_add(1));
             let usage = self.work.state().ledger.used_beside(None);

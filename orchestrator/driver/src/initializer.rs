@@ -66,9 +66,12 @@ impl<E: Executor> BacklogDriver<E> {
         RunOrder {
             limits: remaining(&self.setup.limits, used),
             item: None,
+            lane: None,
+            is_sent_back: false,
             part: RunPart {
                 run: resume,
                 item: None,
+                is_lane: false,
                 is_first: std::mem::take(&mut self.is_first),
                 text,
                 env: BTreeMap::new(),

@@ -29,7 +29,7 @@ const REPLACED: &str = "replaced";
 pub(crate) struct SharedWork {
     pub(crate) backlog: Arc<dyn Backlog>,
     pub(crate) rules: GuardRules,
-    redactor: Redactor,
+    pub(crate) redactor: Redactor,
     pub(crate) state: Mutex<WorkState>,
     /// Notified when the run that is performed is to end: see [`is_ending`](Self::is_ending).
     pub(crate) ending: Notify,
@@ -94,7 +94,7 @@ impl SharedWork {
         let path = self.backlog.path().display().to_string();
         let instructions = self.backlog.instructions();
         let place = (path.as_str(), self.backlog.place());
-        let text = |item| item_text(item, place, &state.undone, instructions);
+        let text = |item| item_text(item, place, &state.undone, None, instructions);
         state.item.as_ref().map_or_else(String::new, text)
     }
 
@@ -218,6 +218,18 @@ impl SharedWork {
         Ok(messages)
     }
 
+    /// Adds what people want added, and takes what they decide, unless a phase is open in which that would be the agent's. Returns
+    /// sentences for people.
+    pub(crate) fn take_waiting(&self) -> Result<Vec<String>, DriverError> {
+        let mut state = self.state();
+        if state.base.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut messages = self.add_waiting(&mut state, false)?;
+        messages.extend(self.take_decisions(&mut state)?);
+        Ok(messages)
+    }
+
     fn add_waiting(
         &self,
         state: &mut WorkState,
@@ -252,7 +264,7 @@ impl SharedWork {
         Ok(messages)
     }
 
-    fn fail(&self, error: DriverError) {
+    pub(crate) fn fail(&self, error: DriverError) {
         self.state().failure.get_or_insert(error);
         self.ending.notify_one();
     }

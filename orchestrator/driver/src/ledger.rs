@@ -1,6 +1,7 @@
 //! The fold of what the driver has recorded.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use ralph_orchestrator_backlog::{BacklogSnapshot, ItemStatus, SetAside};
 use ralph_orchestrator_machine::RunUsage;
@@ -8,6 +9,7 @@ use ralph_orchestrator_machine::{HookEvent, StopReason};
 use ralph_orchestrator_store::{Layout, StateError, read_series};
 use serde::Serialize;
 
+use crate::lane::{Lane, LaneMerge, LaneTrunk};
 use crate::record::SeriesRecord;
 
 /// Which item is which run, and what was used, since the work on the backlog began.
@@ -29,6 +31,40 @@ pub struct BacklogLedger {
     pub additions: Vec<String>,
     /// The items that are blocked or skipped, by id.
     pub set_aside: BTreeMap<String, AsideItem>,
+    /// The branch onto which lanes are merged, if items are worked on at once.
+    pub trunk: Option<LaneTrunk>,
+    /// The lanes that are there, by the item.
+    pub lanes: BTreeMap<String, OpenLane>,
+}
+
+/// A lane that is there, or about to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenLane {
+    /// Where it is.
+    pub lane: Lane,
+    /// Its last merge, with the run whose work it has.
+    pub merge: Option<(String, LaneMerge)>,
+    /// How far that has come.
+    pub step: MergeStep,
+    /// The files that were in conflict in any merge.
+    pub conflicts: Vec<String>,
+    /// Why the item was sent back last, if it was.
+    pub sent_back: Option<String>,
+}
+
+/// How far the merge of a lane has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeStep {
+    /// Nothing is to be merged yet.
+    None,
+    /// The merge exists.
+    Begun,
+    /// The checks accepted it.
+    Proved,
+    /// It was not accepted: the next run of the item begins with it.
+    Rejected,
+    /// The run's branch has it.
+    Merged,
 }
 
 /// An item that is not worked on.
@@ -65,6 +101,26 @@ pub struct ItemRun {
     /// The checks had accepted the workspace before any work on the item, so that its completion proves nothing.
     #[serde(skip)]
     pub accepted_before: bool,
+    /// The state directory that it is in, if it is one of several that went on at once.
+    #[serde(skip)]
+    pub state: Option<PathBuf>,
+    /// What became of its work after it was complete, if it was merged.
+    #[serde(skip)]
+    pub merged: MergeState,
+}
+
+/// Whether the work of a complete run is where it is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MergeState {
+    /// It never was anywhere else.
+    #[default]
+    InPlace,
+    /// It is in a lane.
+    Waiting,
+    /// It was sent back: a further run of the item goes on with it.
+    SentBack,
+    /// It was merged.
+    Merged,
 }
 
 /// The most items that are named where they prove nothing.
@@ -82,7 +138,20 @@ impl ItemRun {
             is_initializer: false,
             is_over: false,
             accepted_before: false,
+            state: None,
+            merged: MergeState::InPlace,
         }
+    }
+
+    /// Returns the state directory that the run is in, of a series with this one.
+    #[must_use]
+    pub fn layout(&self, of_series: &Layout) -> Layout {
+        self.state.clone().map_or_else(|| of_series.clone(), Layout::new)
+    }
+
+    /// Returns whether the item goes on in this run: it is neither complete nor set aside.
+    fn is_open(&self) -> bool {
+        !self.is_initializer && !self.is_over && self.reason != Some(StopReason::Completed)
     }
 }
 
@@ -90,16 +159,15 @@ impl BacklogLedger {
     /// Applies a record.
     pub fn apply(&mut self, record: &SeriesRecord) {
         match record {
-            SeriesRecord::SeriesStarted { .. } => {
-                let Self { additions, mut earlier, runs, mut set_aside, .. } = std::mem::take(self);
-                earlier.extend(runs);
-                // What a person decided holds until that person decides otherwise.
-                set_aside.retain(|_, item| item.aside == SetAside::Skipped);
-                *self = Self { is_started: true, additions, earlier, set_aside, ..Self::default() };
-            }
+            SeriesRecord::SeriesStarted { .. } => self.begin_anew(),
             SeriesRecord::ItemStarted { item, title, run } => {
                 self.stop = None;
-                self.runs.push(ItemRun::begin(item, title, run));
+                let entry = self.begin_run(item, title, run);
+                self.runs.push(entry);
+            }
+            SeriesRecord::ItemResumed { run, .. } => {
+                self.stop = None;
+                self.change_run(run, |entry| entry.reason = None);
             }
             SeriesRecord::InitializerStarted { run } => {
                 self.stop = None;
@@ -122,9 +190,7 @@ impl BacklogLedger {
             }
             SeriesRecord::ItemFinished { run, usage, accepted_before, .. } => {
                 self.end(run, StopReason::Completed, *usage);
-                if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
-                    entry.accepted_before = *accepted_before;
-                }
+                self.change_run(run, |entry| entry.accepted_before = *accepted_before);
             }
             SeriesRecord::StatusWritten { item, status: ItemStatus::Blocked, .. } => {
                 if let Some(item) = self.set_aside.get_mut(item) {
@@ -132,9 +198,7 @@ impl BacklogLedger {
                 }
             }
             SeriesRecord::StatusWritten { run, .. } => {
-                if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
-                    entry.is_written = true;
-                }
+                self.change_run(run, |entry| entry.is_written = true);
             }
             SeriesRecord::ItemAdded { addition, .. } => self.additions.push(addition.clone()),
             SeriesRecord::SeriesStopped { reason, message, hooks } => {
@@ -145,8 +209,92 @@ impl BacklogLedger {
                 self.due_hooks.retain(|due| due != event);
                 self.hooks_ended = self.hooks_ended.saturating_add(1);
             }
+            record @ (SeriesRecord::LanesStarted { .. }
+            | SeriesRecord::LaneOpened { .. }
+            | SeriesRecord::MergeBegun { .. }
+            | SeriesRecord::MergeProved { .. }
+            | SeriesRecord::MergeRejected { .. }
+            | SeriesRecord::ItemMerged { .. }
+            | SeriesRecord::LaneClosed { .. }) => self.apply_to_lanes(record),
             SeriesRecord::IterationGuarded { .. } => {}
         }
+    }
+
+    fn begin_anew(&mut self) {
+        let Self { additions, mut earlier, runs, mut set_aside, .. } = std::mem::take(self);
+        earlier.extend(runs);
+        // What a person decided holds until that person decides otherwise.
+        set_aside.retain(|_, item| item.aside == SetAside::Skipped);
+        *self = Self { is_started: true, additions, earlier, set_aside, ..Self::default() };
+    }
+
+    fn change_run(&mut self, run: &str, change: impl FnOnce(&mut ItemRun)) {
+        if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == run) {
+            change(entry);
+        }
+    }
+
+    /// Returns a run that begins; one in a lane begins with what was merged there.
+    fn begin_run(&mut self, item: &str, title: &str, run: &str) -> ItemRun {
+        let mut entry = ItemRun::begin(item, title, run);
+        if let Some(open) = self.lanes.get_mut(item) {
+            entry.state = Some(open.lane.paths().state);
+            entry.merged = MergeState::Waiting;
+            (open.merge, open.step) = (None, MergeStep::None);
+        }
+        entry
+    }
+
+    /// Applies a record about lanes and merges.
+    fn apply_to_lanes(&mut self, record: &SeriesRecord) {
+        match record {
+            SeriesRecord::LanesStarted { trunk } => self.trunk = Some(trunk.clone()),
+            SeriesRecord::LaneOpened { item, lane } => {
+                let (merge, step, conflicts) = (None, MergeStep::None, Vec::new());
+                let lane = lane.clone();
+                match self.lanes.get_mut(item) {
+                    // Its worktree was gone.
+                    Some(open) => open.lane = lane,
+                    None => {
+                        let open = OpenLane { lane, merge, step, conflicts, sent_back: None };
+                        self.lanes.insert(item.clone(), open);
+                    }
+                }
+            }
+            SeriesRecord::MergeBegun { item, run, merge } => {
+                if let Some(open) = self.lanes.get_mut(item) {
+                    open.conflicts.extend(merge.conflicts.iter().cloned());
+                    open.merge = Some((run.clone(), merge.clone()));
+                    open.step = MergeStep::Begun;
+                }
+            }
+            SeriesRecord::MergeProved { item, .. } => self.set_step(item, MergeStep::Proved),
+            SeriesRecord::MergeRejected { item, run, reason } => {
+                self.set_step(item, MergeStep::Rejected);
+                if let Some(open) = self.lanes.get_mut(item) {
+                    open.sent_back = Some(reason.clone());
+                }
+                self.set_merged(run, MergeState::SentBack);
+            }
+            SeriesRecord::ItemMerged { item, run, .. } => {
+                self.set_step(item, MergeStep::Merged);
+                self.set_merged(run, MergeState::Merged);
+            }
+            SeriesRecord::LaneClosed { item } => {
+                self.lanes.remove(item);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_step(&mut self, item: &str, step: MergeStep) {
+        if let Some(open) = self.lanes.get_mut(item) {
+            open.step = step;
+        }
+    }
+
+    fn set_merged(&mut self, run: &str, merged: MergeState) {
+        self.change_run(run, |entry| entry.merged = merged);
     }
 
     fn put_aside(&mut self, item: &str, aside: SetAside, run: &str) {
@@ -173,17 +321,19 @@ impl BacklogLedger {
     }
 
     fn end(&mut self, run: &str, reason: StopReason, usage: RunUsage) {
-        if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == run) {
-            entry.reason = Some(reason);
-            entry.usage = usage;
-        }
+        self.change_run(run, |entry| (entry.reason, entry.usage) = (Some(reason), usage));
     }
 
     /// Returns the items that are complete although the checks had accepted the workspace before any work on them, for
     /// people; `None` if there are none.
     #[must_use]
     pub fn unproved_items(&self) -> Option<String> {
-        let entries = self.runs.iter().filter(|entry| entry.accepted_before);
+        // What was sent back begins with its own work.
+        let is_first = |entry: &&ItemRun| {
+            let first = self.runs.iter().find(|other| other.item == entry.item);
+            first.is_some_and(|first| first.run == entry.run)
+        };
+        let entries = self.runs.iter().filter(|entry| entry.accepted_before).filter(is_first);
         let items: Vec<String> = entries.map(|entry| format!("`{}`", entry.item)).collect();
         let more = items.len().saturating_sub(MOST_NAMED);
         let named = items.get(..items.len() - more).unwrap_or_default().join(", ");
@@ -203,10 +353,35 @@ impl BacklogLedger {
     /// Returns the run that was begun last, if it is not complete and its item not set aside.
     #[must_use]
     pub fn unfinished(&self) -> Option<&ItemRun> {
-        let is_open = |entry: &&ItemRun| {
-            !entry.is_initializer && !entry.is_over && entry.reason != Some(StopReason::Completed)
+        self.runs.last().filter(|entry| entry.is_open())
+    }
+
+    /// Returns the run that was begun last for an item, if it is not complete and the item not set aside.
+    #[must_use]
+    pub fn unfinished_of(&self, item: &str) -> Option<&ItemRun> {
+        self.latest_of(item).filter(|entry| entry.is_open())
+    }
+
+    /// Returns the run that was begun last for an item.
+    #[must_use]
+    pub fn latest_of(&self, item: &str) -> Option<&ItemRun> {
+        self.runs.iter().rev().find(|entry| !entry.is_initializer && entry.item == item)
+    }
+
+    /// Returns how often an item was sent back since it was set aside last.
+    #[must_use]
+    pub fn count_sent_back(&self, item: &str) -> usize {
+        let is_sent_back = |entry: &&ItemRun| {
+            entry.item == item && entry.merged == MergeState::SentBack && !entry.is_over
         };
-        self.runs.last().filter(is_open)
+        self.runs.iter().filter(is_sent_back).count()
+    }
+
+    /// Returns the runs that are complete in their lane and not merged, in the order in which they began.
+    pub fn unmerged(&self) -> impl Iterator<Item = &ItemRun> {
+        self.runs.iter().filter(|entry| {
+            entry.reason == Some(StopReason::Completed) && entry.merged == MergeState::Waiting
+        })
     }
 
     /// Returns the run of the initializer, if that is still to be finished.
@@ -221,9 +396,10 @@ impl BacklogLedger {
     /// Returns the run whose completion the backlog does not say yet.
     #[must_use]
     pub fn unwritten(&self) -> Option<&ItemRun> {
-        self.runs
-            .iter()
-            .find(|entry| entry.reason == Some(StopReason::Completed) && !entry.is_written)
+        self.runs.iter().find(|entry| {
+            let is_in_place = matches!(entry.merged, MergeState::InPlace | MergeState::Merged);
+            entry.reason == Some(StopReason::Completed) && is_in_place && !entry.is_written
+        })
     }
 
     /// Returns what all runs but this one have used.

@@ -27,8 +27,14 @@ mod item_limits;
 mod item_text;
 mod iteration_base;
 mod iteration_guard;
+mod lane;
+mod lane_budget;
+mod lane_run;
+mod lane_work;
+mod lanes;
 mod ledger;
 mod local;
+mod merging;
 mod patient;
 mod proved;
 mod record;
@@ -46,7 +52,10 @@ pub use event::{BacklogEvent, BacklogObserver};
 pub use executor::{Executor, RunOrder, RunReport, Submission};
 pub use finding_text::describe_unread;
 pub use item_limits::ItemLimits;
-pub use ledger::{AsideItem, BacklogLedger, ItemRun, read_ledger};
+pub use lane::{
+    BranchMove, Lane, LaneMerge, LanePaths, LanePlaces, LaneSetup, LaneStart, LaneTrunk, MergeProof,
+};
+pub use ledger::{AsideItem, BacklogLedger, ItemRun, MergeStep, OpenLane, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
 pub use proved::read_proved;
 pub use record::SeriesRecord;

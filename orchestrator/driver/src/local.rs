@@ -1,6 +1,7 @@
 //! Runs in this process.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -29,33 +30,29 @@ pub trait RunOpener {
     ) -> Result<Option<u8>, Self::Error>;
 }
 
-/// Performs runs one after the other, by the engine.
+/// Performs runs by the engine, one after the other or in lanes at once.
 pub struct LocalExecutor<O> {
     opener: O,
     /// The requests to stop all work.
     requests: StopRequests,
-    /// The requests to stop the run that is watched: the former, and cancellations.
-    stop: watch::Sender<StopRequest>,
-    opened: RefCell<Option<Box<Session>>>,
+    /// The runs that are open and not watched yet.
+    opened: RefCell<BTreeMap<String, Box<Session>>>,
+    /// The requests to stop the runs that are watched: the former, and cancellations.
+    stops: RefCell<BTreeMap<String, watch::Sender<StopRequest>>>,
 }
 
 impl<O: RunOpener> LocalExecutor<O> {
     /// Returns an executor whose runs stop at these requests.
     pub fn new(opener: O, requests: StopRequests) -> Self {
-        Self {
-            opener,
-            requests,
-            stop: watch::channel(StopRequest::default()).0,
-            opened: RefCell::new(None),
-        }
+        Self { opener, requests, opened: RefCell::default(), stops: RefCell::default() }
     }
 
     /// Forwards requests to stop for as long as it is polled.
-    async fn forward_requests(&self) {
+    async fn forward_requests(&self, stop: &watch::Sender<StopRequest>) {
         let mut requests = self.requests.clone();
         loop {
             let request = *requests.borrow_and_update();
-            self.stop.send_if_modified(|known| {
+            stop.send_if_modified(|known| {
                 let is_more = request > *known;
                 *known = request.max(*known);
                 is_more
@@ -72,8 +69,10 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
     type Error = O::Error;
 
     async fn submit(&self, order: RunOrder) -> Result<Submission, O::Error> {
-        // Its locks are released first.
-        drop(self.opened.take());
+        if order.lane.is_none() {
+            // Their locks are released first.
+            drop(self.opened.take());
+        }
         let item = order.item.clone();
         let mut session = match self.opener.open(order).await? {
             OpenOutcome::Complete { found, .. } => {
@@ -90,7 +89,7 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
             return Ok(Submission::Withheld(status));
         }
         let run = session.run_id().to_owned();
-        self.opened.replace(Some(session));
+        self.opened.borrow_mut().insert(run.clone(), session);
         Ok(Submission::Opened { run })
     }
 
@@ -99,23 +98,27 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
         run: &str,
         observer: Arc<dyn RunObserver>,
     ) -> Result<RunReport, O::Error> {
-        let opened = self.opened.take().filter(|session| session.run_id() == run);
+        let opened = self.opened.borrow_mut().remove(run);
         let session = opened.ok_or_else(|| DriverError::NotSubmitted { run: run.to_owned() })?;
-        self.stop.send_replace(*self.requests.borrow());
-        let work = Box::pin(session.drive(observer, self.stop.subscribe()));
+        let (stop, requests) = watch::channel(*self.requests.borrow());
+        self.stops.borrow_mut().insert(run.to_owned(), stop.clone());
+        let work = Box::pin(session.drive(observer, requests));
         let finished = tokio::select! {
             biased;
-            () = self.forward_requests() => None,
+            () = self.forward_requests(&stop) => None,
             finished = work => Some(finished),
         };
+        self.stops.borrow_mut().remove(run);
         let finished = finished.ok_or_else(|| DriverError::NotSubmitted { run: run.to_owned() })?;
         let finished = finished.map_err(DriverError::from)?;
         let (reason, message) = (finished.reason, finished.message);
         Ok(RunReport { run: finished.run, reason, message, state: finished.state })
     }
 
-    fn cancel(&self, _run: &str) {
-        self.stop.send_modify(|request| request.times = request.times.saturating_add(1));
+    fn cancel(&self, run: &str) {
+        if let Some(stop) = self.stops.borrow().get(run) {
+            stop.send_modify(|request| request.times = request.times.saturating_add(1));
+        }
     }
 
     fn is_stopping(&self) -> bool {

@@ -7,6 +7,8 @@ use ralph_orchestrator_machine::{HookCommand, HookEvent};
 use ralph_orchestrator_store::JournalRecord;
 use serde::{Deserialize, Serialize};
 
+use crate::lane::{Lane, LaneMerge, LaneTrunk};
+
 /// One fact about the work on a backlog.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -19,6 +21,59 @@ pub enum SeriesRecord {
         format: String,
         /// Its file, relative to the workspace.
         path: String,
+    },
+    /// Items are worked on at once, in lanes that are merged onto this branch.
+    LanesStarted {
+        /// Onto which branch.
+        trunk: LaneTrunk,
+    },
+    /// An item gets a lane, which is made after this.
+    LaneOpened {
+        /// The item's id.
+        item: String,
+        /// Its lane.
+        lane: Lane,
+    },
+    /// The work on an item is complete in its lane, and is to be merged: the merge is an object and on no branch.
+    MergeBegun {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The merge.
+        merge: LaneMerge,
+    },
+    /// The checks accepted the merged tree; the run's branch moves to it after this.
+    MergeProved {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The merged commit.
+        commit: String,
+    },
+    /// The item is sent back: its next run begins with the merge in its lane.
+    MergeRejected {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// Why, for the agent.
+        reason: String,
+    },
+    /// The run's branch has the item's work. The item's status follows from this.
+    ItemMerged {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The merged commit.
+        commit: String,
+    },
+    /// The lane of an item is removed.
+    LaneClosed {
+        /// The item's id.
+        item: String,
     },
     /// A run was opened for the initializer, which makes the backlog; no agent was started before this.
     InitializerStarted {
@@ -42,6 +97,13 @@ pub enum SeriesRecord {
         item: String,
         /// Its title.
         title: String,
+        /// Its run.
+        run: String,
+    },
+    /// A run in a lane goes on after it had stopped; no agent was started before this.
+    ItemResumed {
+        /// The item's id.
+        item: String,
         /// Its run.
         run: String,
     },
@@ -71,7 +133,7 @@ pub enum SeriesRecord {
         /// The item's id.
         item: String,
     },
-    /// The run of an item is complete, as its latch says. The item's status follows from this.
+    /// The run of an item is complete, as its latch says. The item's status follows from this, or in a lane from its merge.
     ItemFinished {
         /// The item's id.
         item: String,

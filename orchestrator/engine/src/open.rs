@@ -305,7 +305,9 @@ fn record_owner(
     }
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
-    let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };
+    let is_lane = request.part.as_ref().is_some_and(|part| part.is_lane);
+    let notes =
+        if is_first && request.is_listed && !is_lane { beginning.notes()? } else { Vec::new() };
     if !request.dry_run {
         paths.store(&request.disk)?;
         store.set_owner(&owner)?;

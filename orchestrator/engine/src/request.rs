@@ -69,6 +69,8 @@ pub struct RunPart {
     pub run: Option<String>,
     /// The id of the item that it is, if it is one of a backlog.
     pub item: Option<String>,
+    /// It is one of several that go on at once, each in a workspace of its own.
+    pub is_lane: bool,
     /// No run was performed before it in this start.
     pub is_first: bool,
     /// Returns what the agent is given after the prompt; called before each iteration.

@@ -184,6 +184,18 @@ impl Layout {
         self.worktrees().join(run).join("git")
     }
 
+    /// Returns the folder of what is needed to merge lanes onto the branch of the worktree whose first run has this id.
+    #[must_use]
+    pub fn lanes_git(&self, run: &str) -> PathBuf {
+        self.worktrees().join(run).join("lanes")
+    }
+
+    /// Returns the folder of what is needed to commit the statuses of items in that worktree.
+    #[must_use]
+    pub fn statuses_git(&self, run: &str) -> PathBuf {
+        self.worktrees().join(run).join("statuses")
+    }
+
     /// Returns the lock that lives as long as anything that makes a worktree.
     #[must_use]
     pub fn worktree_lock(&self) -> PathBuf {

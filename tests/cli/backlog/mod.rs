@@ -10,6 +10,7 @@ mod guarding;
 mod initializing;
 mod limits;
 mod order;
+mod parallel;
 mod together;
 
 use serde_json::{Value, json};

@@ -41,6 +41,8 @@ pub struct BacklogCommits {
     stop: StopRequests,
     confinement: Option<Confinement>,
     signing_timeout: Duration,
+    /// What is needed to commit outside of any run, if it is.
+    folder: Option<PathBuf>,
 }
 
 impl BacklogCommits {
@@ -59,6 +61,7 @@ impl BacklogCommits {
         is_wanted.then(|| Self {
             backlog: Arc::clone(backlog),
             signing_timeout: config.git.timeout,
+            folder: None,
             layout: layout.clone(),
             workspace: config.run.workspace.clone(),
             vars: context.vars.clone(),
@@ -68,12 +71,19 @@ impl BacklogCommits {
             confinement: Confinement::new(policy, context),
         })
     }
+
+    /// Has it commit outside of any run, in the worktree whose first run would have this id.
+    #[must_use]
+    pub fn beside_lanes(self, worktree: &str) -> Self {
+        let folder = Some(self.layout.statuses_git(worktree));
+        Self { folder, ..self }
+    }
 }
 
 #[async_trait(?Send)]
 impl BacklogSaver for BacklogCommits {
     async fn save(&self, completed: &ItemRun) -> Result<(), String> {
-        let folder = self.layout.git(&completed.run);
+        let folder = self.folder.clone().unwrap_or_else(|| self.layout.git(&completed.run));
         // The run began before its work was to be stored.
         if !folder.exists() {
             return Ok(());

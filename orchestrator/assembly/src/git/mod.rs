@@ -4,6 +4,8 @@ mod accept;
 mod backlog;
 mod check;
 mod create;
+mod lane_git;
+mod lanes;
 mod moved_worktree;
 mod process;
 mod proposal;
@@ -18,6 +20,7 @@ pub use accept::accept_repository;
 pub use backlog::BacklogCommits;
 pub use check::{check, check_commits};
 pub use create::create_repository;
+pub use lanes::{GitLanes, MergeProver};
 pub use moved_worktree::{
     find_disconnection, is_moved_to, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
 };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::{EngineError, check_role_prompts, has_other_task};
 use ralph_orchestrator_git::WorktreeStart;
 use ralph_orchestrator_shell_text::quote_word;
@@ -152,6 +153,11 @@ impl RunPlace {
             context.loaded = context.loaded.in_folder(&record.workspace());
         }
         Self { context, begins, record, planned: None, warning: None }
+    }
+
+    /// Returns the worktree of the run, if it has one.
+    pub(super) fn record(&self) -> Option<&WorktreeRecord> {
+        self.record.as_ref()
     }
 
     /// Returns the id of the run, if it is the first one in its worktree.
@@ -319,6 +325,9 @@ impl WorktreeMaker {
                 return Ok(Choice::in_place(record, None));
             }
         };
+        if let Some(record) = self.find_trunk(&records)?.filter(|_| !restart) {
+            return Ok(Choice::in_place(Some(record), None));
+        }
         // Decided by what was read once: another start may begin its run at any moment.
         let unused = find_unused(&records, current.as_ref());
         let Some(found) = current else { return Ok(Choice::New { reason: None, unused }) };
@@ -335,6 +344,25 @@ impl WorktreeMaker {
         match Box::pin(self.find_reason(&found, record.as_ref())).await? {
             Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
             None => continue_in(&found, record, self.context.loaded.configured_workspace()),
+        }
+    }
+
+    /// Returns the worktree onto whose branch items that are worked on at once are merged, if they are.
+    fn find_trunk(
+        &self,
+        records: &[WorktreeRecord],
+    ) -> Result<Option<WorktreeRecord>, CommandError> {
+        let Some(trunk) = read_ledger(&self.layout)?.and_then(|ledger| ledger.trunk) else {
+            return Ok(None);
+        };
+        let record = records.iter().find(|record| record.run == trunk.worktree);
+        match record.filter(|record| record.folder().join(".git").exists()) {
+            Some(record) => Ok(Some(record.clone())),
+            None => Err(CommandError::config(format!(
+                "the worktree of the backlog's run, on branch {}, does not exist any more",
+                trunk.branch
+            ))
+            .hinted("`run --restart` begins a new run in a new worktree; the branch has what was merged")),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::ReplacedWorkspace;
 use ralph_orchestrator_git::{Repository, WorktreeWork};
 use ralph_orchestrator_safe_fs::real_path;
@@ -117,13 +118,37 @@ impl WorktreeView {
     ) -> Result<Option<Self>, CommandError> {
         let records = locate(context, layout);
         let Some(record) = find_of(&records, found).cloned() else { return Ok(None) };
+        let is_needed = found.state.completion().is_none();
+        Self::read_record(context, layout, record, is_needed).await.map(Some)
+    }
+
+    /// Reads the worktree onto whose branch items that are worked on at once are merged; `None` if there is none.
+    pub async fn read_trunk(
+        context: &Context,
+        layout: &Layout,
+    ) -> Result<Option<Self>, CommandError> {
+        let ledger = read_ledger(layout)?.unwrap_or_default();
+        let Some(trunk) = &ledger.trunk else { return Ok(None) };
+        let records = locate(context, layout);
+        let Some(record) = records.into_iter().find(|record| record.run == trunk.worktree) else {
+            return Ok(None);
+        };
+        let is_needed = !ledger.is_complete();
+        Self::read_record(context, layout, record, is_needed).await.map(Some)
+    }
+
+    async fn read_record(
+        context: &Context,
+        layout: &Layout,
+        record: WorktreeRecord,
+        is_needed: bool,
+    ) -> Result<Self, CommandError> {
         let exists = record.folder().join(".git").exists();
         let home = context.loaded.configured_workspace().to_owned();
         let work = if exists { find_work(context, layout, &record, &home).await? } else { None };
         let backlog =
             context.loaded.config.backlog.as_ref().and_then(|backlog| backlog.path.clone());
-        let is_needed = found.state.completion().is_none();
-        Ok(Some(Self { record, home, exists, is_needed, backlog, work }))
+        Ok(Self { record, home, exists, is_needed, backlog, work })
     }
 
     /// Returns lines that say where the work is, and what to do with it: a label and a value each.

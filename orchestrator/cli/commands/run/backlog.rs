@@ -9,7 +9,7 @@ use ralph_orchestrator_assembly::backlog_view::{advice, read_counted, require};
 use ralph_orchestrator_assembly::backlogs::{add_item_check, guard_rules, item_limits};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::git::{BacklogCommits, RunPlace};
+use ralph_orchestrator_assembly::git::{BacklogCommits, GitLanes, RunPlace};
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
 use ralph_orchestrator_assembly::plugins::Plugins;
@@ -17,12 +17,15 @@ use ralph_orchestrator_assembly::processes::SupervisedProcesses;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::{missing_agent_program, registry};
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
+use ralph_orchestrator_config::BaselineMode;
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, BacklogSaver, DriverError,
     DriverSetup, LocalExecutor, RunOpener, RunOrder, read_ledger,
 };
 use ralph_orchestrator_engine::hooks::Hooks;
-use ralph_orchestrator_engine::{EngineError, OpenOutcome, Redactor, Request, Session, open};
+use ralph_orchestrator_engine::{
+    EngineError, OpenOutcome, Redactor, Request, RunObserver, Session, open,
+};
 use ralph_orchestrator_machine::{State, StopReason};
 use ralph_orchestrator_store::Disk;
 use ralph_orchestrator_story::completion_report::describe_completion;
@@ -30,11 +33,12 @@ use ralph_orchestrator_story::next_step;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::signals::Signals;
 
+use super::lanes::find_lanes;
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::dry_run::PlannedBacklog;
 use crate::error::stop_exit_status;
 use crate::notices::Notices;
-use crate::render::{HumanBacklogReporter, JsonBacklogReporter, QuietReporter};
+use crate::render::{HumanBacklogReporter, JsonBacklogReporter, LaneReporter, QuietReporter};
 use crate::trace::RunLog;
 use crate::{detach, dry_run};
 
@@ -53,6 +57,12 @@ struct BacklogRuns<'a> {
     is_first: Cell<bool>,
     /// Of a command that only looks: why the first run would start no agent, if it would not.
     found: Option<Arc<EndObserver>>,
+}
+
+/// Where a run works, and how its agents are confined there.
+struct RunSite {
+    context: Context,
+    policy: Option<SandboxPolicy>,
 }
 
 /// Notes how the work on a backlog ends, and prints nothing.
@@ -78,7 +88,8 @@ impl RunOpener for BacklogRuns<'_> {
     type Error = CommandError;
 
     async fn open(&self, order: RunOrder) -> Result<OpenOutcome, CommandError> {
-        let opened = wait_for_own_locks(|| self.open_once(order.clone())).await;
+        let site = self.find_site(&order)?;
+        let opened = wait_for_own_locks(|| self.open_once(order.clone(), &site)).await;
         let Context { loaded, vars, .. } = &self.place.context;
         let agent = self.args.agent.as_deref();
         opened.map_err(|error| missing_agent_program::explain(error, loaded, vars, agent))
@@ -125,11 +136,30 @@ impl RunOpener for BacklogRuns<'_> {
 }
 
 impl BacklogRuns<'_> {
-    async fn open_once(&self, order: RunOrder) -> Result<OpenOutcome, EngineError> {
-        let Context { file, loaded, vars, .. } = &self.place.context;
+    /// Returns where a run works: where the others do, or in its lane.
+    fn find_site(&self, order: &RunOrder) -> Result<RunSite, CommandError> {
+        let Some(lane) = &order.lane else {
+            return Ok(RunSite {
+                context: self.place.context.clone(),
+                policy: self.policy.clone(),
+            });
+        };
+        let context = GitLanes::enter(&self.place.context, lane);
+        let policy = SandboxPolicy::from_context(&context)?;
+        let policy = policy.map(|policy| policy.with_readable(self.place.repository()));
+        Ok(RunSite { context, policy })
+    }
+
+    async fn open_once(
+        &self,
+        order: RunOrder,
+        RunSite { context, policy }: &RunSite,
+    ) -> Result<OpenOutcome, EngineError> {
+        let Context { file, loaded, vars, .. } = context;
+        let is_lane = order.lane.is_some();
         // One for all processes of this run, those of git too: what is left of it must not hold the next one up.
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
-        let mut registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
+        let mut registry = registry::build(&self.plugins, policy.as_ref(), supervisor.clone());
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         if let Some(hooks) = &self.hooks {
             registry.set_hooks(Arc::clone(hooks));
@@ -138,6 +168,10 @@ impl BacklogRuns<'_> {
         limited.config.limits = order.limits;
         if let Some(item) = &order.item {
             add_item_check(&mut limited.config, &item.id, item.verify.as_deref());
+        }
+        let baseline = &mut limited.config.completion.baseline;
+        if order.is_sent_back && *baseline == BaselineMode::MustFail {
+            *baseline = BaselineMode::Warn;
         }
         if order.part.products.is_none() {
             // Where the backlog has items, the initializer has done its work, or is not needed.
@@ -149,23 +183,19 @@ impl BacklogRuns<'_> {
             config_file: file.clone(),
             vars: vars.clone(),
             disk: Disk::default(),
-            state_home: self.place.context.state_home(),
+            state_home: context.state_home(),
             is_listed: true,
             is_workspace_fresh: false,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),
-            version_control: Arc::new(repositories(
-                supervisor,
-                &self.place.context,
-                self.policy.as_ref(),
-            )),
+            version_control: Arc::new(repositories(supervisor, context, policy.as_ref())),
             agent: self.args.agent.clone(),
             once: order.once,
             attached: false,
-            restart: order.restart || (self.place.begins && self.is_first.get()),
+            restart: order.restart || (!is_lane && self.place.begins && self.is_first.get()),
             renew: order.restart && !self.args.dry_run,
-            new_run: self.place.new_run(),
+            new_run: self.place.new_run().filter(|_| !is_lane),
             dry_run: self.args.dry_run,
             part: Some(order.part),
             protect: Vec::new(),
@@ -175,13 +205,33 @@ impl BacklogRuns<'_> {
     }
 }
 
+/// Returns what reports the runs, and what happens between them; `is_in_lanes`: several runs go on at once.
+fn reporters(
+    args: &RunArgs,
+    quiet: bool,
+    signals: &Signals,
+    is_in_lanes: bool,
+) -> (Arc<dyn RunObserver>, Arc<dyn BacklogObserver>) {
+    if args.json {
+        let interrupted = Arc::clone(&signals.status);
+        let of_backlog = JsonBacklogReporter { interrupted };
+        return (observer(args, quiet, signals, None), Arc::new(of_backlog));
+    }
+    if is_in_lanes && !quiet {
+        let reporter = LaneReporter::new(args.verbose > 0, Arc::new(HumanBacklogReporter));
+        let reporter = Arc::new(reporter);
+        return (Arc::clone(&reporter) as _, reporter);
+    }
+    (observer(args, quiet, signals, None), Arc::new(HumanBacklogReporter))
+}
+
 /// Returns what the driver works on.
 fn driver_setup(
     place: &RunPlace,
     args: &RunArgs,
     list: &Arc<dyn Backlog>,
     signals: &Signals,
-    policy: Option<&SandboxPolicy>,
+    (plugins, policy): (&Plugins, Option<&SandboxPolicy>),
 ) -> Result<DriverSetup, CommandError> {
     let context = &place.context;
     let layout = context.layout_of_run(args.restart)?;
@@ -193,6 +243,11 @@ fn driver_setup(
         (signals.switch.clone(), signals.watch_requests()),
         policy,
     );
+    let lanes = find_lanes(place, &layout, plugins, signals)?;
+    let saver = match &lanes {
+        Some(lanes) => saver.map(|saver| saver.beside_lanes(&lanes.places.trunk().worktree)),
+        None => saver,
+    };
     Ok(DriverSetup {
         backlog: Arc::clone(list),
         layout,
@@ -210,6 +265,7 @@ fn driver_setup(
         workspace: config.run.workspace.clone(),
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         describe_completion: Some(Arc::new(describe_completion)),
+        lanes,
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     })
 }
@@ -223,7 +279,7 @@ pub(super) async fn find_stop(
     signals: &Signals,
 ) -> Result<Option<(StopReason, String)>, CommandError> {
     let list = require(&place.context).await?;
-    let setup = driver_setup(place, args, &list, signals, policy.as_ref())?;
+    let setup = driver_setup(place, args, &list, signals, (&plugins, policy.as_ref()))?;
     let found = Arc::new(EndObserver::default());
     let runs = BacklogRuns {
         place,
@@ -252,16 +308,12 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let Start { place, args, plugins, policy, signals, log, quiet, program, dirt, .. } = start;
     let context = &place.context;
     let list = require(context).await?;
-    let mut setup = driver_setup(&place, &args, &list, &signals, policy.as_ref())?;
+    let mut setup = driver_setup(&place, &args, &list, &signals, (&plugins, policy.as_ref()))?;
     setup.hooks = super::find_hooks(&place, &args, &signals);
     super::warn_of_dirt(dirt, &setup.redactor).await;
     let mut notices = Notices::start(context, &setup.layout, &signals.switch);
-    let run_observer = notices.observe(observer(&args, quiet, &signals, None));
-    let observer: Arc<dyn BacklogObserver> = if args.json {
-        Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
-    } else {
-        Arc::new(HumanBacklogReporter)
-    };
+    let (run_observer, observer) = reporters(&args, quiet, &signals, setup.lanes.is_some());
+    let run_observer = notices.observe(run_observer);
     let observer = notices.observe_backlog(context, &list, &signals.switch, observer).await;
     let runs = BacklogRuns {
         place: &place,

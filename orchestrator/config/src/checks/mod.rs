@@ -8,6 +8,7 @@ mod files;
 mod hooks;
 mod memory;
 mod notify;
+mod parallel;
 mod plugins;
 mod prompts;
 mod validation;
@@ -75,6 +76,7 @@ pub(crate) fn resolve(
     let has_prompts = file.prompts.is_some();
     let run = run(file.run, has_prompts, dir, diagnostics);
     worktree(&file.git, &run, diagnostics);
+    parallel::check(file.parallel, (backlog.is_some(), &file.git), diagnostics);
     memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
     bench::check(&mut file.bench, dir, diagnostics);
     notify::check(&mut file.notify, diagnostics);
@@ -102,6 +104,7 @@ pub(crate) fn resolve(
         handoff: file.handoff,
         memory: file.memory,
         backlog,
+        parallel: file.parallel,
         notify: file.notify,
         hooks: file.hooks,
         context: file.context,

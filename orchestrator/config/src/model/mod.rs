@@ -11,6 +11,7 @@ mod limits;
 mod max_wait;
 mod memory;
 mod notify;
+mod parallel;
 mod plugins;
 mod prompts;
 pub(crate) mod size;
@@ -41,6 +42,7 @@ pub use limits::Limits;
 pub use max_wait::MaxWait;
 pub use memory::{Memory, MemoryMode, ProgressFormat};
 pub use notify::{NoticeTopic, Notify, NotifyKind};
+pub use parallel::Parallel;
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use telemetry::Telemetry;
@@ -85,6 +87,8 @@ pub struct Config {
     pub memory: Memory,
     /// `[backlog]`
     pub backlog: Option<BacklogConfig>,
+    /// `[parallel]`
+    pub parallel: Parallel,
     /// `[[notify]]`, in the order of the file.
     pub notify: Vec<Notify>,
     /// `[hooks]`

@@ -151,8 +151,8 @@ fn the_complete_file_has_every_key() {
     let complete = json_of(include_str!("complete.toml"));
     let of_user = json_of(include_str!("complete-user.toml"));
     let table_of = |name: &str| match name {
-        "Completion" | "Run" | "Limits" | "Env" | "Backlog" | "Bench" | "Git" | "Handoff"
-        | "Memory" | "Prompts" | "Initializer" | "Sandbox" | "Telemetry" | "Hooks"
+        "Completion" | "Run" | "Limits" | "Env" | "Backlog" | "Parallel" | "Bench" | "Git"
+        | "Handoff" | "Memory" | "Prompts" | "Initializer" | "Sandbox" | "Telemetry" | "Hooks"
         | "Validation" => complete[name.to_lowercase()].clone(),
         "AgentConfig" => {
             let mut both = complete["agent"].as_object().unwrap().clone();
