@@ -117,6 +117,7 @@ fn two_items_are_worked_on_at_the_same_time() {
     verify_merged(&env, &["a", "b"], "in the end");
     assert_eq!((show(&env, "made-a"), show(&env, "made-b")), ("a".to_owned(), "b".to_owned()));
     env.run().expect(0).says("already completed");
+    env.ralph(&["status"]).expect(0).says("completed\n").says("backlog     2/2 (100.0%)");
 }
 
 #[test]
@@ -238,6 +239,11 @@ fn a_worktree_that_was_deleted_by_hand_is_made_again_from_its_branch() {
     assert_eq!(std::fs::read_to_string(&gate).unwrap(), "here\n");
     running.signal(Signal::KILL);
     running.wait();
+    let status = env.status();
+    let lane = &status["backlog"]["lanes"][0];
+    assert_eq!((&lane["item"], &lane["phase"]), (&"a".into(), &"interrupted".into()), "{status}");
+    assert_eq!(status["phase"], "interrupted", "{status}");
+    env.ralph(&["status"]).expect(0).says("lane        a: interrupted, ");
     let opened = series_of(&env, "lane_opened");
     let folder = opened[0]["lane"]["folder"].as_str().unwrap().to_owned();
     std::fs::write(format!("{folder}/lost"), "").unwrap();
