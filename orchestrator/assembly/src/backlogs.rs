@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, GuardRules};
 use ralph_orchestrator_config::{
-    AgentCompletions, BacklogConfig, Config, ConfigErrors, LoadedConfig, VALIDATOR_TIMEOUT,
-    ValidatorConfig,
+    AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig, VALIDATOR_TIMEOUT, ValidatorConfig,
 };
 use ralph_orchestrator_contract::{BuildError, FactoryError};
 use ralph_orchestrator_driver::ItemLimits;
@@ -94,9 +93,17 @@ pub fn item_limits(config: &BacklogConfig) -> ItemLimits {
 const CHECK: &str = "backlog.check";
 
 /// Adds the check of an item with this id and command to the validators, if `backlog.check` names one.
-pub fn add_item_check(config: &mut Config, item: &str, verify: Option<&str>) {
+///
+/// # Errors
+/// It cannot be written as TOML.
+pub fn add_item_check(
+    loaded: &mut LoadedConfig,
+    item: &str,
+    verify: Option<&str>,
+) -> Result<(), ConfigErrors> {
+    let config = &loaded.config;
     let program = config.backlog.as_ref().map(|backlog| backlog.check_of(item, verify));
-    let Some(program) = program.filter(|program| !program.is_empty()) else { return };
+    let Some(program) = program.filter(|program| !program.is_empty()) else { return Ok(()) };
     let workspace = &config.run.workspace;
     let file = |word: &String| {
         let relative = word.strip_prefix("./").unwrap_or(word);
@@ -104,13 +111,14 @@ pub fn add_item_check(config: &mut Config, item: &str, verify: Option<&str>) {
         is_file.then(|| relative.to_owned())
     };
     let protect: Vec<String> = program.iter().filter_map(file).collect();
-    config.validators.push(ValidatorConfig {
+    let index = config.validators.len();
+    loaded.add_validator(ValidatorConfig {
         kind: "command".to_owned(),
         name: CHECK.to_owned(),
         required: true,
         timeout: VALIDATOR_TIMEOUT,
         artefacts: Vec::new(),
         config: json!({"program": program, "protect": protect}),
-        index: config.validators.len(),
-    });
+        index,
+    })
 }

@@ -119,7 +119,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::unsupervised(&Plugins::from_context(context)?);
     let build = build_context(&context.loaded, &context.vars);
     let mut loaded = context.loaded.clone();
-    add_item_check(&mut loaded.config, "item", Some("true"));
+    add_item_check(&mut loaded, "item", Some("true"))?;
     let judges = CompletionPolicy::build(&loaded, &registry, &build).await?;
     let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     for name in context.loaded.config.agents.keys() {

@@ -1,17 +1,21 @@
 //! `reset`
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::locate_worktrees;
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::run_selection::{layouts, list_all};
+use ralph_orchestrator_driver::{OpenLane, read_ledger};
 use ralph_orchestrator_engine::{is_of_other_folder, remove_scratch_dirs};
 use ralph_orchestrator_shell_text::quote_word;
-use ralph_orchestrator_store::{self, self as store, Disk, Layout};
+use ralph_orchestrator_store::{self, self as store, Disk, Layout, WorktreeRecord};
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, question};
-use ralph_orchestrator_text::{count, len, shorten_home};
+use ralph_orchestrator_text::{count, escape_line, len, shorten_home};
 
 const OTHER_FOLDER: &str =
     "the runs belong to another folder that had this path, and go on where that was moved to";
@@ -33,7 +37,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     let listed = store::list_runs(&layout);
     let runs = match &listed {
         Ok(runs) if !runs.is_empty() => count(len(runs), "run"),
-        Ok(_) if !layout.latch().exists() => {
+        Ok(_) if !layout.latch().exists() && !layout.series().exists() => {
             print(&format!("nothing to delete: this configuration has no run in {root}{kept}"));
             return Ok(exit::OK);
         }
@@ -62,6 +66,8 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         return Ok(exit::OK);
     }
     let workspace = context.loaded.configured_workspace();
+    // Where it is damaged, nobody knows of them any more.
+    let lanes = read_ledger(&layout).ok().flatten().unwrap_or_default().lanes;
     let worktrees = locate_worktrees(&layout, &context.state_home(), workspace);
     for note in store::reset(&Disk::default(), &layout, &end_orphans)?.notes {
         output::info(&note);
@@ -70,6 +76,13 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
     print(&format!(
         "deleted {runs} of this configuration in {root}; the workspace is untouched{kept}"
     ));
+    name_worktrees(workspace, &worktrees);
+    name_lanes(&lanes);
+    Ok(exit::OK)
+}
+
+/// Names the worktrees that stay, and what removes them.
+fn name_worktrees(workspace: &Path, worktrees: &[WorktreeRecord]) {
     for record in worktrees.iter().filter(|record| record.folder().exists()) {
         let folder = record.folder();
         print(&format!(
@@ -82,7 +95,18 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
             quote_word(&folder)
         ));
     }
-    Ok(exit::OK)
+}
+
+/// Names the worktrees of items that stay.
+fn name_lanes(lanes: &BTreeMap<String, OpenLane>) {
+    for (item, open) in lanes {
+        print(&format!(
+            "the work on item `{}` stays in the worktree {}, on branch {}, and its runs in `runs --all`",
+            escape_line(item),
+            open.lane.paths().folder.display(),
+            open.lane.branch
+        ));
+    }
 }
 
 fn print(line: &str) {

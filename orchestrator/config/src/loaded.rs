@@ -11,7 +11,7 @@ use crate::env_names::SHORTEST_SECRET;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::inline;
 use crate::key::{self, KeyPath};
-use crate::model::{Config, Prompts};
+use crate::model::{Config, Prompts, ValidatorConfig};
 use crate::provenance::Provenance;
 use crate::schema;
 use crate::serde_messages;
@@ -72,6 +72,26 @@ impl LoadedConfig {
             user_file,
             warnings: Vec::new(),
         })
+    }
+
+    /// Adds a validator that no file names. It is in [`resolved_toml`](Self::resolved_toml) as well: a run that goes on has what it began
+    /// with.
+    ///
+    /// # Errors
+    /// It cannot be written as TOML.
+    pub fn add_validator(&mut self, validator: ValidatorConfig) -> Result<(), ConfigErrors> {
+        let failed = |error: String| ConfigError::new(self.provenance.file(), "validator", error);
+        let mut config = self.config.clone();
+        config.validators.push(validator);
+        let mut document = serde_json::to_value(ConfigDocument::from(&config))
+            .map_err(|error| failed(error.to_string()))?;
+        let mut table = self.table.clone();
+        if let Some(validators) = document.get_mut("validator") {
+            table.insert("validator".to_owned(), inline::to_toml(validators.take()));
+        }
+        let text = toml::to_string(&table).map_err(|error| failed(error.to_string()))?;
+        (self.config, self.table, self.text) = (config, table, text);
+        Ok(())
     }
 
     pub(crate) fn warned(self, warnings: Vec<ConfigError>) -> Self {

@@ -48,12 +48,13 @@ fn amount(limit: Limit, limits: &Limits) -> Option<u64> {
 }
 
 /// Returns what one of `lanes` that are free may use of each limit, of which the others have used and been given so much: all that it
-/// could use if nothing were given to others, and its share. Nothing if a limit leaves it nothing.
+/// could use if nothing were given to others, and its share. Nothing if a limit leaves it nothing, or, `beside` others that go on, less
+/// than an iteration of those that have ended used.
 fn divide(
     limits: &Limits,
     others: impl Fn(Limit) -> (u64, u64),
     own: RunUsage,
-    lanes: usize,
+    (lanes, beside): (usize, Option<&RunUsage>),
 ) -> Option<(Limits, Limits)> {
     let (mut alone, mut share) = (limits.clone(), limits.clone());
     for (limit, row) in Limit::budgets() {
@@ -61,7 +62,8 @@ fn divide(
         let (used, given) = others(limit);
         let (left, own) = (max.saturating_sub(used), row.used(&own));
         let unused = left.saturating_sub(given).saturating_sub(own);
-        if unused == 0 {
+        let usual = |ended: &RunUsage| row.used(ended).checked_div(ended.iterations);
+        if unused == 0 || beside.and_then(usual).is_some_and(|usual| unused < usual) {
             return None;
         }
         let lanes = u64::try_from(lanes).unwrap_or(u64::MAX).max(1);
@@ -101,7 +103,9 @@ impl<E: Executor> BacklogDriver<E> {
             (row.map_or(0, |row| row.used(&ended)), given.fold(0, u64::saturating_add))
         };
         let limits = &self.setup.limits;
-        let Some((alone, share)) = divide(limits, others, own, free) else { return Ok(None) };
+        let beside = (!reserved.is_empty()).then_some(&ended);
+        let divided = divide(limits, others, own, (free, beside));
+        let Some((alone, share)) = divided else { return Ok(None) };
         let used = match self.begins {
             true => RunUsage::default(),
             false => ledger.used_since_aside(item, run),
@@ -129,7 +133,8 @@ mod tests {
             for free in (1..=lanes).rev() {
                 let others =
                     |limit| if limit == Limit::Iterations { (used, given) } else { (0, 0) };
-                let Some((_, share)) = divide(&limits, others, RunUsage::default(), free) else {
+                let Some((_, share)) = divide(&limits, others, RunUsage::default(), (free, None))
+                else {
                     break;
                 };
                 let share = share.max_iterations.unwrap();
@@ -146,7 +151,23 @@ mod tests {
         let limits = Limits { max_iterations: Some(10), ..Limits::default() };
         let own = RunUsage { iterations: 4, ..RunUsage::default() };
         let others = |limit| if limit == Limit::Iterations { (1, 1) } else { (0, 0) };
-        let (alone, share) = divide(&limits, others, own, 2).unwrap();
+        let (alone, share) = divide(&limits, others, own, (2, None)).unwrap();
         assert_eq!((alone.max_iterations, share.max_iterations), (Some(9), Some(6)));
+    }
+
+    #[test]
+    fn beside_others_nothing_begins_that_would_use_more_than_is_left() {
+        let limits = Limits { max_iterations: Some(10), max_runtime: None, ..Limits::default() };
+        let limits = Limits { max_tokens: Some(1000), ..limits };
+        let ended = RunUsage {
+            iterations: 3,
+            tokens: ralph_orchestrator_contract::Tokens { input: 900, ..Default::default() },
+            ..RunUsage::default()
+        };
+        let others = |limit| if limit == Limit::Tokens { (900, 0) } else { (3, 0) };
+        let begins = |beside| divide(&limits, others, RunUsage::default(), (2, beside)).is_some();
+        assert!(begins(None));
+        assert!(!begins(Some(&ended)));
+        assert!(begins(Some(&RunUsage::default())));
     }
 }

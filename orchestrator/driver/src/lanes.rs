@@ -216,6 +216,10 @@ impl<E: Executor> BacklogDriver<E> {
 
     /// Returns a run whose work is to be merged, in the order in which they were complete.
     fn find_unmerged(&self, going: &Going<'_, E::Error>) -> Option<ItemRun> {
+        // What was complete before a new beginning is no part of it.
+        if self.begins {
+            return None;
+        }
         let ledger = &self.work.state().ledger;
         let mut unmerged = ledger.unmerged().filter(|entry| !going.is_parked(&entry.item));
         unmerged.next().cloned()

@@ -9,6 +9,9 @@ use crate::repository::Repository;
 /// How long a push may take.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
+/// The most of what commits say and change that is read, in bytes.
+const LONGEST_HISTORY: usize = 256 << 20;
+
 /// The protocols that a push takes where hooks are confined: a repository on this machine has hooks of its own, which would
 /// run with the user's rights, and an agent could have made it.
 const NETWORK_PROTOCOLS: &str = "https:ssh:http:git";
@@ -46,6 +49,17 @@ impl Repository {
     /// Fails if git does.
     pub fn find_branch_tip(&self, branch: &str) -> Result<Option<ObjectId>> {
         self.resolve(&format!("refs/heads/{branch}"))
+    }
+
+    /// Returns what the commits after `base` up to `tip` say and change: messages, names of files and lines.
+    ///
+    /// # Errors
+    /// Fails if git does, or it is more than [`LONGEST_HISTORY`].
+    pub fn read_history(&self, base: &str, tip: &ObjectId) -> Result<Vec<u8>> {
+        let log =
+            self.user_git().args(["log", "-p", "-m", "--text", "--no-color", "--no-ext-diff"]);
+        let log = log.args(["--no-textconv", "--format=%an <%ae>%n%B"]).max_output(LONGEST_HISTORY);
+        log.arg(format!("{base}..{tip}")).arg("--").read(&*self.git)
     }
 
     /// Pushes a branch under its own name, never by force. The hook `pre-push` runs, confined where hooks of commits are;

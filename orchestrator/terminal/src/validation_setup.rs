@@ -125,7 +125,7 @@ impl ValidationSetup {
         let item = backlog_view::find_next(context).await;
         let mut loaded = context.loaded.clone();
         if let Some(item) = &item {
-            add_item_check(&mut loaded.config, &item.id, item.verify.as_deref());
+            add_item_check(&mut loaded, &item.id, item.verify.as_deref())?;
         }
         let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
         registry.set_launch_context(LaunchContext {

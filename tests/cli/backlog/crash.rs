@@ -36,6 +36,10 @@ fn items(count: usize) -> TestEnvironment {
     };
     let list: Vec<_> = (0..count).map(features_of).collect();
     let env = features(&list);
+    let config = env.read("ralph.toml");
+    let check = "[backlog]\ncheck = [\"grep\", \"-qx\", \"{item}\", \"order\"]\n";
+    assert!(config.contains("[backlog]\n"));
+    env.write("ralph.toml", config.replace("[backlog]\n", check));
     // Each item is named once, however often its work is begun again, and none by an agent whose prompt was cut by
     // a kill; by one line, since a kill can come between two files.
     env.agent.default_call().script(&WORK.replace(

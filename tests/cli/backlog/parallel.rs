@@ -279,4 +279,6 @@ fn the_configuration_has_to_give_items_worktrees_and_commits() {
         .expect(78)
         .says("parallel.max")
         .says("`worktree = true` and `commit = \"iteration\"`");
+    env.write("ralph.toml", text.replace("[git]\n", "[git]\non_complete = \"pull-request\"\n"));
+    env.run().expect(78).says("a pull request is of runs on one branch");
 }

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{HOSTS, Tracker, issue};
+use crate::backlog::WORK;
 use crate::environment::eventually;
 use crate::git::{git, init, write_hook};
 
@@ -105,7 +106,40 @@ fn the_items_of_a_backlog_are_named_and_closed_by_the_pull_request() {
     let pull = &pulls(&tracker)[0];
     assert_eq!(pull["title"], "Make it");
     let body = pull["body"].as_str().unwrap();
-    assert!(body.contains("## Item 1: `Make it`\n\nCloses #1.\n"), "{body}");
+    assert!(body.contains("## Item 1: `Make it`\n\nCloses acme/widgets#1.\n"), "{body}");
+}
+
+#[test]
+fn work_that_no_check_accepted_is_named_and_then_no_issue_is_closed() {
+    let tracker = repository("github");
+    tracker.change(|host| {
+        host["issues"].as_array_mut().unwrap().push(issue(2, "Not made", "Do.", &["ralph"]));
+    });
+    let env = &tracker.env;
+    let text = env.read("ralph.toml");
+    let check =
+        "[backlog]\nmax_item_iterations = 1\ncheck = [\"test\", \"{item}\", \"=\", \"1\"]\n";
+    env.write("ralph.toml", text.replace("[backlog]\n", check));
+    git(env, &["commit", "-qam", "check"]);
+    env.run().expect(2).says("draft pull request: ");
+    let pull = &pulls(&tracker)[0];
+    let body = pull["body"].as_str().unwrap();
+    let named = "which may have changed what is complete:\n\n- Item 2: `Not made`\n";
+    for part in [named, "Part of acme/widgets#1.\n", "Its own check: `test 1 = 1`\n"] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+    assert!(!body.contains("Closes"), "{body}");
+}
+
+#[test]
+fn commits_with_the_value_of_a_secret_are_not_pushed() {
+    let mut tracker = single("github");
+    tracker.env.var("MY_API_TOKEN", "hunter2-hunter2");
+    let leak = format!("{WORK}echo 'token: hunter2-hunter2' > notes.txt\n");
+    tracker.env.agent.default_call().script(&leak);
+    let why = "the branch is not pushed: the value of a secret is in its commits (notes.txt)";
+    tracker.env.run().expect(0).says(why);
+    assert_eq!((pushed(&tracker).len(), pulls(&tracker).len()), (1, 0));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ralph_orchestrator_forge::{CodeHost, ForgeError, HostClient, NewPullRequest}
 use ralph_orchestrator_git::{Remote, Repository};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
-use ralph_orchestrator_shell_text::quote_word;
+use ralph_orchestrator_shell_text::{quote_command, quote_word};
 use ralph_orchestrator_store::{
     Disk, Layout, StoredRun, WorktreeRecord, read_current_run, read_run,
 };
@@ -54,14 +54,16 @@ pub async fn propose(
     if context.loaded.config.git.on_complete != OnComplete::PullRequest {
         return None;
     }
-    let completed = match find_completed(context, layout) {
-        Ok(completed) => completed,
+    let found = find_completed(context, layout)
+        .and_then(|completed| Ok((completed, find_unproved(context, layout)?)));
+    let (completed, unproved) = match found {
+        Ok(found) => found,
         Err(error) => return Some(Err(error.summary())),
     };
     let records = locate(context, layout);
     let last = completed.last()?;
     let record = find_of(&records, &last.found)?.clone();
-    let proposal = Proposal::new(context, layout, policy, (record, &completed));
+    let proposal = Proposal::new(context, layout, policy, (record, &completed, &unproved));
     let work = tokio::task::spawn_blocking(move || proposal?.perform());
     work.await.map_err(|error| error.to_string()).flatten().transpose()
 }
@@ -82,6 +84,31 @@ fn find_completed(context: &Context, layout: &Layout) -> Result<Vec<Completed>, 
     complete.map(read).collect()
 }
 
+/// Returns the last runs of items that agents have worked on and that are not complete.
+fn find_unproved(context: &Context, layout: &Layout) -> Result<Vec<ItemRun>, CommandError> {
+    if context.loaded.config.backlog.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut runs = read_ledger(layout)?.unwrap_or_default().runs;
+    let complete: Vec<String> = runs
+        .iter()
+        .filter(|entry| entry.reason == Some(StopReason::Completed))
+        .map(|entry| entry.item.clone())
+        .collect();
+    runs.retain(|entry| {
+        !entry.is_initializer && entry.usage.iterations > 0 && !complete.contains(&entry.item)
+    });
+    runs.reverse();
+    let mut named: Vec<String> = Vec::new();
+    runs.retain(|entry| {
+        let is_new = !named.contains(&entry.item);
+        named.push(entry.item.clone());
+        is_new
+    });
+    runs.reverse();
+    Ok(runs)
+}
+
 /// A pull request that is to be opened.
 struct Proposal {
     git: SupervisedGit,
@@ -91,6 +118,7 @@ struct Proposal {
     run: String,
     title: String,
     body: String,
+    redactor: Redactor,
 }
 
 impl Proposal {
@@ -98,7 +126,7 @@ impl Proposal {
         context: &Context,
         layout: &Layout,
         policy: Option<&SandboxPolicy>,
-        (record, completed): (WorktreeRecord, &[Completed]),
+        (record, completed, unproved): (WorktreeRecord, &[Completed], &[ItemRun]),
     ) -> Result<Self, String> {
         let redactor = Redactor::new(&context.loaded.config.env, &context.vars);
         let supervisor = Supervisor::this_binary();
@@ -106,7 +134,7 @@ impl Proposal {
         let git = SupervisedGit::find(supervisor, &context.vars, &places, Handle::current())?;
         let git = git.confined(Confinement::new(policy, context), Vec::new());
         let title = find_title(context, completed).unwrap_or_else(|| record.branch.clone());
-        let body = describe(context, completed, &record);
+        let body = describe(context, completed, unproved, &record);
         Ok(Self {
             git,
             context: context.clone(),
@@ -114,13 +142,14 @@ impl Proposal {
             run: completed.last().map(|last| last.found.run.clone()).unwrap_or_default(),
             title: redactor.text(&title).into_owned(),
             body: redactor.text(&body).into_owned(),
+            redactor,
             record,
         })
     }
 
     /// Performs what is not done yet. Returns the address; `None` if everything is done.
     fn perform(self) -> Result<Option<String>, String> {
-        let Self { git, context, layout, mut record, run, title, body } = self;
+        let Self { git, context, layout, mut record, run, title, body, redactor } = self;
         let (workspace, folder) = (record.workspace(), layout.git(&run));
         let text = |error: ralph_orchestrator_git::GitError| error.to_string();
         let vars = environment(&context.vars);
@@ -135,6 +164,8 @@ impl Proposal {
         if record.base == tip.as_str() {
             return Err(format!("the branch {branch} has no commit; there is nothing to propose"));
         }
+        let history = repository.read_history(&record.base, &tip).map_err(text)?;
+        verify_no_secret(&redactor, &String::from_utf8_lossy(&history))?;
         let remote = repository.find_remote().map_err(text)?.ok_or(
             "the repository has no remote `origin`, and not just one; add it by `git remote add`",
         )?;
@@ -155,6 +186,20 @@ impl Proposal {
         record.write(&Disk::default(), &layout).map_err(|error| error.to_string())?;
         Ok(Some(opened.url))
     }
+}
+
+/// Refuses to show others what is masked everywhere else.
+fn verify_no_secret(redactor: &Redactor, history: &str) -> Result<(), String> {
+    let has_secret = |line: &&str| redactor.text(line).as_ref() != *line;
+    let Some(at) = history.lines().position(|line| has_secret(&line)) else { return Ok(()) };
+    let before = history.lines().take(at.saturating_add(1));
+    let file = before.filter_map(|line| line.strip_prefix("diff --git a/")).last();
+    let file = file.and_then(|names| names.split(" b/").next()).unwrap_or("a message of a commit");
+    Err(format!(
+        "the branch is not pushed: the value of a secret is in its commits ({}); take it out of them, and change the secret if \
+         others have seen it",
+        one_line(&redactor.text(file), LONGEST_TITLE)
+    ))
 }
 
 /// Tries a step again while that may help.
@@ -216,27 +261,64 @@ fn find_title(context: &Context, completed: &[Completed]) -> Option<String> {
 }
 
 /// Returns the text: the receipt for people.
-fn describe(context: &Context, completed: &[Completed], record: &WorktreeRecord) -> String {
-    let kind = context.loaded.config.backlog.as_ref().map(|backlog| backlog.kind.as_str());
-    let is_tracker = kind.and_then(CodeHost::from_name).is_some();
-    let mut text = String::new();
+fn describe(
+    context: &Context,
+    completed: &[Completed],
+    unproved: &[ItemRun],
+    record: &WorktreeRecord,
+) -> String {
+    // What comes last may be cut.
+    let mut text = describe_unproved(unproved) + &describe_verification(record);
     for Completed { found, item } in completed {
         if let Some(item) = item {
-            let title = one_line(&item.title, LONGEST_TITLE).replace('`', "'");
-            text.push_str(&format!("## Item {}: `{title}`\n\n", one_line(&item.item, 80)));
-            if is_tracker {
-                text.push_str(&format!("Closes #{}.\n\n", one_line(&item.item, 80)));
-            }
+            text.push_str(&format!("## {}\n\n", name_item(item)));
+            text.push_str(&describe_item(context, item, unproved.is_empty()));
         }
         text.push_str(&describe_completion(&found.run, &found.state));
         text.push('\n');
     }
-    text.push_str(&format!(
-        "## To verify\n\n```sh\ngit fetch origin {branch} && git switch {branch}\nralph-orchestrator verify\n```\n\n\
-         `verify` runs the checks of `ralph.toml` again. An agent made the commits on this branch since `{base}`; no person has \
-         read them yet.\n",
+    text
+}
+
+fn describe_verification(record: &WorktreeRecord) -> String {
+    format!(
+        "An agent made the commits on this branch since `{base}`; no person has read them yet. To run the checks of `ralph.toml` \
+         again, without those of items:\n\n```sh\ngit fetch origin {branch} && git switch {branch}\nralph-orchestrator verify\n```\n\n",
         branch = record.branch,
         base = record.base.get(..12).unwrap_or(&record.base),
-    ));
+    )
+}
+
+/// Says of which work that is on the branch no check has accepted anything.
+fn describe_unproved(unproved: &[ItemRun]) -> String {
+    if unproved.is_empty() {
+        return String::new();
+    }
+    let items: String = unproved.iter().map(|item| format!("- {}\n", name_item(item))).collect();
+    format!(
+        "**The branch also has work on items that are not complete**, which no check has accepted, and which may have changed \
+         what is complete:\n\n{items}\n"
+    )
+}
+
+fn name_item(item: &ItemRun) -> String {
+    let title = one_line(&item.title, LONGEST_TITLE).replace('`', "'");
+    format!("Item {}: `{title}`", one_line(&item.item, 80))
+}
+
+/// Says which issue an item is, and by what it is checked besides. An issue is closed by merging only what was proved.
+fn describe_item(context: &Context, item: &ItemRun, closes: bool) -> String {
+    let Some(backlog) = &context.loaded.config.backlog else { return String::new() };
+    let mut text = String::new();
+    if CodeHost::from_name(&backlog.kind).is_some() {
+        let word = if closes { "Closes" } else { "Part of" };
+        let repository = backlog.tracker.repository.as_deref().unwrap_or_default();
+        text.push_str(&format!("{word} {repository}#{}.\n\n", one_line(&item.item, 80)));
+    }
+    let check = backlog.check_of(&item.item, None);
+    if !check.is_empty() {
+        let command = one_line(&quote_command(&check), LONGEST_TITLE).replace('`', "'");
+        text.push_str(&format!("Its own check: `{command}`\n\n"));
+    }
     text
 }

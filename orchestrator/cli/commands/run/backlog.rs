@@ -167,7 +167,7 @@ impl BacklogRuns<'_> {
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
         if let Some(item) = &order.item {
-            add_item_check(&mut limited.config, &item.id, item.verify.as_deref());
+            add_item_check(&mut limited, &item.id, item.verify.as_deref())?;
         }
         let baseline = &mut limited.config.completion.baseline;
         if order.is_sent_back && *baseline == BaselineMode::MustFail {

@@ -81,7 +81,7 @@ impl CheckedMerges {
         let registry = registry::for_run(&self.plugins, sandbox.as_ref(), self.switch.clone());
         let build = build_context(&context.loaded, &context.vars);
         let mut loaded = context.loaded.clone();
-        add_item_check(&mut loaded.config, &item.id, item.verify.as_deref());
+        add_item_check(&mut loaded, &item.id, item.verify.as_deref())?;
         let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
         let protects = policy.protects();
         registry.set_launch_context(LaunchContext { protects, ..LaunchContext::default() });

@@ -1,7 +1,7 @@
 //! Checks of `[parallel]`.
 
 use crate::diagnostics::Diagnostics;
-use crate::model::{CommitMode, Git, Parallel};
+use crate::model::{CommitMode, Git, OnComplete, Parallel};
 
 /// Refuses what keeps items from being worked on at once.
 pub(super) fn check(
@@ -26,6 +26,11 @@ pub(super) fn check(
     if !git.worktree || git.commit != CommitMode::Iteration {
         let message = "items that are worked on at once are merged from git worktrees of their own; set \
                        `worktree = true` and `commit = \"iteration\"` in [git], or `max = 1`";
+        diagnostics.add(&path, message);
+    }
+    if git.on_complete == OnComplete::PullRequest {
+        let message = "a pull request is of runs on one branch, and these have several; set `max = 1`, or remove \
+                       `on_complete` from [git]";
         diagnostics.add(&path, message);
     }
 }
