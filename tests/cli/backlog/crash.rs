@@ -37,7 +37,7 @@ fn items(count: usize) -> TestEnvironment {
     let list: Vec<_> = (0..count).map(features_of).collect();
     let env = features(&list);
     let config = env.read("ralph.toml");
-    let check = "[backlog]\ncheck = [\"grep\", \"-qx\", \"{item}\", \"order\"]\n";
+    let check = "[backlog]\ncheck = [\"test\", \"-e\", \"made-{item}\"]\n";
     assert!(config.contains("[backlog]\n"));
     env.write("ralph.toml", config.replace("[backlog]\n", check));
     // Each item is named once, however often its work is begun again, and none by an agent whose prompt was cut by
