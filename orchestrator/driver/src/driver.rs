@@ -422,41 +422,38 @@ impl<E: Executor> BacklogDriver<E> {
         item: &BacklogItem,
         report: &RunReport,
     ) -> Result<ItemEnd, DriverError> {
-        let usage = RunUsage::from_state(&report.state);
-        let (id, run) = (item.id.clone(), report.run.clone());
-        let completion = report.state.completion();
-        let record = match completion {
-            Some(completion) => {
-                let validated = completion.validated;
-                let accepted_before = report.state.validation.baseline_accepted == Some(true);
-                SeriesRecord::ItemFinished { item: id, run, validated, accepted_before, usage }
-            }
-            None => stopped(&id, report, self.find_block(report)),
-        };
+        let record = ended(&item.id, report, || self.find_block(report));
         self.work.state().append(&record)?;
         self.write_completion().await?;
+        let is_aside = self.announce_end(item, report)?;
+        if report.state.completion().is_some() {
+            return Ok(ItemEnd::Completed);
+        }
+        if is_aside && !self.setup.once {
+            return Ok(ItemEnd::SetAside);
+        }
+        self.stop(Stop::of_item(item, report)).map(ItemEnd::Ended)
+    }
+
+    /// Writes that an item is blocked, if it is, and announces how its run ended. Returns whether it is set aside.
+    pub(crate) fn announce_end(
+        &self,
+        item: &BacklogItem,
+        report: &RunReport,
+    ) -> Result<bool, DriverError> {
         self.write_blocked()?;
         let aside = self.work.state().ledger.set_aside.get(&item.id).map(|item| item.aside.clone());
+        let is_aside = aside.is_some();
         self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
             item: item.id.clone(),
             title: item.title.clone(),
             run: report.run.clone(),
             stop_reason: report.reason,
-            usage,
-            set_aside: aside.clone().filter(|_| completion.is_none()),
+            usage: RunUsage::from_state(&report.state),
+            set_aside: aside.filter(|_| report.state.completion().is_none()),
             items: self.load()?.counts(),
         });
-        if completion.is_some() {
-            return Ok(ItemEnd::Completed);
-        }
-        if aside.is_some() && !self.setup.once {
-            return Ok(ItemEnd::SetAside);
-        }
-        let text = format!("item `{}`: {}", item.id, report.message);
-        let mut stop = Stop::new(report.reason, text);
-        stop.ended_well = report.ended_well();
-        stop.state = Some(Box::new(report.state.clone()));
-        self.stop(stop).map(ItemEnd::Ended)
+        Ok(is_aside)
     }
 
     /// Writes the status that follows from a run's completion, stores the file, and records that both are
@@ -555,6 +552,24 @@ pub(crate) fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, Dr
         return Ok(None);
     }
     Ok(Some(read_run(layout, run, |_| {})?.found.state))
+}
+
+/// Returns the record of how the run of an item ended. `find_block` says why the item is blocked from now on, if it is.
+pub(crate) fn ended(
+    item: &str,
+    report: &RunReport,
+    find_block: impl FnOnce() -> Option<String>,
+) -> SeriesRecord {
+    match report.state.completion() {
+        Some(completion) => SeriesRecord::ItemFinished {
+            item: item.to_owned(),
+            run: report.run.clone(),
+            validated: completion.validated,
+            accepted_before: report.state.validation.baseline_accepted == Some(true),
+            usage: RunUsage::from_state(&report.state),
+        },
+        None => stopped(item, report, find_block()),
+    }
 }
 
 /// Returns the record of a run that ended without completion, and blocks its item for this reason, if there is one.

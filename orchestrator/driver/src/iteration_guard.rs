@@ -101,9 +101,7 @@ impl SharedWork {
     /// Returns what the agent claims of the item by its status.
     pub(crate) fn item_claim(&self) -> Option<String> {
         let id = self.state().item.as_ref()?.id.clone();
-        let is_completed = self.backlog.load().ok()?.find(&id)?.status == ItemStatus::Completed;
-        let path = self.backlog.path().display();
-        is_completed.then(|| format!("item `{id}` is set to completed in {path}"))
+        claim_by_status(&*self.backlog, &id)
     }
 
     /// Keeps the version before a phase.
@@ -287,6 +285,13 @@ impl PhaseGuard for SharedWork {
             Vec::new()
         })
     }
+}
+
+/// Returns the claim of an item that an agent has set to completed, if it has.
+pub(crate) fn claim_by_status(backlog: &dyn Backlog, item: &str) -> Option<String> {
+    let is_completed = backlog.load().ok()?.find(item)?.status == ItemStatus::Completed;
+    let path = backlog.path().display();
+    is_completed.then(|| format!("item `{item}` is set to completed in {path}"))
 }
 
 /// Forwards the events of a run, and leaves the notes of hand-offs at its item.

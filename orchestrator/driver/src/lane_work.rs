@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, ItemStatus};
+use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot};
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
 use ralph_orchestrator_machine::{Note, Record};
 use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
@@ -15,7 +15,7 @@ use crate::error::DriverError;
 use crate::finding_text::describe;
 use crate::item_env::write_item;
 use crate::item_text::item_text;
-use crate::iteration_guard::SharedWork;
+use crate::iteration_guard::{SharedWork, claim_by_status};
 use crate::record::SeriesRecord;
 
 /// The work on one item in its lane.
@@ -77,9 +77,7 @@ impl LaneWork {
     /// Returns what the agent claims of the item by its status in the lane's copy.
     pub(crate) fn item_claim(&self) -> Option<String> {
         let id = self.state().item.id.clone();
-        let is_completed = self.backlog.load().ok()?.find(&id)?.status == ItemStatus::Completed;
-        let path = self.backlog.path().display();
-        is_completed.then(|| format!("item `{id}` is set to completed in {path}"))
+        claim_by_status(&*self.backlog, &id)
     }
 
     /// Returns whether the run is to end: something failed, or a person skipped its item.

@@ -9,12 +9,11 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use ralph_orchestrator_backlog::{BacklogItem, NextItem};
-use ralph_orchestrator_machine::{RunUsage, StopReason};
+use ralph_orchestrator_machine::StopReason;
 
 use crate::choice::{blocked, complete};
-use crate::driver::{BacklogDriver, BacklogEnd, read_state, stopped};
+use crate::driver::{BacklogDriver, BacklogEnd, ended, read_state, stopped};
 use crate::error::DriverError;
-use crate::event::BacklogEvent;
 use crate::executor::{Executor, RunReport};
 use crate::lane::{LaneSetup, LaneStart};
 use crate::lane_budget::{Grant, Reservation};
@@ -326,38 +325,14 @@ impl<E: Executor> BacklogDriver<E> {
         report: &RunReport,
         grant: &Grant,
     ) -> Result<Option<Stop>, DriverError> {
-        let usage = RunUsage::from_state(&report.state);
-        let (id, run) = (item.id.clone(), report.run.clone());
         let is_complete = report.state.completion().is_some();
         let is_share = !is_complete && grant.is_share_used(report);
-        let record = match report.state.completion() {
-            Some(completion) => {
-                let validated = completion.validated;
-                let accepted_before = report.state.validation.baseline_accepted == Some(true);
-                SeriesRecord::ItemFinished { item: id, run, validated, accepted_before, usage }
-            }
-            None if is_share => stopped(&id, report, None),
-            None => stopped(&id, report, self.find_block(report)),
-        };
+        let find_block = || if is_share { None } else { self.find_block(report) };
+        let record = ended(&item.id, report, find_block);
         self.work.state().append(&record)?;
-        self.write_blocked()?;
-        let aside = self.work.state().ledger.set_aside.get(&item.id).map(|item| item.aside.clone());
-        self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
-            item: item.id.clone(),
-            title: item.title.clone(),
-            run: report.run.clone(),
-            stop_reason: report.reason,
-            usage,
-            set_aside: aside.clone().filter(|_| !is_complete),
-            items: self.load()?.counts(),
-        });
-        if is_complete || (is_share && !self.setup.once) || (aside.is_some() && !self.setup.once) {
-            return Ok(None);
-        }
-        let mut stop = Stop::new(report.reason, format!("item `{}`: {}", item.id, report.message));
-        stop.ended_well = report.ended_well();
-        stop.state = Some(Box::new(report.state.clone()));
-        Ok(Some(stop))
+        let is_aside = self.announce_end(item, report)?;
+        let goes_on = !self.setup.once && (is_share || is_aside);
+        Ok(if is_complete || goes_on { None } else { Some(Stop::of_item(item, report)) })
     }
 
     /// Writes the status of an item that is merged, and removes its lane.

@@ -3,6 +3,8 @@
 use ralph_orchestrator_backlog::{BacklogItem, ItemPlacement};
 use ralph_orchestrator_machine::{State, StopReason};
 
+use crate::executor::RunReport;
+
 /// Why the work ends.
 pub(crate) struct Stop {
     pub(crate) reason: StopReason,
@@ -20,6 +22,15 @@ impl Stop {
             waiting: Vec::new(),
             ended_well: false,
             state: None,
+        }
+    }
+
+    /// Returns the stop by a run of an item that ended without completion.
+    pub(crate) fn of_item(item: &BacklogItem, report: &RunReport) -> Self {
+        Self {
+            ended_well: report.ended_well(),
+            state: Some(Box::new(report.state.clone())),
+            ..Self::new(report.reason, format!("item `{}`: {}", item.id, report.message))
         }
     }
 }

@@ -71,7 +71,8 @@ impl Redactor {
     }
 
     /// Whether there is a secret in this.
-    pub(super) fn has_secret(&self, bytes: &[u8]) -> bool {
+    #[must_use]
+    pub fn has_secret(&self, bytes: &[u8]) -> bool {
         self.bytes(bytes) != bytes
     }
 

@@ -26,12 +26,11 @@ pub fn summarize(explanation: &Explanation) -> String {
     let is_unnoticed = |verdict: &PartVerdict| *verdict == PartVerdict::NoCheckNotices;
     let is_other = |role| role != FileRole::SteersChecks;
     let is_no_test = |role| !matches!(role, FileRole::SteersChecks | FileRole::OwnTest);
-    let limit = u64::try_from(explanation.time_limit.as_millis()).unwrap_or(u64::MAX);
     let gone = match explanation.is_unnoticed_together {
         true => "No check notices if these are gone",
         false => "No check notices if one of these is gone; all together were not tried",
     };
-    let endless = format!("The checks do not end within {} without", duration(limit));
+    let endless = format!("The checks do not end within {} without", spell(explanation.time_limit));
     let mut sentences = vec![
         ("needed", list_needed(is_needed)),
         (gone, list(is_no_test, is_unnoticed)),
@@ -73,11 +72,10 @@ fn describe_stop(explanation: &Explanation) -> Option<String> {
     let tried = explanation.parts.iter().filter(is_tried).count();
     let parts = if all == 1 { "part" } else { "parts" };
     let begin = format!("explained in part: {tried} of {all} {parts} tried");
-    let taken = duration(u64::try_from(explanation.elapsed.as_millis()).unwrap_or(u64::MAX));
+    let taken = spell(explanation.elapsed);
     match explanation.stopped.as_ref()? {
         StopCause::Budget => {
-            let budget = u64::try_from(explanation.budget.as_millis()).unwrap_or(u64::MAX);
-            let budget = duration(budget);
+            let budget = spell(explanation.budget);
             Some(format!(
                 "{begin} in {taken}; a further run of the checks may not end within {budget}."
             ))
@@ -154,6 +152,10 @@ fn name_part(part: &ExplainedPart) -> String {
     }
 }
 
+fn spell(time: Duration) -> String {
+    duration(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Lists settings that steer the checks, each with its verdict: that they are needed is no praise.
 fn list_steering(explanation: &Explanation) -> String {
     let parts = explanation.parts.iter().filter(|part| part.role == FileRole::SteersChecks);
@@ -165,7 +167,6 @@ fn list_steering(explanation: &Explanation) -> String {
 
 /// Says what a verdict means.
 fn describe_verdict(verdict: &PartVerdict, limit: Duration) -> String {
-    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     match verdict {
         PartVerdict::Needed { tests } => match tests.first() {
             Some(test) => format!("needed: {} fails without it", escape_line(test)),
@@ -173,7 +174,7 @@ fn describe_verdict(verdict: &PartVerdict, limit: Duration) -> String {
         },
         PartVerdict::HoldsBuild => "holds the build".to_owned(),
         PartVerdict::DoesNotEnd => {
-            format!("the checks do not end within {} without it", duration(limit))
+            format!("the checks do not end within {} without it", spell(limit))
         }
         PartVerdict::OneIsEnough { .. } => "it or another part is enough".to_owned(),
         PartVerdict::OnlyOwnTests => "only the work's own tests need it".to_owned(),

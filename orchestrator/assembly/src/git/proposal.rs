@@ -3,6 +3,7 @@
 //! Each step can be repeated: a branch that is pushed already is pushed again without effect, and an open pull request of
 //! the branch is found. That the last step is done is recorded with the worktree; until then each `run` does it again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,9 +55,7 @@ pub async fn propose(
     if context.loaded.config.git.on_complete != OnComplete::PullRequest {
         return None;
     }
-    let found = find_completed(context, layout)
-        .and_then(|completed| Ok((completed, find_unproved(context, layout)?)));
-    let (completed, unproved) = match found {
+    let (completed, unproved) = match find_work(context, layout) {
         Ok(found) => found,
         Err(error) => return Some(Err(error.summary())),
     };
@@ -68,45 +67,32 @@ pub async fn propose(
     work.await.map_err(|error| error.to_string()).flatten().transpose()
 }
 
-/// Returns the complete runs that are on the branch, the last one last.
-fn find_completed(context: &Context, layout: &Layout) -> Result<Vec<Completed>, CommandError> {
+/// Returns the complete runs that are on the branch, the last one last, and the last runs of items on which agents have worked
+/// and that are not complete.
+fn find_work(
+    context: &Context,
+    layout: &Layout,
+) -> Result<(Vec<Completed>, Vec<ItemRun>), CommandError> {
     if context.loaded.config.backlog.is_none() {
         let current = read_current_run(layout, |_| {})?;
         let complete = current.filter(|found| found.state.completion().is_some());
-        return Ok(complete.into_iter().map(|found| Completed { found, item: None }).collect());
+        let complete = complete.into_iter().map(|found| Completed { found, item: None }).collect();
+        return Ok((complete, Vec::new()));
     }
-    let runs = read_ledger(layout)?.unwrap_or_default().runs.into_iter();
-    let complete = runs.filter(|entry| entry.reason == Some(StopReason::Completed));
-    let read = |entry: ItemRun| {
+    let runs = read_ledger(layout)?.unwrap_or_default().runs;
+    let is_complete = |entry: &ItemRun| entry.reason == Some(StopReason::Completed);
+    let (complete, others): (Vec<ItemRun>, Vec<ItemRun>) = runs.into_iter().partition(is_complete);
+    let mut known: BTreeSet<String> = complete.iter().map(|entry| entry.item.clone()).collect();
+    let is_work = |entry: &ItemRun| !entry.is_initializer && entry.usage.iterations > 0;
+    let worked_on = others.into_iter().rev().filter(is_work);
+    let mut unproved: Vec<ItemRun> =
+        worked_on.filter(|entry| known.insert(entry.item.clone())).collect();
+    unproved.reverse();
+    let read = |entry: ItemRun| -> Result<Completed, CommandError> {
         let found = read_run(layout, &entry.run, |_| {})?.found;
         Ok(Completed { found, item: Some(entry) })
     };
-    complete.map(read).collect()
-}
-
-/// Returns the last runs of items that agents have worked on and that are not complete.
-fn find_unproved(context: &Context, layout: &Layout) -> Result<Vec<ItemRun>, CommandError> {
-    if context.loaded.config.backlog.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut runs = read_ledger(layout)?.unwrap_or_default().runs;
-    let complete: Vec<String> = runs
-        .iter()
-        .filter(|entry| entry.reason == Some(StopReason::Completed))
-        .map(|entry| entry.item.clone())
-        .collect();
-    runs.retain(|entry| {
-        !entry.is_initializer && entry.usage.iterations > 0 && !complete.contains(&entry.item)
-    });
-    runs.reverse();
-    let mut named: Vec<String> = Vec::new();
-    runs.retain(|entry| {
-        let is_new = !named.contains(&entry.item);
-        named.push(entry.item.clone());
-        is_new
-    });
-    runs.reverse();
-    Ok(runs)
+    Ok((complete.into_iter().map(read).collect::<Result<_, _>>()?, unproved))
 }
 
 /// A pull request that is to be opened.
@@ -190,8 +176,8 @@ impl Proposal {
 
 /// Refuses to show others what is masked everywhere else.
 fn verify_no_secret(redactor: &Redactor, history: &str) -> Result<(), String> {
-    let has_secret = |line: &&str| redactor.text(line).as_ref() != *line;
-    let Some(at) = history.lines().position(|line| has_secret(&line)) else { return Ok(()) };
+    let has_secret = |line: &str| redactor.has_secret(line.as_bytes());
+    let Some(at) = history.lines().position(has_secret) else { return Ok(()) };
     let before = history.lines().take(at.saturating_add(1));
     let file = before.filter_map(|line| line.strip_prefix("diff --git a/")).last();
     let file = file.and_then(|names| names.split(" b/").next()).unwrap_or("a message of a commit");
