@@ -298,7 +298,8 @@ fn describe_item(context: &Context, item: &ItemRun, closes: bool) -> String {
     let mut text = String::new();
     if CodeHost::from_name(&backlog.kind).is_some() {
         let word = if closes { "Closes" } else { "Part of" };
-        let repository = backlog.tracker.repository.as_deref().unwrap_or_default();
+        let repository = backlog.tracker.repository.as_deref().map(name_repository);
+        let repository = repository.unwrap_or_default();
         text.push_str(&format!("{word} {repository}#{}.\n\n", one_line(&item.item, 80)));
     }
     let check = backlog.check_of(&item.item, None);
@@ -307,4 +308,34 @@ fn describe_item(context: &Context, item: &ItemRun, closes: bool) -> String {
         text.push_str(&format!("Its own check: `{command}`\n\n"));
     }
     text
+}
+
+/// Returns a repository as references to issues have it, of "acme/widgets", "host/acme/widgets" or an address.
+fn name_repository(text: &str) -> String {
+    let name = text.trim_end_matches('/').trim_end_matches(".git");
+    let path = name.split_once("://").map_or(name, |(_, rest)| rest).replace(':', "/");
+    match path.split_once('/') {
+        Some((host, rest)) if host.contains('.') && rest.contains('/') => rest.to_owned(),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_named_without_its_host() {
+        for text in [
+            "acme/widgets",
+            "github.com/acme/widgets",
+            "https://github.com/acme/widgets.git",
+            "https://github.com/acme/widgets/",
+            "git@github.com:acme/widgets.git",
+        ] {
+            assert_eq!(name_repository(text), "acme/widgets", "{text}");
+        }
+        assert_eq!(name_repository("https://gitlab.com/a/b/c"), "a/b/c");
+        assert_eq!(name_repository("acme.org/widgets"), "acme.org/widgets");
+    }
 }
