@@ -54,7 +54,7 @@ impl Repository {
     /// Returns what the commits after `base` up to `tip` say and change: messages, names of files and lines.
     ///
     /// # Errors
-    /// Fails if git does, or it is more than [`LONGEST_HISTORY`].
+    /// Fails if git does, or it is more than 256 MiB.
     pub fn read_history(&self, base: &str, tip: &ObjectId) -> Result<Vec<u8>> {
         let log =
             self.user_git().args(["log", "-p", "-m", "--text", "--no-color", "--no-ext-diff"]);
