@@ -8,12 +8,14 @@ use ralph_orchestrator_assembly::git::{
     find_of, is_moved_to, locate_worktrees, read_git_dir, repair_command, worktrees_dir,
 };
 use ralph_orchestrator_assembly::user_folders::{all_states, state_home, variables};
+use ralph_orchestrator_driver::{OpenLane, read_ledger};
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
     Lock, StateDir, WorktreeRecord, identity_of, list_runs, read_current_run, state_dirs_of,
 };
 use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_text::one_line;
 
 /// The fewest characters of an id that are looked for in all workspaces.
 const SHORTEST_ID: usize = 6;
@@ -72,6 +74,9 @@ pub(crate) fn find_by_worktree(
         {
             return Err(moved_worktree(record, &checkout, top));
         }
+        if let Some(found) = find_by_lane(&state, &here)? {
+            return Ok(Some(found));
+        }
         let Some(record) = records.iter().find(|record| here.starts_with(record.folder())) else {
             continue;
         };
@@ -99,6 +104,26 @@ pub(crate) fn find_by_worktree(
         ));
     }
     Ok(None)
+}
+
+/// Returns the same if the folder is in the worktree of one of several items that are worked on at once.
+fn find_by_lane(
+    state: &StateDir,
+    here: &Path,
+) -> Result<Option<(ConfigFile, Option<String>)>, CommandError> {
+    let ledger = read_ledger(&state.layout).ok().flatten().unwrap_or_default();
+    let is_here = |open: &OpenLane| here.starts_with(real_path(&open.lane.paths().folder));
+    let Some((item, _)) = ledger.lanes.iter().find(|(_, open)| is_here(open)) else {
+        return Ok(None);
+    };
+    let file = to_config_file(state)?;
+    output::info(&format!(
+        "using {}: this is the worktree of its item {}",
+        file.path().display(),
+        one_line(item, 80)
+    ));
+    let run = ledger.latest_of(item).map(|entry| entry.run.clone());
+    Ok(Some((file, run)))
 }
 
 /// Says that git has to be told where a worktree is now.

@@ -138,7 +138,7 @@ impl BacklogView {
             lines.push(format!("  all runs    {}", self.used(run)));
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
-        lines.extend(LaneView::read(&self.ledger).iter().map(LaneView::line));
+        lines.extend(LaneView::read(&self.ledger).iter().flat_map(LaneView::lines));
         let unread = self.found.as_ref().ok();
         let unread = unread.and_then(|found| describe_unread(Path::new(&self.path), found));
         lines.extend(unread.map(|unread| format!("  unread      {}", one_line(&unread, 400))));

@@ -4,6 +4,8 @@ mod messages;
 
 mod origin;
 
+mod target;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -17,14 +19,12 @@ use ralph_orchestrator_supervisor::PeerSocket;
 use ralph_orchestrator_text::{local, one_line, timestamp};
 
 pub use origin::{KeyedOrigin, own_origin};
+pub use target::ControlTarget;
 
-use crate::context::{Context, NO_RUN};
-use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::messages::info;
 use crate::orphans::end_orphans;
 use crate::run_above::{find_run_above, holders};
-use crate::{context, run_selection};
 
 /// The name of a command in controls.
 pub const COMMAND_LINE: &str = "command line";
@@ -52,32 +52,6 @@ impl Delivery {
             Self::Stored(recorded) => Some((recorded, false)),
             Self::Queued => None,
         }
-    }
-}
-
-/// The run that a control is for.
-pub struct ControlTarget<'a> {
-    layout: Layout,
-    /// The shell command that invokes this program for it.
-    invocation: String,
-    /// The configuration that the run was asked for by.
-    context: Option<&'a Context>,
-}
-
-impl<'a> ControlTarget<'a> {
-    /// The run of a configuration.
-    pub fn of_context(context: &'a Context, file: &ConfigFile) -> Result<Self, CommandError> {
-        let (layout, invocation) = (context.layout()?, context::invocation(file));
-        Ok(Self { layout, invocation, context: Some(context) })
-    }
-
-    /// The run of a state directory.
-    pub const fn of_layout(layout: Layout, invocation: String) -> Self {
-        Self { layout, invocation, context: None }
-    }
-
-    fn no_run(&self) -> CommandError {
-        CommandError::user(self.context.map_or_else(|| NO_RUN.to_owned(), run_selection::no_run))
     }
 }
 
@@ -179,7 +153,7 @@ impl<'a> Sender<'a> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // Between two items nobody holds the run, and the next one must find it free.
-            if SeriesLock::holder(self.layout()).is_none() {
+            if SeriesLock::holder(&self.target.series).is_none() || self.waits_for_answer()? {
                 match Store::open_for_control(self.layout().clone()) {
                     Err(StateError::Busy { .. }) => {}
                     opened => return self.store(opened?),
@@ -206,6 +180,15 @@ impl<'a> Sender<'a> {
         &self.control.origin.id
     }
 
+    /// Returns whether the run is one of several that has asked a question: it is not begun again before that is answered.
+    fn waits_for_answer(&self) -> Result<bool, CommandError> {
+        if self.target.series == self.target.layout {
+            return Ok(false);
+        }
+        let found = read_current_run(self.layout(), |_| {})?;
+        Ok(found.is_some_and(|found| found.state.question().is_some()))
+    }
+
     /// Puts it into the inbox of the active run, once that has begun.
     fn send(&mut self) -> Result<(), CommandError> {
         let Some(found) = read_current_run(self.layout(), |_| {})? else { return Ok(()) };
@@ -215,7 +198,7 @@ impl<'a> Sender<'a> {
         }
         if found.state.completion().is_some() {
             // The next item of the backlog is about to begin.
-            if SeriesLock::holder(self.layout()).is_some() {
+            if SeriesLock::holder(&self.target.series).is_some() {
                 return Ok(());
             }
             return Err(self.complete(&found.run));

@@ -1,11 +1,22 @@
 //! The lanes of items that are worked on at once, as they are now.
 
-use ralph_orchestrator_driver::{BacklogLedger, ItemRun, MergeStep, OpenLane};
+use ralph_orchestrator_driver::{BacklogLedger, ItemRun, MergeStep, OpenLane, read_ledger};
 use ralph_orchestrator_machine::{RunUsage, State, StopReason};
 use ralph_orchestrator_store::{Layout, Lock, read_run};
 use ralph_orchestrator_story::status::phase;
 use ralph_orchestrator_text::{count, one_line};
 use serde_json::{Value, json};
+
+use crate::error::CommandError;
+
+/// Returns where the work on each item is that is on no other branch than its own.
+///
+/// # Errors
+/// The record of the backlog cannot be read.
+pub fn list_unmerged(layout: &Layout) -> Result<Vec<String>, CommandError> {
+    let ledger = read_ledger(layout)?.unwrap_or_default();
+    Ok(LaneView::read(&ledger).iter().map(LaneView::place).collect())
+}
 
 /// A lane and the run in it.
 pub(crate) struct LaneView {
@@ -48,8 +59,21 @@ impl LaneView {
         state.as_ref().map_or(entry.usage, RunUsage::from_state)
     }
 
-    /// Returns a line about it.
-    pub(crate) fn line(&self) -> String {
+    /// Returns lines about it.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let is_held = self.run.as_ref().is_some_and(|(.., is_held)| *is_held);
+        let left = (!is_held).then(|| format!("  unmerged    {}", self.place()));
+        [Some(self.line()), left].into_iter().flatten().collect()
+    }
+
+    /// Returns where its work is, which is on no other branch.
+    fn place(&self) -> String {
+        let folder = self.open.lane.paths().folder;
+        let item = one_line(&self.item, 80);
+        format!("{item}: branch {} in {}", self.open.lane.branch, folder.display())
+    }
+
+    fn line(&self) -> String {
         let words = self.phase().replace('_', " ");
         let iterations = count(self.usage().iterations, "iteration");
         let run = self.run.as_ref().map(|(entry, ..)| format!(", run {}", entry.run));

@@ -29,7 +29,7 @@ pub mod found_backlog;
 pub mod git;
 mod host_programs;
 mod key_schema;
-mod lane_view;
+pub mod lane_view;
 pub mod messages;
 pub mod missing_agent_program;
 mod name_checks;

@@ -1,5 +1,7 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
+use jiff::Timestamp;
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_store::{
     JournalEntry, Layout, Lock, Owner, list_runs, read_current_run, read_run, state_dirs_of,
@@ -35,6 +37,20 @@ pub fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
     Ok([vec![own], others].concat())
 }
 
+/// The same with those of the runs in lanes.
+pub fn layouts_with_lanes(context: &Context) -> Result<Vec<Layout>, CommandError> {
+    let mut all = layouts(context)?;
+    let Some(own) = all.first().cloned() else { return Ok(all) };
+    let ledger = read_ledger(&own)?.unwrap_or_default();
+    for entry in ledger.runs.iter().chain(&ledger.earlier) {
+        let layout = entry.layout(&own);
+        if !all.contains(&layout) {
+            all.push(layout);
+        }
+    }
+    Ok(all)
+}
+
 /// All runs in these state directories, the newest first.
 pub fn list_all(layouts: &[Layout]) -> Result<Vec<RunLocation>, CommandError> {
     let mut found = Vec::new();
@@ -58,7 +74,7 @@ pub fn short_id(run: &str, all: &[RunLocation]) -> String {
 
 /// The run whose id begins like this.
 fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> {
-    let all = list_all(&layouts(context)?)?;
+    let all = list_all(&layouts_with_lanes(context)?)?;
     let mut found = all.iter().filter(|stored| stored.run.starts_with(prefix));
     match (found.next(), found.next()) {
         (Some(stored), None) => Ok(stored.clone()),
@@ -74,33 +90,72 @@ fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> 
     }
 }
 
-/// Reads the run of the workspace, or the earlier one whose id begins like this. `None` if there is none
-/// yet. What of an earlier one can no longer be trusted is left out, and said.
+/// Reads the run of the workspace, the newest one if items are worked on at once, or the earlier one whose id begins like
+/// this. `None` if there is none yet. What of an earlier one can no longer be trusted is left out, and said.
 pub fn read(
     context: &Context,
     prefix: Option<&str>,
     mut each: impl FnMut(&JournalEntry),
 ) -> Result<Option<SelectedRun>, CommandError> {
-    let mut measured = None;
-    let mut each = |entry: &JournalEntry| {
-        measured = entry.record.runtime_ms().map(|_| entry.time).or(measured);
-        each(entry);
-    };
     let Some(prefix) = prefix else {
         let layout = context.layout()?;
-        // First who holds it, then the journal: what is read is then at least as new.
-        let holder = Lock::holder(&layout);
-        let found = read_current_run(&layout, &mut each)?;
-        return Ok(found.map(|found| SelectedRun::new(layout, found, holder, measured)));
+        if let Some(current) = read_current(&layout, &mut each)? {
+            return Ok(Some(current));
+        }
+        let ledger = read_ledger(&layout)?.unwrap_or_default();
+        let Some(entry) = ledger.newest_in_lanes() else { return Ok(None) };
+        let location = RunLocation { layout: entry.layout(&layout), run: entry.run.clone() };
+        return read_located(location, each).map(Some);
     };
-    let RunLocation { layout, run } = select(context, prefix)?;
+    read_located(select(context, prefix)?, each).map(Some)
+}
+
+/// Reads the current run of a state directory.
+pub fn read_current(
+    layout: &Layout,
+    each: impl FnMut(&JournalEntry),
+) -> Result<Option<SelectedRun>, CommandError> {
+    let mut measured = None;
+    // First who holds it, then the journal: what is read is then at least as new.
+    let holder = Lock::holder(layout);
+    let found = read_current_run(layout, measuring(&mut measured, each))?;
+    Ok(found.map(|found| SelectedRun::new(layout.clone(), found, holder, measured)))
+}
+
+/// Returns what also notes when the runtime was recorded last.
+fn measuring(
+    measured: &mut Option<Timestamp>,
+    mut each: impl FnMut(&JournalEntry),
+) -> impl FnMut(&JournalEntry) {
+    move |entry| {
+        if entry.record.runtime_ms().is_some() {
+            *measured = Some(entry.time);
+        }
+        each(entry);
+    }
+}
+
+fn read_located(
+    RunLocation { layout, run }: RunLocation,
+    mut each: impl FnMut(&JournalEntry),
+) -> Result<SelectedRun, CommandError> {
+    let mut measured = None;
     let holder = Lock::holder(&layout);
-    let stored = read_run(&layout, &run, &mut each)?;
+    let stored = read_run(&layout, &run, measuring(&mut measured, &mut each))?;
     if let Some(damage) = &stored.damage {
         messages::info(&format!("warning: {damage}; what follows in that run is not shown"));
     }
     let holder = holder.filter(|_| stored.is_current);
-    Ok(Some(SelectedRun::new(layout, stored.found, holder, measured)))
+    Ok(SelectedRun::new(layout, stored.found, holder, measured))
+}
+
+/// Returns the state directory that has the record of the backlog to which a run belongs: that of the configuration, if it is
+/// a run in a lane.
+pub fn backlog_layout(context: &Context, selected: &SelectedRun) -> Result<Layout, CommandError> {
+    let own = context.layout()?;
+    let ledger = read_ledger(&own)?.unwrap_or_default();
+    let is_own = ledger.item_of(&selected.found.run).is_some();
+    Ok(if is_own { own } else { selected.layout.clone() })
 }
 
 /// The same with its story.

@@ -6,7 +6,6 @@ use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::{control, run_selection};
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_machine::{
     BudgetRow, Control, Limit, LimitChanges, LimitUnit, LimitValue, RunUsage,
 };
@@ -17,6 +16,8 @@ use ralph_orchestrator_terminal::{output, values};
 use ralph_orchestrator_text::timestamp;
 use serde_json::{Value, json};
 
+use super::steer::ItemArgs;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitsArgs {
     #[command(flatten)]
@@ -24,6 +25,8 @@ pub(crate) struct LimitsArgs {
     /// Return to the limits of the configuration, before those that are given here are set
     #[arg(long)]
     pub(crate) clear: bool,
+    #[command(flatten)]
+    pub(crate) of: ItemArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -86,26 +89,27 @@ impl LimitsArgs {
 
 pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
-    let changes = args.changes();
-    if !changes.is_empty() {
-        let target = ControlTarget::of_context(&context, file)?;
-        let outcome =
-            control::deliver(&target, own_origin(COMMAND_LINE), &Control::Limits(changes))?;
+    let changes = Control::Limits(args.changes());
+    let targets = ControlTarget::find(&context, file, (args.of.item.as_deref(), &changes))?;
+    let no_run = || CommandError::user(run_selection::no_run(&context)).hinted(NO_RUN_HINT);
+    // They are of one run.
+    let target = targets.first().ok_or_else(no_run)?;
+    if !args.changes().is_empty() {
+        let outcome = control::deliver(target, own_origin(COMMAND_LINE), &changes)?;
         if outcome.is_queued {
             output::result(&outcome.message);
             return Ok(exit::OK);
         }
     }
-    let Some(run) = run_selection::read(&context, None, |_| {})? else {
-        return Err(CommandError::user(run_selection::no_run(&context)).hinted(NO_RUN_HINT));
-    };
+    let run = target.read()?.ok_or_else(no_run)?;
     // The runs of a backlog have what is left of its limits.
     let ledger = match context.loaded.config.backlog {
-        Some(_) => read_ledger(&run.layout)?,
+        Some(_) => target.read_ledger()?,
         None => None,
     };
     let others = ledger.map(|ledger| ledger.used_beside(Some(&run.found.run)));
-    let scene = Scene { loaded: &context.loaded, run: &run, others };
+    let scene =
+        Scene { loaded: &context.loaded, run: &run, others, is_share: target.item.is_some() };
     let row = |limit, row| Row::new(&scene, limit, row);
     let rows: Vec<Row> = Limit::budgets().map(|(limit, budget)| row(limit, budget)).collect();
     if args.json {
@@ -142,6 +146,8 @@ struct Scene<'a> {
     run: &'a SelectedRun,
     /// What the other runs of its backlog have used.
     others: Option<RunUsage>,
+    /// It has a share of what all have, which go on at once.
+    is_share: bool,
 }
 
 impl Scene<'_> {
@@ -152,6 +158,13 @@ impl Scene<'_> {
         let now = limit.configured(&self.loaded.config.limits);
         let last = state.controls.configured_limits.value(limit);
         let next = |max| format!("the next has {}", limit_value(max));
+        if self.is_share {
+            let of = match now {
+                Some(_) => format!("its share of {} for all items", limit_value(now)),
+                None => "no limit for all items".to_owned(),
+            };
+            return Some(format!("{of} ({})", origin.unwrap_or_default()));
+        }
         if let Some(others) = &self.others {
             let left = last.map(LimitValue::amount);
             let shared = left.map(|left| left.saturating_add(row.used(others)));

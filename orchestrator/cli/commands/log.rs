@@ -71,29 +71,32 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
     let mut entries = Vec::new();
     let stored =
         run_selection::read(&context, args.run.as_deref(), |entry| entries.push(entry.clone()))?;
-    let Some(SelectedRun { layout, found, .. }) = stored else {
+    let Some(selected) = stored else {
         if args.iteration.is_some() || !args.diff.is_empty() {
             return Err(CommandError::user(run_selection::no_run(&context)));
         }
         return Ok(nothing(&context, args.json));
     };
+    let SelectedRun { layout, found, .. } = &selected;
     if let [one, other] = args.diff.as_slice() {
-        diff::diff(&layout, &found.run, &entries, (*one, *other), args.json)?;
+        diff::diff(layout, &found.run, &entries, (*one, *other), args.json)?;
     } else if args.determinism {
         determinism::determinism(&entries, args.json);
     } else if let Some(number) = args.iteration {
-        print_iteration(&layout, &found.run, number, &entries, args)?;
+        print_iteration(layout, &found.run, number, &entries, args)?;
     } else {
-        let ledger = read_ledger(&layout)?.unwrap_or_default();
+        let of_backlog = run_selection::backlog_layout(&context, &selected)?;
+        let ledger = read_ledger(&of_backlog)?.unwrap_or_default();
         let earlier = ledger.runs.iter().filter(|item| args.run.is_none() && item.run != found.run);
         for item in earlier {
             let mut entries = Vec::new();
+            let layout = item.layout(&of_backlog);
             if let Err(error) = read_run(&layout, &item.run, |entry| entries.push(entry.clone())) {
                 output::info(&format!("warning: {error}"));
             }
             records(&layout, &item.run, Some(item), &entries, args)?;
         }
-        records(&layout, &found.run, ledger.item_of(&found.run), &entries, args)?;
+        records(layout, &found.run, ledger.item_of(&found.run), &entries, args)?;
     }
     Ok(exit::OK)
 }

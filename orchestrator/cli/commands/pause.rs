@@ -5,7 +5,7 @@ use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_machine::Control;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 
-use super::steer::send;
+use super::steer::{ItemArgs, send};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
@@ -13,19 +13,23 @@ pub(crate) struct PauseArgs {
     #[arg(long)]
     pub(crate) now: bool,
     #[command(flatten)]
+    pub(crate) of: ItemArgs,
+    #[command(flatten)]
     pub(crate) sets: SetArgs,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
+    pub(crate) of: ItemArgs,
+    #[command(flatten)]
     pub(crate) sets: SetArgs,
 }
 
 pub(crate) fn pause(file: &ConfigFile, args: &PauseArgs) -> Result<u8, CommandError> {
-    send(file, &args.sets, &Control::Pause { now: args.now })
+    send(file, (&args.sets, &args.of), &Control::Pause { now: args.now })
 }
 
 pub(crate) fn resume(file: &ConfigFile, args: &ResumeArgs) -> Result<u8, CommandError> {
-    send(file, &args.sets, &Control::Resume)
+    send(file, (&args.sets, &args.of), &Control::Resume)
 }

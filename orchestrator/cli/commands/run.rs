@@ -16,6 +16,7 @@ use ralph_orchestrator_assembly::discovery::{ConfigFile, ConfigPlace};
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::git::{Confinement, GitRepositories};
 use ralph_orchestrator_assembly::git::{PlaceRequest, RunPlace, UncommittedView, WorktreeView};
+use ralph_orchestrator_assembly::lane_view::list_unmerged;
 use ralph_orchestrator_assembly::missing_agent_program::explain;
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::overrides::Overrides;
@@ -671,6 +672,9 @@ async fn report_worktree(context: &Context) -> Result<(), CommandError> {
     let Ok(Some(found)) = read_current_run(&layout, |entry| story.add(&entry.record)) else {
         if let Some(view) = WorktreeView::read_trunk(context, &layout).await? {
             report_rows(&view);
+        }
+        for place in list_unmerged(&layout)? {
+            output::report(&format!("  {:<10}  {place}", "unmerged"));
         }
         return Ok(());
     };

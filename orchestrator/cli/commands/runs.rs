@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use ralph_orchestrator_assembly::context::{Context, NO_RUN};
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::run_selection::{RunLocation, layouts, list_all, short_id};
+use ralph_orchestrator_assembly::run_selection::{
+    RunLocation, layouts_with_lanes, list_all, short_id,
+};
 use ralph_orchestrator_assembly::tasks;
 use ralph_orchestrator_assembly::user_budget::describe_user_budget;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
@@ -66,7 +68,7 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         say_what_is_left(args.json);
         return Ok(code);
     };
-    let all = list_all(&layouts(&context)?)?;
+    let all = list_all(&layouts_with_lanes(&context)?)?;
     // The plans of tasks are where the workspace is now.
     let workspace = real_path(context.loaded.configured_workspace());
     let mut rows: Vec<RunRow> = all.iter().map(|id| RunRow::read(id, &workspace)).collect();

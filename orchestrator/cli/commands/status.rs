@@ -50,8 +50,13 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     if let Some(interrupted) = rollback::describe_interrupted(&layout)? {
         output::info(&format!("warning: {interrupted}"));
     }
-    let story = run_selection::read_story(&context, args.run.as_deref())?;
     let backlog = BacklogView::read(&git::enter_existing(context.clone())?, &layout)?;
+    let in_lanes = backlog.as_ref().and_then(|backlog| backlog.in_lanes(&layout));
+    // Of runs that go on at once, none is the run.
+    let story = match in_lanes.is_some() && args.run.is_none() {
+        true => None,
+        false => run_selection::read_story(&context, args.run.as_deref())?,
+    };
     let found = story.as_ref().map(|(stored, _)| stored);
     let worktree = match found {
         Some(stored) => block_on(WorktreeView::read(&context, &stored.layout, &stored.found))?,
@@ -121,9 +126,11 @@ fn show_without_run(
     let beginning = in_lanes.or_else(|| backlog.and_then(BacklogView::beginning));
     output::result(&beginning.unwrap_or_else(|| run_selection::no_run(context)));
     let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
-    about.for_each(|line| output::result(&line));
     let rows = worktree.iter().flat_map(|worktree| worktree.rows());
-    rows.for_each(|(label, value)| output::result(&format!("  {label:<10}  {value}")));
+    let rows = rows.map(|(label, value)| format!("  {label:<10}  {value}"));
+    let width = stdout_width().unwrap_or(usize::MAX);
+    let folded = about.chain(rows).flat_map(|line| fold(&line, INDENT, width));
+    folded.for_each(|line| output::result(&line));
 }
 
 /// Adds what is left of the budget of all runs, if there is one.

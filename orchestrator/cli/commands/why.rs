@@ -58,7 +58,7 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         return Ok(exit::OK);
     };
     let program = context::invocation(file);
-    let backlog = BacklogView::read(&context, &stored.layout)?;
+    let backlog = BacklogView::read(&context, &run_selection::backlog_layout(&context, &stored)?)?;
     let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
     // The runs of a backlog have what is left of its limits.
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());

@@ -19,7 +19,7 @@ pub(crate) struct Reservation {
 }
 
 /// What a run may use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Grant {
     /// Its limits.
     pub(crate) limits: Limits,

@@ -6,10 +6,11 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 
 use ralph_orchestrator_backlog::{BacklogItem, NextItem};
-use ralph_orchestrator_machine::StopReason;
+use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_store::Lock;
 
 use crate::choice::{blocked, complete};
 use crate::driver::{BacklogDriver, BacklogEnd, ended, read_state, stopped};
@@ -28,6 +29,8 @@ struct GoingRun<'a, E> {
     item: BacklogItem,
     grant: Grant,
     future: Pin<Box<dyn Future<Output = Result<RunEnd, E>> + 'a>>,
+    /// How it ended, until that is recorded.
+    ended: Option<Result<RunEnd, E>>,
 }
 
 /// A merge that goes on.
@@ -51,8 +54,9 @@ enum LaneEnd<E> {
 }
 
 /// What happened next.
-enum Happened<E> {
-    Run(usize, Result<RunEnd, E>),
+enum Happened {
+    /// At least one run has ended.
+    Runs,
     Merge(Box<ItemRun>, Result<MergeEnd, DriverError>),
     /// Something failed, or a person decided about an item.
     Woken,
@@ -61,6 +65,31 @@ enum Happened<E> {
 impl<E> Going<'_, E> {
     fn is_over(&self) -> bool {
         self.runs.is_empty() && self.merge.is_none()
+    }
+
+    fn poll_runs(&mut self, context: &mut TaskContext<'_>) {
+        for run in self.runs.iter_mut().filter(|run| run.ended.is_none()) {
+            if let Poll::Ready(ended) = run.future.as_mut().poll(context) {
+                run.ended = Some(ended);
+            }
+        }
+    }
+
+    /// Waits for something else, while the runs go on.
+    async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
+        tokio::pin!(other);
+        poll_fn(|context| {
+            self.poll_runs(context);
+            other.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Takes a run that has ended.
+    fn take_ended(&mut self) -> Option<(BacklogItem, Grant, Result<RunEnd, E>)> {
+        let index = self.runs.iter().position(|run| run.ended.is_some())?;
+        let GoingRun { item, grant, ended, .. } = self.runs.swap_remove(index);
+        ended.map(|ended| (item, grant, ended))
     }
 
     fn works_on(&self, item: &str) -> bool {
@@ -103,11 +132,17 @@ impl<E: Executor> BacklogDriver<E> {
                 break;
             }
             match self.next(&mut going).await {
-                Happened::Run(index, ended) => self.end_run(&mut going, index, ended),
+                Happened::Runs => {
+                    while let Some((item, grant, ended)) = going.take_ended() {
+                        self.end_run(&mut going, (item, grant), ended);
+                    }
+                }
                 Happened::Merge(entry, ended) => {
                     going.merge = None;
-                    let ended = self.end_merge(&lanes, (&entry, ended), &mut going).await;
-                    ended.unwrap_or_else(|error| self.fail(&mut going, error.into()));
+                    match going.beside(self.end_merge(&lanes, &entry, ended)).await {
+                        Ok(stop) => going.parked.extend(stop.map(|stop| (entry.item, stop))),
+                        Err(error) => self.fail(&mut going, error.into()),
+                    }
                 }
                 Happened::Woken => self.cancel_ended(&mut going),
             }
@@ -142,6 +177,10 @@ impl<E: Executor> BacklogDriver<E> {
                 (entry, ended)
             }));
         }
+        self.unpark_answered(going)?;
+        if self.is_paused(going)? {
+            return Ok(());
+        }
         let max = if self.setup.once { 1 } else { lanes.max };
         while going.runs.len() < max && (!self.setup.once || self.is_first) {
             let Some((item, resume, candidates)) = self.choose_lane_item(going)? else { break };
@@ -161,9 +200,53 @@ impl<E: Executor> BacklogDriver<E> {
                 once: self.setup.once,
             };
             let run = LaneRun::new(self, Rc::clone(&lanes.places));
-            going.runs.push(GoingRun { item, grant, future: Box::pin(run.perform(order)) });
+            let future = Box::pin(run.perform(order));
+            going.runs.push(GoingRun { item, grant, future, ended: None });
         }
         Ok(())
+    }
+
+    /// Has the items go on whose questions were answered meanwhile.
+    fn unpark_answered(&self, going: &mut Going<'_, E::Error>) -> Result<(), DriverError> {
+        let mut parked = Vec::new();
+        for (item, stop) in std::mem::take(&mut going.parked) {
+            let is_question = stop.reason == StopReason::NeedsHuman && !self.is_held(&item);
+            let state = if is_question { self.read_latest(&item)? } else { None };
+            let is_answered = state.is_some_and(|state| {
+                state.question().is_none() && state.open_answers().any(|it| it.question.is_some())
+            });
+            if !is_answered {
+                parked.push((item, stop));
+            }
+        }
+        going.parked = parked;
+        Ok(())
+    }
+
+    /// Returns whether all that goes on is paused: then nothing further begins.
+    fn is_paused(&self, going: &Going<'_, E::Error>) -> Result<bool, DriverError> {
+        for run in &going.runs {
+            let state = self.read_latest(&run.item.id)?;
+            if !state.is_some_and(|state| state.is_pause_requested()) {
+                return Ok(false);
+            }
+        }
+        Ok(!going.runs.is_empty())
+    }
+
+    /// Returns whether anybody holds the run of an item, as whoever writes an answer into it.
+    fn is_held(&self, item: &str) -> bool {
+        let state = self.work.state();
+        let entry = state.ledger.latest_of(item);
+        entry.is_some_and(|entry| Lock::holder(&entry.layout(&self.setup.layout)).is_some())
+    }
+
+    /// Returns the state of the run that was begun last for an item.
+    fn read_latest(&self, item: &str) -> Result<Option<State>, DriverError> {
+        let Some(entry) = self.work.state().ledger.latest_of(item).cloned() else {
+            return Ok(None);
+        };
+        read_state(&entry.layout(&self.setup.layout), &entry.run)
     }
 
     /// Records that the work begins, and onto which branch lanes are merged.
@@ -225,17 +308,16 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Waits until something happens.
-    async fn next(&self, going: &mut Going<'_, E::Error>) -> Happened<E::Error> {
+    async fn next(&self, going: &mut Going<'_, E::Error>) -> Happened {
         let woken = self.work.ending.notified();
         tokio::pin!(woken);
         poll_fn(|context| {
             if woken.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Happened::Woken);
             }
-            for (index, run) in going.runs.iter_mut().enumerate() {
-                if let Poll::Ready(ended) = run.future.as_mut().poll(context) {
-                    return Poll::Ready(Happened::Run(index, ended));
-                }
+            going.poll_runs(context);
+            if going.runs.iter().any(|run| run.ended.is_some()) {
+                return Poll::Ready(Happened::Runs);
             }
             if let Some(merge) = &mut going.merge
                 && let Poll::Ready((entry, ended)) = merge.as_mut().poll(context)
@@ -275,10 +357,7 @@ impl<E: Executor> BacklogDriver<E> {
 
     /// Leaves an item to a person whose question is open; else nothing further begins.
     fn withhold(&self, going: &mut Going<'_, E::Error>, item: BacklogItem, status: u8) {
-        let entry = self.work.state().ledger.latest_of(&item.id).cloned();
-        let state = entry.and_then(|entry| {
-            read_state(&entry.layout(&self.setup.layout), &entry.run).ok().flatten()
-        });
+        let state = self.read_latest(&item.id).ok().flatten();
         match state.as_ref().and_then(|state| state.question().map(str::to_owned)) {
             Some(question) => {
                 let text = format!("item `{}`: {question}", item.id);
@@ -296,10 +375,9 @@ impl<E: Executor> BacklogDriver<E> {
     fn end_run(
         &mut self,
         going: &mut Going<'_, E::Error>,
-        index: usize,
+        (item, grant): (BacklogItem, Grant),
         ended: Result<RunEnd, E::Error>,
     ) {
-        let GoingRun { item, grant, .. } = going.runs.swap_remove(index);
         let report = match ended {
             Ok(RunEnd::Ended(report)) => report,
             Ok(RunEnd::Withheld(status)) => return self.withhold(going, item, status),
@@ -335,26 +413,26 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(if is_complete || goes_on { None } else { Some(Stop::of_item(item, report)) })
     }
 
-    /// Writes the status of an item that is merged, and removes its lane.
+    /// Writes the status of an item that is merged, and removes its lane. Returns why the item waits, if it does.
     async fn end_merge(
         &self,
         lanes: &LaneSetup,
-        (entry, ended): (&ItemRun, Result<MergeEnd, DriverError>),
-        going: &mut Going<'_, E::Error>,
-    ) -> Result<(), DriverError> {
+        entry: &ItemRun,
+        ended: Result<MergeEnd, DriverError>,
+    ) -> Result<Option<Stop>, DriverError> {
         match ended? {
             MergeEnd::Merged => {
                 self.write_completion().await?;
-                self.close_lanes(lanes).await
+                self.close_lanes(lanes).await?;
             }
-            MergeEnd::SentBack => self.end_sent_back(entry),
+            MergeEnd::SentBack => self.end_sent_back(entry)?,
             MergeEnd::Interrupted => {
                 let text =
                     format!("item `{}`: interrupted before its merge was proved", entry.item);
-                going.parked.push((entry.item.clone(), Stop::new(StopReason::Interrupted, text)));
-                Ok(())
+                return Ok(Some(Stop::new(StopReason::Interrupted, text)));
             }
         }
+        Ok(None)
     }
 
     /// Blocks an item that was sent back too often.
@@ -502,5 +580,35 @@ impl<E: Executor> BacklogDriver<E> {
                 Ok(Stop::new(StopReason::MaxIterations, text))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::merging::bare_item;
+
+    #[tokio::test]
+    async fn runs_go_on_while_something_else_is_awaited() {
+        let (said, heard) = tokio::sync::oneshot::channel();
+        let run = GoingRun::<DriverError> {
+            item: bare_item("one", "One"),
+            grant: Grant::default(),
+            future: Box::pin(async move {
+                said.send(()).unwrap();
+                Ok(RunEnd::Withheld(0))
+            }),
+            ended: None,
+        };
+        let mut going = Going { runs: vec![run], merge: None, end: None, parked: Vec::new() };
+        // What is awaited ends only if the run goes on.
+        let bounded = tokio::time::timeout(Duration::from_secs(60), going.beside(heard));
+        bounded.await.unwrap().unwrap();
+        let (item, _, ended) = going.take_ended().unwrap();
+        assert_eq!(item.id, "one");
+        assert!(matches!(ended, Ok(RunEnd::Withheld(0))));
+        assert!(going.is_over());
     }
 }

@@ -368,6 +368,12 @@ impl BacklogLedger {
         self.runs.iter().rev().find(|entry| !entry.is_initializer && entry.item == item)
     }
 
+    /// Returns the run in a lane that was begun last.
+    #[must_use]
+    pub fn newest_in_lanes(&self) -> Option<&ItemRun> {
+        self.runs.iter().rev().find(|entry| entry.state.is_some())
+    }
+
     /// Returns how often an item was sent back since it was set aside last.
     #[must_use]
     pub fn count_sent_back(&self, item: &str) -> usize {

@@ -141,18 +141,24 @@ impl Merging {
     /// Returns the item as the backlog has it; what is there no more is merged all the same.
     fn find_item(&self, entry: &ItemRun) -> Result<BacklogItem, DriverError> {
         let snapshot = self.work.backlog.load()?;
-        Ok(snapshot.find(&entry.item).cloned().unwrap_or_else(|| BacklogItem {
-            id: entry.item.clone(),
-            title: entry.title.clone(),
-            description: String::new(),
-            status: ItemStatus::InProgress,
-            priority: 0,
-            criteria: Vec::new(),
-            dependencies: Vec::new(),
-            notes: Vec::new(),
-            verify: None,
-            location: None,
-        }))
+        let found = snapshot.find(&entry.item).cloned();
+        Ok(found.unwrap_or_else(|| bare_item(&entry.item, &entry.title)))
+    }
+}
+
+/// Returns an item of which no more is known.
+pub(crate) fn bare_item(id: &str, title: &str) -> BacklogItem {
+    BacklogItem {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        description: String::new(),
+        status: ItemStatus::InProgress,
+        priority: 0,
+        criteria: Vec::new(),
+        dependencies: Vec::new(),
+        notes: Vec::new(),
+        verify: None,
+        location: None,
     }
 }
 

@@ -159,8 +159,8 @@ impl BuiltRun {
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, mut agents, setup, mut notes, resumed, artefacts } = self;
-        let (run, is_part) = (resumed.as_ref(), request.part.is_some());
-        notes.extend(run.iter().flat_map(|run| run.keep_beginning(&mut request.loaded, is_part)));
+        let (run, part) = (resumed.as_ref(), request.part.as_ref());
+        notes.extend(run.iter().flat_map(|run| run.keep_beginning(&mut request.loaded, part)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let kept = KeptPrompts::read(&store)?;

@@ -10,6 +10,7 @@ use ralph_orchestrator_store::StoredRun;
 use super::existing_run::StoredPolicy;
 use super::location;
 use super::prompt::PromptSource;
+use super::request::RunPart;
 
 /// Returns the limits that the command line of this start states.
 pub(super) fn stated_limits(loaded: &LoadedConfig) -> BTreeSet<Limit> {
@@ -32,11 +33,18 @@ impl ResumedRun {
 
     /// Keeps what the run began with where this start says nothing else. Returns notes on that, and on limits that are others
     /// than they seem.
-    pub(super) fn keep_beginning(&self, loaded: &mut LoadedConfig, is_part: bool) -> Vec<String> {
+    pub(super) fn keep_beginning(
+        &self,
+        loaded: &mut LoadedConfig,
+        part: Option<&RunPart>,
+    ) -> Vec<String> {
         let task = self.keep_task(loaded);
         self.keep_limits(loaded);
-        let changed = task.into_iter().chain(self.changed_limits(loaded));
-        changed.chain(self.ignored_limits(loaded, is_part)).collect()
+        // The limits of one of several runs at once are its share, which changes by itself.
+        let is_share = part.is_some_and(|part| part.is_lane);
+        let changed = if is_share { Vec::new() } else { self.changed_limits(loaded) };
+        let ignored = self.ignored_limits(loaded, part.is_some());
+        task.into_iter().chain(changed).chain(ignored).collect()
     }
 
     /// Keeps the limits of a run that was begun without a file, where this start states no others.

@@ -7,6 +7,7 @@ mod configuration;
 mod crash;
 pub(crate) mod formats;
 mod guarding;
+mod in_lanes;
 mod initializing;
 mod limits;
 mod order;

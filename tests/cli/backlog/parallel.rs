@@ -16,7 +16,7 @@ again=$(printf '%s\\n' \"$prompt\" | grep -c 'with it the item is not complete')
 claim() { echo '<promise>COMPLETE: made it</promise>'; }\n";
 
 /// A repository with these items, an agent that does this, and a check that is this command.
-fn lanes(items: &[Value], agent: &str, check: &str, more: &str) -> TestEnvironment {
+pub(super) fn lanes(items: &[Value], agent: &str, check: &str, more: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
     let script = env.root().join("agent.sh");
     std::fs::write(&script, format!("{AGENT}{agent}")).unwrap();
@@ -50,17 +50,17 @@ fn series(env: &TestEnvironment) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn series_of(env: &TestEnvironment, kind: &str) -> Vec<Value> {
+pub(super) fn series_of(env: &TestEnvironment, kind: &str) -> Vec<Value> {
     series(env).into_iter().filter(|record| record["kind"] == kind).collect()
 }
 
 /// The branch of the run.
-fn branch(env: &TestEnvironment) -> String {
+pub(super) fn branch(env: &TestEnvironment) -> String {
     let trunk = &series_of(env, "lanes_started")[0]["trunk"];
     trunk["branch"].as_str().unwrap().to_owned()
 }
 
-fn show(env: &TestEnvironment, file: &str) -> String {
+pub(super) fn show(env: &TestEnvironment, file: &str) -> String {
     git(env, &["show", &format!("{}:{file}", branch(env))])
 }
 
@@ -76,7 +76,7 @@ fn place_of(steps: &[(String, String)], kind: &str, item: &str) -> usize {
 }
 
 /// Fails unless each item is merged once and complete, and nothing is left but the run's own worktree and branch.
-fn verify_merged(env: &TestEnvironment, items: &[&str], moment: &str) {
+pub(super) fn verify_merged(env: &TestEnvironment, items: &[&str], moment: &str) {
     let branch = branch(env);
     let subjects = git(env, &["log", "--first-parent", "--format=%s", &branch]);
     for item in items {
@@ -211,11 +211,11 @@ fn all_runs_together_use_no_more_than_the_limits() {
 
 #[test]
 fn a_question_of_one_item_leaves_the_others_going() {
-    let agent = "if [ $id = a ]; then echo '<promise>BLOCKED: which colour?</promise>'; exit; fi\n\
+    let agent = "if [ $id = a ]; then echo '<promise>NEEDS_HUMAN: which colour?</promise>'; exit; fi\n\
                  echo $id > made-$id\nclaim\n";
     let items = [feature("a", 3, &[]), feature("b", 2, &[]), feature("c", 1, &[])];
     let env = lanes(&items, agent, "ls made-*", "");
-    env.run().expect(2).says("which colour?");
+    env.run().expect(2).says("stopped (needs_human): item `a`: which colour?");
     let merged: Vec<String> = steps(&env)
         .into_iter()
         .filter(|(kind, _)| kind == "item_merged")

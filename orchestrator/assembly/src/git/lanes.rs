@@ -1,6 +1,6 @@
 //! Lanes: the worktrees in which items of a backlog are worked on at once, and their merges onto the branch of the run.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
@@ -10,7 +10,6 @@ use ralph_orchestrator_driver::{
 use ralph_orchestrator_engine::{EngineError, HeldState};
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
-use tokio::sync::Mutex;
 
 use super::lane_git::LaneGit;
 use super::process::{Confinement, blocking};
@@ -32,8 +31,8 @@ pub trait MergeProver {
 pub struct GitLanes {
     git: Arc<LaneGit>,
     prover: Box<dyn MergeProver>,
-    /// One git at a time.
-    alone: Mutex<()>,
+    /// One git at a time. It is held by threads only: what waits for one would hold it while it is not polled.
+    alone: Arc<Mutex<()>>,
 }
 
 impl GitLanes {
@@ -64,7 +63,7 @@ impl GitLanes {
         let policy = SandboxPolicy::from_context(&context)?.map(SandboxPolicy::without_workspace);
         let confinement = Confinement::new(policy.as_ref(), &context);
         let git = Arc::new(LaneGit { context, layout, record, switch, confinement });
-        Ok(Self { git, prover, alone: Mutex::new(()) })
+        Ok(Self { git, prover, alone: Arc::default() })
     }
 
     /// Returns the configuration as a run in a lane has it.
@@ -79,9 +78,11 @@ impl GitLanes {
         &self,
         work: impl FnOnce(&LaneGit) -> Result<T, CommandError> + Send + 'static,
     ) -> Result<T, String> {
-        let _alone = self.alone.lock().await;
-        let git = Arc::clone(&self.git);
-        let done = blocking(move || work(&git).map_err(|error| error.detail()));
+        let (git, alone) = (Arc::clone(&self.git), Arc::clone(&self.alone));
+        let done = blocking(move || {
+            let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&git).map_err(|error| error.detail())
+        });
         done.await.map_err(|error| error.detail())?
     }
 }

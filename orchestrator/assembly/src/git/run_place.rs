@@ -316,6 +316,11 @@ impl WorktreeMaker {
     /// Decides where the next run works.
     async fn choose(&self, restart: bool) -> Result<Choice, CommandError> {
         let records = locate(&self.context, &self.layout);
+        let trunk = match self.find_trunk(&records) {
+            Ok(trunk) => trunk,
+            Err(_) if restart => None,
+            Err(error) => return Err(error),
+        };
         let current = match read_current_run(&self.layout, |_| {}) {
             Ok(current) => current,
             Err(_) if restart => return Ok(Choice::New { reason: None, unused: None }),
@@ -325,17 +330,20 @@ impl WorktreeMaker {
                 return Ok(Choice::in_place(record, None));
             }
         };
-        if let Some(record) = self.find_trunk(&records)?.filter(|_| !restart) {
-            return Ok(Choice::in_place(Some(record), None));
+        // Another start works there: it is reported as soon as its lock is needed.
+        let is_held =
+            Lock::holder(&self.layout).or_else(|| SeriesLock::holder(&self.layout)).is_some();
+        if let Some(record) = &trunk
+            && (!restart || is_held)
+        {
+            return Ok(Choice::in_place(Some(record.clone()), None));
         }
         // Decided by what was read once: another start may begin its run at any moment.
-        let unused = find_unused(&records, current.as_ref());
+        let unused =
+            find_unused(&records, current.as_ref()).filter(|it| trunk.as_ref() != Some(it));
         let Some(found) = current else { return Ok(Choice::New { reason: None, unused }) };
         let record = find_of(&records, &found).cloned();
         if restart {
-            // Another start works there: it is reported as soon as its lock is needed.
-            let is_held =
-                Lock::holder(&self.layout).or_else(|| SeriesLock::holder(&self.layout)).is_some();
             return Ok(match record {
                 Some(record) if is_held => Choice::in_place(Some(record), None),
                 _ => Choice::New { reason: None, unused },
