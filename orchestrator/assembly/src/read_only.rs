@@ -1,14 +1,13 @@
 //! Agents that review: their processes see the work in a checkout of their own, and the orchestrator's own files read-only.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{Agent, BuildContext, LayeredFolder};
 use ralph_orchestrator_engine::ReadOnlyAgents;
 use ralph_orchestrator_engine::registry::{LaunchContext, Registry};
-use ralph_orchestrator_safe_fs::real_path;
-use ralph_orchestrator_supervisor::{Mount, MountAccess, Overlay, View};
+use ralph_orchestrator_supervisor::{Overlay, View};
 use serde_json::Value;
 
 /// Builds a registry whose agents have this view.
@@ -59,19 +58,14 @@ fn view(checkout: &[LayeredFolder], own: &[PathBuf]) -> View {
         let LayeredFolder { target, layers, upper, work } = folder.clone();
         Overlay { target, layers, upper, work }
     };
-    let is_covered = |path: &Path| checkout.iter().any(|folder| path.starts_with(&folder.target));
-    let mut paths: Vec<PathBuf> = own.iter().map(|path| real_path(path)).collect();
-    paths.retain(|path| path.exists() && !is_covered(path));
-    let mount =
-        |path: PathBuf| Mount { source: path.clone(), target: path, access: MountAccess::ReadOnly };
-    View {
-        overlays: checkout.iter().map(overlay).collect(),
-        mounts: paths.into_iter().map(mount).collect(),
-    }
+    let overlays = checkout.iter().map(overlay).collect();
+    View { overlays, mounts: Vec::new() }.with_read_only(own.iter().cloned())
 }
 
 #[cfg(test)]
 mod tests {
+    use ralph_orchestrator_supervisor::MountAccess;
+
     use super::*;
 
     #[test]

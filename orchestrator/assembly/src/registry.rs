@@ -1,6 +1,7 @@
 //! The adapters, detectors, validators and formats of backlogs that are built in, those that a program has compiled
 //! in, and those of plugins.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ralph_adapter_claude_sdk::WriteGuard;
@@ -9,6 +10,7 @@ use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
 use ralph_orchestrator_engine::registry::{FactoryMap, LaunchContext, Registry};
+use ralph_orchestrator_engine::states_dir;
 use ralph_orchestrator_forge::CodeHost;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 use ralph_orchestrator_workspace::GuardedPaths;
@@ -18,6 +20,7 @@ use crate::compiled_in::CompiledIn;
 use crate::plugins::Plugins;
 use crate::read_only::ReviewingAgents;
 use crate::sandbox::SandboxPolicy;
+use crate::user_folders::{state_home, user_file, variables};
 use crate::workspace_setup;
 
 /// Returns the formats of backlogs that are built in or compiled in, by name, as `[backlog] kind` has them.
@@ -62,6 +65,14 @@ pub fn supervisor_of_one(switch: KillSwitch) -> Supervisor {
     Supervisor::new("/proc/self/exe".into(), arguments).with_kill_switch(switch)
 }
 
+/// Returns the folders that decide what this program does. What runs in a checkout has no business there, and cannot be told by
+/// its processes: it has process numbers of its own.
+fn own_folders() -> Vec<PathBuf> {
+    let vars = variables();
+    let of_user = user_file(&vars).parent().map(Path::to_owned);
+    of_user.into_iter().chain([states_dir(&state_home(&vars))]).collect()
+}
+
 /// A registry of everything, whose processes are those of `supervisor`.
 pub fn build(
     plugins: &Plugins,
@@ -69,6 +80,7 @@ pub fn build(
     supervisor: Supervisor,
 ) -> Registry {
     let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
+    let supervisor = supervisor.with_sealed(own_folders());
     let guarded = guarded(&launch);
     let confined = match sandbox.cloned() {
         Some(policy) => {

@@ -96,6 +96,7 @@ async fn perform_run(
             item: None,
             is_lane: false,
             is_first: true,
+            trusted_git: None,
             text,
             env: BTreeMap::new(),
             products: None,

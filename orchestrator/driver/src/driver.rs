@@ -283,6 +283,8 @@ impl<E: Executor> BacklogDriver<E> {
             let work = Arc::clone(&self.work);
             Arc::new(move |_: &str| work.item_text())
         };
+        let before =
+            if self.is_first { None } else { self.work.state().ledger.runs.last().cloned() };
         let order = RunOrder {
             item: Some(item.clone()),
             lane: None,
@@ -293,6 +295,7 @@ impl<E: Executor> BacklogDriver<E> {
                 item: Some(item.id.clone()),
                 is_lane: false,
                 is_first: std::mem::take(&mut self.is_first),
+                trusted_git: before.map(|entry| self.setup.layout.git(&entry.run)),
                 text,
                 env: item_env(&item.id, &self.setup.layout),
                 products: None,

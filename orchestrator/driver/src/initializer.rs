@@ -73,6 +73,7 @@ impl<E: Executor> BacklogDriver<E> {
                 item: None,
                 is_lane: false,
                 is_first: std::mem::take(&mut self.is_first),
+                trusted_git: None,
                 text,
                 env: BTreeMap::new(),
                 products: Some(products),

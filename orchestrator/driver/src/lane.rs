@@ -114,6 +114,9 @@ pub trait LanePlaces {
     /// Returns the worktree onto whose branch lanes are merged.
     fn trunk(&self) -> LaneTrunk;
 
+    /// Returns the folder with what git was before any agent worked in a lane.
+    fn trusted_git(&self) -> PathBuf;
+
     /// Makes sure that lanes can be made and merged.
     async fn prepare(&self, start: LaneStart) -> Result<(), String>;
 

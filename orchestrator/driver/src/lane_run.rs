@@ -78,6 +78,7 @@ impl<E: Executor> LaneRun<E> {
                 item: Some(item.id.clone()),
                 is_lane: true,
                 is_first,
+                trusted_git: Some(self.places.trusted_git()),
                 text: Arc::new(move |_: &str| of_text.item_text()),
                 env: item_env(&item.id, &layout),
                 products: None,

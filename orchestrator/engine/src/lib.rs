@@ -25,6 +25,7 @@ mod completion_phrases;
 mod construction;
 mod controls;
 mod cut;
+mod earlier_changes;
 mod environment;
 mod error;
 mod event_observers;

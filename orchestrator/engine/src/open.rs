@@ -17,6 +17,7 @@ use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, creat
 use super::agents::AgentPool;
 use super::blocking::blocking;
 use super::construction::{build_agent_context, build_context};
+use super::earlier_changes::EarlierChanges;
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, replace_run, verify_workspace};
 use super::followed_up::FollowUp;
@@ -178,7 +179,7 @@ impl BuiltRun {
         notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
         let baseline = match &resumed {
             Some(_) => Baseline::default(),
-            None => policy.take_baseline(loaded, location.workspace.path())?,
+            None => begin_baseline(&request, &layout, (&policy, &location), &mut notes).await?,
         };
         let agent = choose_first(&request, &agents, resumed.as_ref(), &layout);
         let unavailable = agents.check_availability(&agent, &redactor).await?;
@@ -234,6 +235,38 @@ impl ResumedRun {
         session.check_changes(worked).await?;
         Ok(session)
     }
+}
+
+/// Takes the baseline of a new run. What the agent of the item before has changed is not how it was; before another run, people
+/// are told.
+async fn begin_baseline(
+    request: &Request<'_>,
+    layout: &Layout,
+    (policy, location): (&CompletionPolicy, &Location),
+    notes: &mut Vec<String>,
+) -> Result<Baseline, EngineError> {
+    let (loaded, workspace) = (&request.loaded, location.workspace.path());
+    let mut baseline = policy.take_baseline(loaded, workspace)?;
+    let context = build_context(loaded, &request.vars);
+    let setup = RunSetup::to_look((loaded, layout), request.registry, (&context, &request.vars));
+    // It is large, and awaited by others that are.
+    let is_same_start = request.part.as_ref().is_some_and(|part| !part.is_first);
+    let now = (&baseline, is_same_start);
+    let found = Box::pin(EarlierChanges::find(setup, (policy, workspace), now)).await?;
+    let Some(earlier) = found else { return Ok(baseline) };
+    let changes = earlier.describe();
+    if request.part.is_some() && !request.restart {
+        earlier.carry_into(&mut baseline);
+        notes.push(format!(
+            "the agent of the run before changed protected paths: {changes}; work is accepted only with what was there \
+             before: restore them, or begin with them as they are by `run --restart`"
+        ));
+    } else {
+        notes.push(format!(
+            "the agent of the run before changed protected paths, and this run takes them as they are: {changes}"
+        ));
+    }
+    Ok(baseline)
 }
 
 /// Returns the agent with which a run begins or goes on.

@@ -193,12 +193,11 @@ impl Protection {
 
     /// Returns what there is to say before a run goes on, if what required validators depend on is not as when it began.
     fn describe_changes(&self) -> Option<String> {
-        let names: Vec<String> = self.known.iter().map(named).collect();
-        (!names.is_empty()).then(|| {
+        (!self.known.is_empty()).then(|| {
             format!(
                 "protected paths are not as they were when the run began, and it rejects all work until they are: {}; \
                  {}, or, if the change is yours, `run --restart` begins a new run with it",
-                join_names(names),
+                describe(self.known.iter().cloned()),
                 remedy(&self.known)
             )
         })
@@ -207,14 +206,7 @@ impl Protection {
     /// Whether one of the changes was made after this time, as far as the file system can say: of what was removed it knows
     /// the folder.
     fn has_changed_since(&self, time: Timestamp) -> bool {
-        let is_later = |path: &Path| {
-            let found = FileFingerprint::from_path_nofollow(path).ok()?;
-            Some(found.ctime > time.as_nanosecond())
-        };
-        let is_new = |change: &Change| {
-            self.workspace.join(&change.path).ancestors().find_map(is_later).unwrap_or(false)
-        };
-        self.known.iter().any(is_new)
+        self.known.iter().any(|change| is_touched_since(&self.workspace.join(&change.path), time))
     }
 
     /// Returns which of these paths hold, or lead to, something else than when the run began.
@@ -361,6 +353,20 @@ pub(super) fn join_names(names: Vec<String>) -> String {
     let named: Vec<String> = names.into_iter().take(NAMED).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", named.join(", "))
+}
+
+/// Names changes, for people.
+pub(super) fn describe(changes: impl IntoIterator<Item = Change>) -> String {
+    join_names(changes.into_iter().map(|change| named(&change)).collect())
+}
+
+/// Whether a path was touched after this time, as far as the file system can say: of what was removed it knows the folder.
+pub(super) fn is_touched_since(path: &Path, time: Timestamp) -> bool {
+    let is_later = |path: &Path| {
+        let found = FileFingerprint::from_path_nofollow(path).ok()?;
+        Some(found.ctime > time.as_nanosecond())
+    };
+    path.ancestors().find_map(is_later).unwrap_or(false)
 }
 
 fn remedy(changes: &[Change]) -> &'static str {

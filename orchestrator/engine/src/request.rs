@@ -73,6 +73,8 @@ pub struct RunPart {
     pub is_lane: bool,
     /// No run was performed before it in this start.
     pub is_first: bool,
+    /// The folder with what git was when agents began to work in this start; none if they have not.
+    pub trusted_git: Option<PathBuf>,
     /// Returns what the agent is given after the prompt; called before each iteration.
     pub text: PartText,
     /// What its agents, checks and setup find in their environment beside what the configuration sets.

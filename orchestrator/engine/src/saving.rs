@@ -124,6 +124,7 @@ impl Saving {
             workspace: journal.context.workspace.clone(),
             folder: journal.store.layout().git(&journal.context.run),
             is_new: !journal.context.resumed,
+            trusted: journal.context.part.as_ref().and_then(|part| part.trusted_git.clone()),
             guard: Arc::clone(&self.guard),
             cancelled: self.cancel.subscribe(),
             protects: journal.context.policy.protects(),

@@ -84,7 +84,7 @@ pub async fn find_protected_changes(
 }
 
 /// Returns what a run protects as it was when the run began, as it is stored; nothing of a run that protects nothing.
-fn read_baseline(layout: &Layout, run: &str) -> Vec<u8> {
+pub(super) fn read_baseline(layout: &Layout, run: &str) -> Vec<u8> {
     let stored = std::fs::read(layout.baseline(run)).unwrap_or_default();
     let key = Key::read(&Disk::default(), &layout.key()).ok().flatten();
     key.as_ref().and_then(|key| key.unseal(&stored)).unwrap_or_default().into_owned()

@@ -38,6 +38,8 @@ pub struct RepositoryLocation {
     pub folder: PathBuf,
     /// The run begins; otherwise it is resumed.
     pub is_new: bool,
+    /// The folder of a run whose agents have worked there before it: what that began with is trusted.
+    pub trusted: Option<PathBuf>,
     /// What each process holds open, so that a later start waits for it.
     pub guard: Arc<File>,
     /// While it is true, processes are ended with all that they started, and none is started.

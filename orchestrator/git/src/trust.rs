@@ -69,6 +69,22 @@ impl Repository {
         self.private.write_record(RECORD, &self.collect_configuration(&self.workspace)?)
     }
 
+    /// Records what another run has recorded, whose private folder this is: its agents have worked here since. If it has recorded
+    /// nothing, the same as [`trust_configuration`](Self::trust_configuration).
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, and if the record cannot be read.
+    pub fn trust_as_in(&self, folder: &Path) -> Result<()> {
+        match read_record::<TrustedConfiguration>(&folder.join(RECORD))? {
+            None => self.trust_configuration(),
+            Some(recorded) => {
+                let _lock = self.lock()?;
+                self.private.write_record(RECORD, &recorded)
+            }
+        }
+    }
+
     /// Records the configuration as [`trust_configuration`](Self::trust_configuration) does, but what the repository
     /// itself says as it was when the workspace's first run began: agents have worked here since then. What is kept of
     /// that lies in this folder, which no agent reaches.

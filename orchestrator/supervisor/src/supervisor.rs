@@ -68,6 +68,8 @@ pub struct Supervisor {
     /// The program `bwrap`, if that makes the roots.
     bubblewrap: Option<PathBuf>,
     view: Option<Arc<View>>,
+    /// What each view has read-only.
+    sealed: Arc<[PathBuf]>,
     wrapper: Option<Arc<dyn Wrapper>>,
 }
 
@@ -128,6 +130,7 @@ impl Supervisor {
             root: None,
             bubblewrap: None,
             view: None,
+            sealed: Arc::default(),
             wrapper: None,
         }
     }
@@ -208,7 +211,19 @@ impl Supervisor {
     /// with [`with_root`](Self::with_root) and [`with_wrapper`](Self::with_wrapper).
     #[must_use]
     pub fn with_view(mut self, view: View) -> Self {
-        self.view = Some(Arc::new(view));
+        let is_around =
+            |path: &PathBuf| view.overlays.iter().any(|overlay| overlay.target.starts_with(path));
+        let sealed: Vec<PathBuf> =
+            self.sealed.iter().filter(|path| !is_around(path)).cloned().collect();
+        self.view = Some(Arc::new(view.with_read_only(sealed)));
+        self
+    }
+
+    /// Has each view that is given from now on show these folders read-only, see [`View::with_read_only`], but for those in which
+    /// one of its overlays lies.
+    #[must_use]
+    pub fn with_sealed(mut self, paths: impl Into<Arc<[PathBuf]>>) -> Self {
+        self.sealed = paths.into();
         self
     }
 

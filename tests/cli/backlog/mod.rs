@@ -2,6 +2,7 @@
 
 mod aside;
 mod blocked;
+mod carried;
 mod commands;
 mod configuration;
 mod crash;

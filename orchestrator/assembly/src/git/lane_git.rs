@@ -65,6 +65,11 @@ impl LaneGit {
         Ok(Repository::discover_with(workspace, private, Arc::new(git), environment(vars))?)
     }
 
+    /// Returns the folder with what git was before any agent worked in a lane.
+    pub(super) fn trusted(&self) -> PathBuf {
+        self.layout.statuses_git(&self.record.run)
+    }
+
     /// Trusts the configuration of the repository as it is before any agent works in a lane.
     fn trust(&self, repository: &Repository) -> Result<(), CommandError> {
         match self.loaded().config.sandbox.mode {
@@ -80,8 +85,7 @@ impl LaneGit {
         repository.check_merges()?;
         if start == LaneStart::New {
             self.trust(&repository)?;
-            let of_statuses = self.layout.statuses_git(&self.record.run);
-            self.trust(&self.open_at(&self.loaded().config.run.workspace, &of_statuses)?)?;
+            self.trust(&self.open_at(&self.loaded().config.run.workspace, &self.trusted())?)?;
         }
         let folder = self.record.folder();
         if start == LaneStart::Merging {

@@ -1,5 +1,6 @@
 //! Lanes: the worktrees in which items of a backlog are worked on at once, and their merges onto the branch of the run.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -97,6 +98,10 @@ impl LanePlaces for GitLanes {
     fn trunk(&self) -> LaneTrunk {
         let record = &self.git.record;
         LaneTrunk { worktree: record.run.clone(), branch: record.branch.clone() }
+    }
+
+    fn trusted_git(&self) -> PathBuf {
+        self.git.trusted()
     }
 
     async fn prepare(&self, start: LaneStart) -> Result<(), String> {

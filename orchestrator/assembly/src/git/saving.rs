@@ -34,20 +34,21 @@ pub struct GitRepositories {
 
 impl VersionControl for GitRepositories {
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
-        let RepositoryLocation { run, workspace, folder, is_new, guard, cancelled, .. } = location;
+        let RepositoryLocation { run, workspace, folder, is_new, trusted, guard, .. } = location;
         let (protects, signing_timeout) = (location.protects, location.signing_timeout);
         let supervisor = self.supervisor.clone().with_guard(guard);
         let git = SupervisedGit::find(supervisor, &self.vars, &self.places, self.runtime.clone())?;
-        let git = git.cancelled_by(cancelled).confined(self.confinement.clone(), protects);
+        let git = git.cancelled_by(location.cancelled).confined(self.confinement.clone(), protects);
         let mut vars = environment(&self.vars);
         vars.insert(RUN_ID.into(), run.clone().into());
         let open = || -> Result<_, GitError> {
             let repository = Repository::discover_with(&workspace, &folder, Arc::new(git), vars)?;
             let repository = repository.with_signing_timeout(signing_timeout);
-            match &self.confinement {
-                Some(confinement) if is_new => repository.trust_as_before(confinement.kept())?,
-                None if is_new => repository.trust_configuration()?,
-                _ => {}
+            match (&self.confinement, trusted) {
+                _ if !is_new => {}
+                (_, Some(trusted)) => repository.trust_as_in(&trusted)?,
+                (Some(confinement), None) => repository.trust_as_before(confinement.kept())?,
+                (None, None) => repository.trust_configuration()?,
             }
             Ok(SavedRun { run: RunRef::new(run)?, repository })
         };

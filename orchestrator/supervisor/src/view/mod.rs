@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 pub use error::ViewError;
 
-use crate::root::Mount;
+use crate::root::{Mount, MountAccess};
 
 /// The host's file system, seen by a process tree with other contents at some places.
 ///
@@ -32,6 +32,23 @@ pub struct View {
     /// Files and folders of the host that appear elsewhere too, over the overlays. A source is always the host's, also
     /// where an overlay covers it; a target must exist in the view.
     pub mounts: Vec<Mount>,
+}
+
+impl View {
+    /// Mounts these files and folders of the host read-only, but for those that do not exist, and those in an overlay, where what
+    /// is written reaches nothing.
+    #[must_use]
+    pub fn with_read_only(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        for path in paths {
+            // The kernel has no path with symlinks.
+            let Ok(path) = path.canonicalize() else { continue };
+            if !self.overlays.iter().any(|overlay| path.starts_with(&overlay.target)) {
+                let access = MountAccess::ReadOnly;
+                self.mounts.push(Mount { source: path.clone(), target: path, access });
+            }
+        }
+        self
+    }
 }
 
 /// A folder whose contents are merged from layers.

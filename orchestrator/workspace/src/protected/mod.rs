@@ -1,5 +1,6 @@
 //! The paths that must be as they were when the run began.
 
+mod differences;
 mod passed_paths;
 mod shadows;
 #[cfg(test)]
@@ -7,6 +8,7 @@ mod tests;
 mod tool_files;
 pub(super) mod walker;
 
+pub use differences::Differences;
 pub use shadows::shadowed_folder;
 pub use tool_files::is_cache;
 pub(super) use tool_files::{BYTECODE, is_cached, is_compiled, repository_of};
