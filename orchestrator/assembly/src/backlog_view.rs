@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogItem, BacklogPlace, BacklogSnapshot, GuardRules, ItemPlacement, NextItem,
-    PlacementReason,
+    Backlog, BacklogError, BacklogItem, BacklogPlace, BacklogSnapshot, GuardRules, ItemPlacement,
+    NextItem, PlacementReason,
 };
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
@@ -391,6 +391,34 @@ pub struct CheckedBacklog {
     pub summary: String,
     /// What of it is not read, though it looks like an item.
     pub unread: Option<String>,
+}
+
+/// Fails if a tracker refuses to be read. One that cannot be reached for now is waited for by who works on it.
+pub async fn check_tracker(context: &Context) -> Result<(), CommandError> {
+    if context.loaded.config.backlog.is_none() {
+        return Ok(());
+    }
+    let list = require(context).await?;
+    if list.place() == BacklogPlace::File {
+        return Ok(());
+    }
+    match list.load() {
+        Ok(_) | Err(BacklogError::Tracker { is_temporary: true, .. }) => Ok(()),
+        Err(error) => Err(explain(error, &context.loaded)),
+    }
+}
+
+/// Returns the command that the item of this id names as its own check, if it names one. Those of a tracker name none.
+pub async fn find_item_check(context: &Context, id: &str) -> Result<Option<String>, CommandError> {
+    let list = require(context).await?;
+    if list.place() == BacklogPlace::Tracker {
+        return Ok(None);
+    }
+    let snapshot = read_counted(&*list, context)?;
+    let found = snapshot.find(id).map(|item| item.verify.clone());
+    let path = list.path().to_owned();
+    let unknown = || DriverError::from(BacklogError::UnknownItem { path, id: id.to_owned() });
+    found.ok_or_else(|| unknown().into())
 }
 
 /// Checks the backlog of a configuration; `None` without one. That of a workspace that does not exist yet cannot be

@@ -4,6 +4,7 @@ mod receipt;
 
 use std::path::PathBuf;
 
+use ralph_orchestrator_assembly::backlog_view;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
@@ -42,6 +43,9 @@ pub(crate) struct VerifyArgs {
     /// Also run the checks on the workspace, which has to be what the receipt is about
     #[arg(long, requires = "receipt")]
     rerun: bool,
+    /// Run the checks as for this item of the backlog, with its own check [default: the next item]
+    #[arg(long, value_name = "ID", conflicts_with = "receipt")]
+    item: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -55,17 +59,22 @@ pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, Command
         Some(receipt) => receipt::verify(file, args, receipt),
         None => {
             let context = trust::load_to_start(file, args.sets.sets.clone())?;
-            run_checks(&git::enter_here(context)?, args.json, &[])
+            run_checks(&git::enter_here(context)?, args.json, &[], args.item.as_deref())
         }
     }
 }
 
 /// Runs the checks, which do not see these folders of the workspace.
-fn run_checks(context: &Context, is_json: bool, hidden: &[PathBuf]) -> Result<u8, CommandError> {
+fn run_checks(
+    context: &Context,
+    is_json: bool,
+    hidden: &[PathBuf],
+    item: Option<&str>,
+) -> Result<u8, CommandError> {
     if let Some(holder) = context.layout().ok().and_then(|layout| Lock::holder(&layout)) {
         return Err(StateError::Busy { holder }.into());
     }
-    let Checked { verdicts, others, protects } = block_on(judge(context, hidden))?;
+    let Checked { verdicts, others, protects } = block_on(judge(context, hidden, item))?;
     let required = verdicts.iter().filter(|named| named.required);
     if required.clone().next().is_none() {
         let message = "no required validator of this configuration runs anything";
@@ -111,7 +120,11 @@ struct Checked {
     protects: bool,
 }
 
-async fn judge(context: &Context, hidden: &[PathBuf]) -> Result<Checked, CommandError> {
+async fn judge(
+    context: &Context,
+    hidden: &[PathBuf],
+    item: Option<&str>,
+) -> Result<Checked, CommandError> {
     let workspace = &context.loaded.config.run.workspace;
     let workspace = workspace.canonicalize().map_err(|error| {
         CommandError::config(format!("the workspace {}: {error}", workspace.display()))
@@ -119,7 +132,12 @@ async fn judge(context: &Context, hidden: &[PathBuf]) -> Result<Checked, Command
     let policy = SandboxPolicy::from_context(context)?;
     let plugins = Plugins::from_context(context)?;
     let processes = CheckProcesses::begin(context)?;
-    let setup = ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?;
+    let item = match item {
+        Some(id) => Some((id.to_owned(), backlog_view::find_item_check(context, id).await?)),
+        None => backlog_view::find_next(context).await.map(|next| (next.id, next.verify)),
+    };
+    let with = (&processes, item);
+    let setup = ValidationSetup::build_for(context, &plugins, policy.as_ref(), with).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
     let checkout = TransientCheckout::make_without(context, hidden).await?;
     let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &setup.env };

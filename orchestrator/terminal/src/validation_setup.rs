@@ -110,7 +110,7 @@ pub struct ValidationSetup {
 }
 
 impl ValidationSetup {
-    /// Builds them from their tables.
+    /// Builds them from their tables, as the run of the backlog's next item would have them.
     ///
     /// # Errors
     /// A table is wrong.
@@ -120,12 +120,26 @@ impl ValidationSetup {
         sandbox: Option<&SandboxPolicy>,
         processes: &CheckProcesses,
     ) -> Result<Self, CommandError> {
+        let next = backlog_view::find_next(context).await;
+        let item = next.map(|item| (item.id, item.verify));
+        Self::build_for(context, plugins, sandbox, (processes, item)).await
+    }
+
+    /// The same as the run of an item with this id and this check of its own would have them.
+    ///
+    /// # Errors
+    /// A table is wrong.
+    pub async fn build_for(
+        context: &Context,
+        plugins: &Plugins,
+        sandbox: Option<&SandboxPolicy>,
+        (processes, item): (&CheckProcesses, Option<(String, Option<String>)>),
+    ) -> Result<Self, CommandError> {
         let registry = processes.registry(plugins, sandbox);
         let build = build_context(&context.loaded, &context.vars);
-        let item = backlog_view::find_next(context).await;
         let mut loaded = context.loaded.clone();
-        if let Some(item) = &item {
-            add_item_check(&mut loaded, &item.id, item.verify.as_deref())?;
+        if let Some((id, verify)) = &item {
+            add_item_check(&mut loaded, id, verify.as_deref())?;
         }
         let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
         registry.set_launch_context(LaunchContext {
@@ -135,7 +149,7 @@ impl ValidationSetup {
         });
         let agent = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
         let mut env = agent.environment(&context.loaded, &context.vars);
-        env.extend(item.map(|item| ("RALPH_ITEM".to_owned(), item.id)));
+        env.extend(item.map(|(id, _)| ("RALPH_ITEM".to_owned(), id)));
         Ok(Self { registry, build, policy, agent, env })
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn verify(
             ));
         }
         // It prints the verdicts, or the object.
-        let code = super::run_checks(&context, args.json, &uncounted_folders)?;
+        let code = super::run_checks(&context, args.json, &uncounted_folders, None)?;
         if code != exit::OK || args.json {
             return Ok(code);
         }
