@@ -395,9 +395,9 @@ impl From<DriverError> for CommandError {
             DriverError::Empty { .. } | DriverError::InLanes { .. } => {
                 Self::new(ErrorKind::Config, error)
             }
-            DriverError::Lane { .. } | DriverError::Lanes { .. } => {
-                Self::new(ErrorKind::Unavailable, error)
-            }
+            DriverError::Lane { .. }
+            | DriverError::Lanes { .. }
+            | DriverError::NotPublished { .. } => Self::new(ErrorKind::Unavailable, error),
             DriverError::AlreadyComplete { .. }
             | DriverError::NotBlocked { .. }
             | DriverError::NotBegun { .. } => Self::user(error.to_string()),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use ralph_orchestrator_backlog::{Backlog, ItemOrder};
 use ralph_orchestrator_config::BacklogLabels;
 use ralph_orchestrator_contract::{BuildError, parse_config};
+use ralph_orchestrator_engine::Redactor;
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_forge::{
-    CodeHost, HostClient, IssueBacklog, IssueBacklogSettings, StatusLabels, check_label,
+    CodeHost, HostClient, IssueBacklog, IssueBacklogSettings, MaskText, StatusLabels, check_label,
 };
 use serde_json::Value;
 
@@ -41,7 +42,10 @@ fn default_label() -> String {
 
 /// Makes the trackers known.
 pub(crate) fn register(formats: &mut FactoryMap<dyn Backlog>, context: &Context) {
+    let redactor = Redactor::new(&context.loaded.config.env, &context.vars);
+    let mask: MaskText = Arc::new(move |text: &str| redactor.text(text).into_owned());
     for host in CodeHost::ALL {
+        let mask = Arc::clone(&mask);
         let programs = Arc::new(HostPrograms::new(
             &context.vars,
             context.agent_places(),
@@ -50,7 +54,7 @@ pub(crate) fn register(formats: &mut FactoryMap<dyn Backlog>, context: &Context)
         formats.add(host.name(), move |table, _| {
             let (repository, settings) = read_keys(host, table)?;
             let client = HostClient::new(host, programs.clone(), repository);
-            Ok(Box::new(IssueBacklog::new(client, settings)) as Box<dyn Backlog>)
+            Ok(Box::new(IssueBacklog::new(client, settings, mask.clone())) as Box<dyn Backlog>)
         });
     }
 }

@@ -187,6 +187,7 @@ fn driver_setup(
         describe_completion: None,
         // Nothing of a trial is committed.
         saver: None,
+        publisher: None,
         lanes: None,
     }
 }

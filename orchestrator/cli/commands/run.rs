@@ -438,11 +438,13 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let opened = open_run(&place, &args, &plugins, policy.as_ref(), (supervisor, hooks));
     let mut session = match Box::pin(opened).await? {
         OpenOutcome::Complete { found, layout } => {
+            let mut is_proposed = true;
             if !args.dry_run {
                 Notices::start(&place.context, &layout, &signals.switch).finish().await;
-                report_proposal(&place.context, &layout, policy.as_ref()).await;
+                is_proposed = report_proposal(&place.context, &layout, policy.as_ref()).await;
             }
-            return Ok(report_completed(&found, &layout, args.json, program));
+            let status = report_completed(&found, &layout, args.json, program);
+            return Ok(proposed_status(status, is_proposed));
         }
         OpenOutcome::Ready(session) => session,
     };
@@ -461,11 +463,11 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let finished = session.drive(observer, signals.stop_requests());
     let finished = notices.serve(Box::pin(finished)).await?;
     write_receipt(&place.context, &layout, &finished, args.json);
-    report_proposal(&place.context, &layout, policy.as_ref()).await;
+    let is_proposed = report_proposal(&place.context, &layout, policy.as_ref()).await;
     if !quiet && !args.json {
         report_worktree(&place.context).await?;
     }
-    Ok(finish(&finished, &args, (file, program), &signals))
+    Ok(proposed_status(finish(&finished, &args, (file, program), &signals), is_proposed))
 }
 
 /// Returns what runs the user's commands of `[hooks]`; nothing does in a dry run.
@@ -656,13 +658,24 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool, program: &st
 }
 
 /// Opens the pull request that `[git] on_complete` asks for, and prints its address. A failure undoes no completion: the
-/// next `run` tries it again.
-async fn report_proposal(context: &Context, layout: &Layout, policy: Option<&SandboxPolicy>) {
-    match git::propose(context, layout, policy).await {
+/// next `run` tries it again. Returns whether nothing is left to do.
+async fn report_proposal(
+    context: &Context,
+    layout: &Layout,
+    policy: Option<&SandboxPolicy>,
+) -> bool {
+    let proposed = git::propose(context, layout, policy).await;
+    match &proposed {
         Some(Ok(url)) => output::info(&format!("draft pull request: {url}")),
         Some(Err(problem)) => output::info(&format!("warning: git.on_complete: {problem}")),
         None => {}
     }
+    !matches!(proposed, Some(Err(_)))
+}
+
+/// Returns the exit status of work that is complete and not where it was to be brought.
+const fn proposed_status(status: u8, is_proposed: bool) -> u8 {
+    if status == exit::OK && !is_proposed { exit::UNAVAILABLE } else { status }
 }
 
 /// Prints where the work of the current run is, if it is in a worktree; otherwise, what of it is in no commit.

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus, NextItem,
+    Backlog, BacklogItem, BacklogPlace, BacklogSnapshot, GuardRules, ItemCounts, ItemStatus,
+    NextItem,
 };
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_engine::hooks::Hooks;
@@ -24,12 +26,13 @@ use crate::executor::{Executor, RunOrder, RunReport, Submission};
 use crate::finding_text::describe_unread;
 use crate::item_env::item_env;
 use crate::item_limits::ItemLimits;
+use crate::item_text::describe_question;
 use crate::iteration_guard::{NoteObserver, SharedWork};
 use crate::lane::LaneSetup;
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::patient::PatientBacklog;
 use crate::record::{FORMAT_VERSION, SeriesRecord};
-use crate::saver::BacklogSaver;
+use crate::saver::{BacklogSaver, WorkPublisher};
 use crate::stop::{Choice, Stop};
 
 /// What a driver works on.
@@ -68,6 +71,8 @@ pub struct DriverSetup {
     pub describe_completion: Option<DescribeCompletion>,
     /// What stores the backlog's file once an item is complete, if that is wanted.
     pub saver: Option<Box<dyn BacklogSaver>>,
+    /// What publishes the work of an item before a tracker says that it is complete, if that is wanted.
+    pub publisher: Option<Box<dyn WorkPublisher>>,
     /// How items are worked on at once, if they are.
     pub lanes: Option<LaneSetup>,
 }
@@ -122,7 +127,8 @@ impl<E: Executor> BacklogDriver<E> {
         observer: Arc<dyn BacklogObserver>,
     ) -> Self {
         let (inner, requests) = (Arc::clone(&setup.backlog), setup.requests.clone());
-        setup.backlog = Arc::new(PatientBacklog::new(inner, Arc::clone(&observer), requests));
+        let patient = PatientBacklog::new(inner, Arc::clone(&observer), requests);
+        setup.backlog = Arc::new(patient.until(find_latest(&setup)));
         let work = Arc::new(SharedWork::new(
             Arc::clone(&setup.backlog),
             setup.rules,
@@ -253,6 +259,7 @@ impl<E: Executor> BacklogDriver<E> {
                 let message = self.work.note_handoff((&entry.item, &entry.run), note)?;
                 message.into_iter().for_each(|message| self.warn(message));
             }
+            self.report_question(&entry.item, (&entry.run, &state))?;
             self.recover_stop(&entry, state)?;
         }
         self.write_completion().await?;
@@ -438,13 +445,14 @@ impl<E: Executor> BacklogDriver<E> {
         self.stop(Stop::of_item(item, report)).map(ItemEnd::Ended)
     }
 
-    /// Writes that an item is blocked, if it is, and announces how its run ended. Returns whether it is set aside.
+    /// Writes that an item is blocked, if it is, or what its agent asks, and announces how its run ended. Returns whether it is set aside.
     pub(crate) fn announce_end(
         &self,
         item: &BacklogItem,
         report: &RunReport,
     ) -> Result<bool, DriverError> {
         self.write_blocked()?;
+        self.report_question(&item.id, (&report.run, &report.state))?;
         let aside = self.work.state().ledger.set_aside.get(&item.id).map(|item| item.aside.clone());
         let is_aside = aside.is_some();
         self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
@@ -459,13 +467,18 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(is_aside)
     }
 
-    /// Writes the status that follows from a run's completion, stores the file, and records that both are
+    /// Publishes the work of a complete run, writes the status that follows, stores the file, and records that both are
     /// done. Each can be repeated after a crash.
     pub(crate) async fn write_completion(&self) -> Result<(), DriverError> {
         let unwritten = self.work.state().ledger.unwritten().cloned();
         let Some(entry) = unwritten else { return Ok(()) };
         let status = ItemStatus::Completed;
         let item = &entry.item;
+        if let Some(publisher) = &self.setup.publisher {
+            let published = publisher.publish().await;
+            published
+                .map_err(|problem| DriverError::NotPublished { item: item.clone(), problem })?;
+        }
         if self.load()?.find(item).is_some() {
             self.setup.backlog.set_status(item, status)?;
             self.report_completion(&entry)?;
@@ -497,6 +510,18 @@ impl<E: Executor> BacklogDriver<E> {
         let Some(state) = read_state(&self.setup.layout, &entry.run)? else { return Ok(()) };
         let text = self.setup.redactor.text(&describe(&entry.run, &state)).into_owned();
         Ok(self.setup.backlog.report(&entry.item, &format!("run={}", entry.run), &text)?)
+    }
+
+    /// Leaves an agent's question in a tracker, once.
+    fn report_question(&self, item: &str, (run, state): (&str, &State)) -> Result<(), DriverError> {
+        let backlog = &self.setup.backlog;
+        let Some(question) = state.question() else { return Ok(()) };
+        if backlog.place() == BacklogPlace::File || backlog.load()?.find(item).is_none() {
+            return Ok(());
+        }
+        let mark = format!("question run={run} iteration={}", state.iterations);
+        let text = self.setup.redactor.text(&describe_question(question)).into_owned();
+        Ok(backlog.report(item, &mark, &text)?)
     }
 
     /// Records and reports the end.
@@ -546,6 +571,15 @@ impl<E: Executor> BacklogDriver<E> {
     pub(crate) fn warn(&self, message: String) {
         self.observer.on_backlog_event(&BacklogEvent::BacklogWarning { message });
     }
+}
+
+/// Returns when all runs together will have used up their time, if they have a limit: nothing is waited for then.
+fn find_latest(setup: &DriverSetup) -> Option<Instant> {
+    let max = setup.limits.max_runtime?;
+    let ledger = crate::ledger::read_ledger(&setup.layout).ok().flatten().unwrap_or_default();
+    let is_new = setup.restart || ledger.is_complete();
+    let used = if is_new { 0 } else { ledger.used_beside(None).runtime_ms };
+    Instant::now().checked_add(max.saturating_sub(Duration::from_millis(used)))
 }
 
 /// Returns the state of a run; `None` if it was opened without having begun.

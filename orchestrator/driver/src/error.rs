@@ -72,6 +72,16 @@ pub enum DriverError {
         /// The item's id.
         item: String,
     },
+    /// The work on a complete item is nowhere else.
+    #[error(
+        "item `{item}` is complete, and its work is only here, so its status is not written: {problem}"
+    )]
+    NotPublished {
+        /// The item's id.
+        item: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// What is stored beside the runs cannot be encoded or decoded.
     #[error("{what}: {source}; begin anew with `run --restart`")]
     Encoding {

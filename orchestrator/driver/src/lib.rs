@@ -55,8 +55,8 @@ pub use item_limits::ItemLimits;
 pub use lane::{
     BranchMove, Lane, LaneMerge, LanePaths, LanePlaces, LaneSetup, LaneStart, LaneTrunk, MergeProof,
 };
-pub use ledger::{AsideItem, BacklogLedger, ItemRun, MergeStep, OpenLane, read_ledger};
+pub use ledger::{AsideItem, BacklogLedger, ItemRun, MergeState, MergeStep, OpenLane, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
 pub use proved::read_proved;
 pub use record::SeriesRecord;
-pub use saver::{BacklogSaver, differ_in_records_only};
+pub use saver::{BacklogSaver, WorkPublisher, differ_in_records_only};

@@ -61,6 +61,8 @@ pub(crate) struct PatientBacklog {
     inner: Arc<dyn Backlog>,
     observer: Arc<dyn BacklogObserver>,
     requests: StopRequests,
+    /// When nothing is waited for any more, if that is limited.
+    until: Option<Instant>,
 }
 
 impl PatientBacklog {
@@ -69,7 +71,12 @@ impl PatientBacklog {
         observer: Arc<dyn BacklogObserver>,
         requests: StopRequests,
     ) -> Self {
-        Self { inner, observer, requests }
+        Self { inner, observer, requests, until: None }
+    }
+
+    /// Has it wait no longer than until then.
+    pub(crate) fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// Tries until the backlog can be used, the time is over, or a stop is requested.
@@ -88,11 +95,20 @@ impl PatientBacklog {
                 self.say(&obstacle.message);
                 Instant::now()
             });
-            if begun.elapsed() > obstacle.most_wait || !self.pause(pause) {
+            if begun.elapsed() > obstacle.most_wait || self.is_late() || !self.pause(pause) {
                 return result;
             }
             pause = pause.saturating_mul(obstacle.factor).min(MOST_PAUSE);
         }
+    }
+
+    /// Whether the time of all runs is over. Says so.
+    fn is_late(&self) -> bool {
+        let is_late = self.until.is_some_and(|until| until <= Instant::now());
+        if is_late {
+            self.say("backlog: limits.max_runtime is over, so it is not waited for any longer");
+        }
+        is_late
     }
 
     /// Returns false, and earlier, if a stop is requested.
@@ -103,6 +119,8 @@ impl PatientBacklog {
                 return false;
             }
             let left = length.saturating_sub(begun.elapsed());
+            let until = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = until.map_or(left, |until| left.min(until));
             if left.is_zero() {
                 return true;
             }

@@ -1,4 +1,4 @@
-//! What stores the backlog's file, such as in git.
+//! What stores the backlog's file, such as in git, and brings complete work to where others find it.
 
 use async_trait::async_trait;
 
@@ -14,6 +14,16 @@ pub trait BacklogSaver {
     /// # Errors
     /// Why it is not stored, for people.
     async fn save(&self, completed: &ItemRun) -> Result<(), String>;
+}
+
+/// Brings work to where others find it, such as the branch at its remote.
+#[async_trait(?Send)]
+pub trait WorkPublisher {
+    /// Publishes what is complete, before a tracker says that it is. Does nothing if it is published already.
+    ///
+    /// # Errors
+    /// Why it is not published, and what to do, for people.
+    async fn publish(&self) -> Result<(), String>;
 }
 
 /// Returns whether two versions of a backlog differ in statuses and notes only, which the orchestrator and

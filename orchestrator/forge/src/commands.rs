@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use crate::host::CodeHost;
+use crate::pull_request::{PullRequest, RequestState};
 
 /// Most issues that are read.
 pub(crate) const MOST_ISSUES: usize = 1000;
@@ -81,13 +82,18 @@ struct GitLabNote {
     body: String,
 }
 
-/// A pull request as it was printed.
+/// A pull request as either host prints it.
 #[derive(Deserialize)]
-pub(crate) struct PrintedPullRequest {
+struct PrintedPullRequest {
     #[serde(alias = "iid")]
-    pub(crate) number: u64,
+    number: u64,
     #[serde(alias = "web_url")]
-    pub(crate) url: String,
+    url: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default, alias = "description")]
+    body: Option<String>,
+    state: String,
 }
 
 #[derive(Deserialize)]
@@ -233,17 +239,36 @@ impl CodeHost {
         }
     }
 
-    /// Returns what prints the open pull requests of a branch.
+    /// Returns what prints the pull requests of a branch, also those that are not open any more.
     pub(crate) fn list_pull_requests(self, branch: &str) -> Arguments {
         match self {
             Self::GitHub => arguments(
-                &["pr", "list", "--state=open", "--json=number,url"],
+                &["pr", "list", "--state=all", "--json=number,url,title,body,state"],
                 [format!("--head={branch}")],
             ),
-            Self::GitLab => {
-                arguments(&["mr", "list", "--output=json"], [format!("--source-branch={branch}")])
-            }
+            Self::GitLab => arguments(
+                &["mr", "list", "--all", "--output=json"],
+                [format!("--source-branch={branch}")],
+            ),
         }
+    }
+
+    /// Reads them.
+    pub(crate) fn read_pull_requests(self, text: &[u8]) -> serde_json::Result<Vec<PullRequest>> {
+        let found: Vec<PrintedPullRequest> = serde_json::from_slice(text)?;
+        let read = |found: PrintedPullRequest| PullRequest {
+            number: found.number,
+            url: found.url,
+            title: found.title,
+            body: found.body.unwrap_or_default(),
+            state: match found.state.to_ascii_lowercase().as_str() {
+                "merged" => RequestState::Merged,
+                "closed" => RequestState::Closed,
+                // GitLab says "opened", and "locked" while it merges.
+                _ => RequestState::Open,
+            },
+        };
+        Ok(found.into_iter().map(read).collect())
     }
 
     /// Returns what opens a draft pull request onto the default branch and prints its address, and what it reads from
@@ -269,17 +294,24 @@ impl CodeHost {
         }
     }
 
-    /// Returns what writes the text of a pull request anew, and what it reads from standard input.
-    pub(crate) fn edit_pull_request(self, number: u64, body: &str) -> (Arguments, Vec<u8>) {
-        let number = number.to_string();
+    /// Returns what writes the text of a pull request anew, and its title if one is given, and what it reads from standard
+    /// input.
+    pub(crate) fn edit_pull_request(
+        self,
+        number: u64,
+        title: Option<&str>,
+        body: &str,
+    ) -> (Arguments, Vec<u8>) {
+        let number = [number.to_string()].into_iter();
+        let values = number.chain(title.map(|title| format!("--title={title}")));
         match self {
             Self::GitHub => {
-                (arguments(&["pr", "edit", "--body-file=-"], [number]), body.as_bytes().to_vec())
+                (arguments(&["pr", "edit", "--body-file=-"], values), body.as_bytes().to_vec())
             }
-            Self::GitLab => (
-                arguments(&["mr", "update"], [number, format!("--description={body}")]),
-                Vec::new(),
-            ),
+            Self::GitLab => {
+                let values = values.chain([format!("--description={body}")]);
+                (arguments(&["mr", "update"], values), Vec::new())
+            }
         }
     }
 }

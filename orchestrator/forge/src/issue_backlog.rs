@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ralph_orchestrator_backlog::{
     Backlog, BacklogDefect, BacklogError, BacklogItem, BacklogPlace, BacklogSnapshot, DefectKind,
@@ -11,6 +11,7 @@ use ralph_orchestrator_backlog::{
 };
 
 use crate::client::HostClient;
+use crate::commands::PrintedIssue;
 use crate::error::ForgeError;
 use crate::issue::Issue;
 use crate::labels::{StatusLabels, has_label};
@@ -35,15 +36,20 @@ pub struct IssueBacklog {
     known: Mutex<Option<Vec<Issue>>>,
     /// The labels of the statuses exist.
     has_labels: AtomicBool,
+    mask: MaskText,
 }
 
+/// Masks secrets in a text.
+pub type MaskText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 impl IssueBacklog {
-    /// Returns the backlog, which is not read yet.
+    /// Returns the backlog, which is not read yet. `mask` is given what people wrote before anything else is done with it.
     #[must_use]
-    pub fn new(client: HostClient, settings: IssueBacklogSettings) -> Self {
+    pub fn new(client: HostClient, settings: IssueBacklogSettings, mask: MaskText) -> Self {
         let title = client.host().title();
         let name = PathBuf::from(format!("{title} issues labelled `{}`", settings.label));
-        Self { client, settings, name, known: Mutex::default(), has_labels: AtomicBool::new(false) }
+        let has_labels = AtomicBool::new(false);
+        Self { client, settings, name, known: Mutex::default(), has_labels, mask }
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Vec<Issue>>> {
@@ -62,8 +68,12 @@ impl IssueBacklog {
         let printed =
             self.client.list_issues(&self.settings.label).map_err(|error| self.explain(&error))?;
         let statuses = &self.settings.statuses;
-        let mut issues: Vec<Issue> =
-            printed.into_iter().map(|issue| Issue::from_printed(issue, statuses)).collect();
+        let read = |mut issue: PrintedIssue| {
+            issue.title = (self.mask)(&issue.title);
+            issue.body = (self.mask)(&issue.body);
+            Issue::from_printed(issue, statuses)
+        };
+        let mut issues: Vec<Issue> = printed.into_iter().map(read).collect();
         issues.sort_by_key(|issue| issue.number);
         // A page may begin with what the page before ended with, if an issue was opened meanwhile.
         issues.dedup_by_key(|issue| issue.number);

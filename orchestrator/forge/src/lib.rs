@@ -17,12 +17,15 @@ mod issue;
 mod issue_backlog;
 mod labels;
 mod program;
+mod propose;
 mod pull_request;
+mod pull_request_text;
 
 pub use client::HostClient;
 pub use error::ForgeError;
 pub use host::CodeHost;
-pub use issue_backlog::{IssueBacklog, IssueBacklogSettings};
+pub use issue_backlog::{IssueBacklog, IssueBacklogSettings, MaskText};
 pub use labels::{StatusLabels, check_label};
 pub use program::{ProgramOutput, ProgramPlace, ProgramRequest, RunHostProgram};
-pub use pull_request::{NewPullRequest, PullRequest};
+pub use pull_request::{NewPullRequest, PullRequest, RequestState};
+pub use pull_request_text::{PullRequestText, TextSection};

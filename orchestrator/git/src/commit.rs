@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::changes::{IterationStart, Selection};
 use crate::command::GitCommand;
 use crate::error::{GitError, Result, to_message};
+use crate::inert_message::make_inert;
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, join_nul, split_nul};
 use crate::path_digests::PathDigests;
@@ -64,7 +65,7 @@ impl Repository {
     /// that failed would have taken is taken. The user's hooks run, and the
     /// commit is signed if the user's configuration says so. The commit is prepared in an index of the
     /// orchestrator's own: if a hook rejects it, the user's index is not even written. No empty commit
-    /// is made. Repeated after a crash, it finishes what was begun.
+    /// is made. Repeated after a crash, it finishes what was begun. No code host acts on the message.
     ///
     /// # Errors
     ///
@@ -77,6 +78,7 @@ impl Repository {
         message: &str,
         policy: &CommitPolicy,
     ) -> Result<CommitOutcome> {
+        let message = &make_inert(message);
         self.keep_uncommitted(self.try_commit(iteration, message, policy))
             .and_then(|outcome| self.forget_uncommitted().map(|()| outcome))
     }

@@ -7,6 +7,7 @@ use crate::changes::Selection;
 use crate::commit::{CommitIntent, CommitOutcome, CommitPolicy};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
+use crate::inert_message::make_inert;
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
 use crate::path_digests::PathDigests;
@@ -45,6 +46,7 @@ impl Repository {
         accepts: &dyn Fn(&[u8], &[u8]) -> bool,
     ) -> Result<CommitOutcome> {
         let _lock = self.lock()?;
+        let message = &make_inert(message);
         let (branch, head) = self.find_branch(policy)?;
         let start = self.read_last_start()?;
         if let Some(expected) = start.as_ref().and_then(|start| start.head.branch())

@@ -3,7 +3,7 @@
 //! Must not know runs, or how processes are supervised.
 //!
 //! It uses the program `git`, started by whoever implements [`RunGit`], and knows nothing of runs but
-//! their ids. It never pushes or fetches, never changes another branch than those that are named to it, never stashes
+//! their ids. It pushes and fetches only a branch that is named to it, never by force, never changes another branch than those, never stashes
 //! or resets, and never touches ignored or secret-looking files.
 //!
 //! An agent can write the repository's configuration. What that means for each program which the
@@ -46,7 +46,9 @@ mod error;
 mod export;
 mod file_policy;
 mod files;
+mod history;
 mod ignored;
+mod inert_message;
 mod left_lock;
 mod left_out;
 mod links;
@@ -80,6 +82,8 @@ pub use commit::{CommitOutcome, CommitPolicy};
 pub use diff::{Diff, DiffEnd, FileChange, FileStatus};
 pub use error::{GitError, Result};
 pub use file_policy::FilePolicy;
+pub use history::{HistorySecret, SecretSign};
+pub use inert_message::make_inert;
 pub use merge::{BuiltMerge, MergeRequest};
 pub use object_id::ObjectId;
 pub use operation::Operation;

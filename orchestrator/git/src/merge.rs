@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result, to_message};
+use crate::inert_message::make_inert;
 use crate::object_id::ObjectId;
 use crate::path::{RepoPath, split_nul};
 use crate::private::remove_if_there;
@@ -120,7 +121,8 @@ impl Repository {
         conflicts.retain(|path| !kept.contains(path));
         let command = self.user_git().args(["commit-tree", tree.as_str()]);
         let command = command.args(["-p", ours.as_str(), "-p", theirs.as_str(), "-F", "-"]);
-        let commit = command.stdin(message.as_bytes().to_vec()).read_text(&*self.git)?;
+        let command = command.stdin(make_inert(message).into_bytes());
+        let commit = command.read_text(&*self.git)?;
         Ok(BuiltMerge { commit: parse_object_id(&commit, "commit-tree")?, conflicts })
     }
 

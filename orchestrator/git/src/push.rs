@@ -1,4 +1,4 @@
-//! Pushes the branch of a run, and no other, to a remote of the user's.
+//! Pushes the branch of a run, and no other, to a remote of the user's, and fetches what it began with.
 
 use std::time::Duration;
 
@@ -8,9 +8,6 @@ use crate::repository::Repository;
 
 /// How long a push may take.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
-
-/// The most of what commits say and change that is read, in bytes.
-const LONGEST_HISTORY: usize = 256 << 20;
 
 /// The protocols that a push takes where hooks are confined: a repository on this machine has hooks of its own, which would
 /// run with the user's rights, and an agent could have made it.
@@ -51,15 +48,23 @@ impl Repository {
         self.resolve(&format!("refs/heads/{branch}"))
     }
 
-    /// Returns what the commits after `base` up to `tip` say and change: messages, names of files and lines.
+    /// Fetches a branch of a remote into what is known of that remote, and returns its commit. No hook runs.
     ///
     /// # Errors
-    /// Fails if git does, or it is more than 256 MiB.
-    pub fn read_history(&self, base: &str, tip: &ObjectId) -> Result<Vec<u8>> {
-        let log =
-            self.user_git().args(["log", "-p", "-m", "--text", "--no-color", "--no-ext-diff"]);
-        let log = log.args(["--no-textconv", "--format=%an <%ae>%n%B"]).max_output(LONGEST_HISTORY);
-        log.arg(format!("{base}..{tip}")).arg("--").read(&*self.git)
+    /// Fails if the configuration is not the trusted one, or git fails.
+    pub fn fetch_branch(&self, remote: &Remote, branch: &str) -> Result<Option<ObjectId>> {
+        self.verify_configuration(&self.workspace)?;
+        let known = format!("refs/remotes/{}/{branch}", remote.name);
+        let fetch = self.user_git().for_hooks(&self.outer).timeout(TIMEOUT);
+        let fetch = fetch.configure("core.hooksPath", "/dev/null");
+        let fetch = match self.git.confines() {
+            true => fetch.env("GIT_ALLOW_PROTOCOL", NETWORK_PROTOCOLS),
+            false => fetch,
+        };
+        let fetch = fetch.args(["fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--"]);
+        let reference = format!("+refs/heads/{branch}:{known}");
+        fetch.arg(remote.name.as_str()).arg(reference).read(&*self.git)?;
+        self.resolve(&known)
     }
 
     /// Pushes a branch under its own name, never by force. The hook `pre-push` runs, confined where hooks of commits are;

@@ -55,7 +55,8 @@ static KEYS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"|\bAKIA[A-Z0-9]{16}\b",
         r"|\bgh[pousr]_[A-Za-z0-9]{36}",
         r"|\bgithub_pat_[A-Za-z0-9_]{40}",
-        r"|\bsk-ant-[A-Za-z0-9_-]{20}",
+        r"|\bsk-(?:ant|proj|svcacct|admin)-[A-Za-z0-9_-]{20}",
+        r"|\bsk-[A-Za-z0-9]{40}",
         r"|\bxox[abprs]-[A-Za-z0-9-]{20}",
     ))
     .ok()
@@ -83,7 +84,8 @@ pub(crate) fn has_secret_content(files: &WorkspaceFiles, path: &RepoPath) -> io:
     Ok(contains_key(&head))
 }
 
-fn contains_key(bytes: &[u8]) -> bool {
+/// Returns whether bytes have the head of a well-known key.
+pub(crate) fn contains_key(bytes: &[u8]) -> bool {
     // Without the patterns every file is treated as a secret.
     KEYS.as_ref().is_none_or(|keys| keys.is_match(bytes))
 }
@@ -136,6 +138,8 @@ mod tests {
             b"-----BEGIN PGP PRIVATE KEY BLOCK-----",
             b"\xff\xfe aws=AKIAABCDEFGHIJKLMNOP ",
             b"token: ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            b"sk-proj-0123456789_abcdefghij-ABC",
+            b"sk-0123456789abcdefghijABCDEFGHIJ0123456789ABCD",
         ] {
             assert!(contains_key(text), "{}", String::from_utf8_lossy(text));
         }

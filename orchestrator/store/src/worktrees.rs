@@ -43,6 +43,9 @@ pub struct WorktreeRecord {
     /// The commit of the branch for which a pull request is open, as far as it was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed: Option<String>,
+    /// The title that this pull request was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_title: Option<String>,
     /// What its folder was called when it was made, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_name: Option<String>,
@@ -75,6 +78,7 @@ impl WorktreeRecord {
             is_made: false,
             before: Vec::new(),
             proposed: None,
+            proposed_title: None,
             first_name: None,
         }
     }

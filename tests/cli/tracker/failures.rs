@@ -90,3 +90,15 @@ fn a_request_to_stop_ends_the_wait() {
     assert_eq!(ended.code, Some(69), "{}", ended.stderr);
     assert!(tracker.worked().is_empty());
 }
+
+#[test]
+fn no_wait_is_longer_than_all_runs_may_take() {
+    let tracker = one_issue("github");
+    tracker.change(|host| {
+        let message = "error connecting to api.github.com";
+        host["fail"]["issue edit"] = json!({"times": 1_000_000, "message": message});
+    });
+    let ended = tracker.env.ralph(&["run", "--max-runtime", "2s"]);
+    ended.expect(69).says("limits.max_runtime is over").says("cannot be reached");
+    assert!(tracker.worked().is_empty());
+}

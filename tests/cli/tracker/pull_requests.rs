@@ -109,6 +109,76 @@ fn the_items_of_a_backlog_are_named_and_closed_by_the_pull_request() {
     assert!(body.contains("## Item 1: `Make it`\n\nCloses acme/widgets#1.\n"), "{body}");
 }
 
+/// Adds an issue at the host.
+fn add_issue(tracker: &Tracker, number: u64, title: &str) {
+    tracker.change(|host| {
+        host["issues"].as_array_mut().unwrap().push(issue(number, title, "Do.", &["ralph"]));
+    });
+}
+
+#[test]
+fn a_further_night_adds_to_the_open_request_and_keeps_what_its_owner_wrote() {
+    for (kind, _) in HOSTS {
+        let tracker = repository(kind);
+        tracker.env.run().expect(0);
+        tracker.change(|host| {
+            let body = host["pulls"][0]["body"].as_str().unwrap().to_owned();
+            host["pulls"][0]["body"] = json!(format!("Mine, above.\n\n{body}\nMine, below.\n"));
+        });
+        for (number, title) in [(2, "And this"), (3, "And that")] {
+            add_issue(&tracker, number, title);
+            if number == 3 {
+                tracker.change(|host| host["pulls"][0]["title"] = json!("Mine"));
+            }
+            tracker.env.run().expect(0);
+            verify(&tracker, kind);
+            let pull = &pulls(&tracker)[0];
+            let body = pull["body"].as_str().unwrap();
+            let sections: Vec<&str> = body.split("## Item ").skip(1).collect();
+            assert_eq!(sections.len() as u64, number, "{body}");
+            for (n, section) in sections.iter().enumerate() {
+                let closes = format!("Closes acme/widgets#{}.\n", n + 1);
+                assert!(section.contains(&closes) && section.contains("| `made` |"), "{body}");
+            }
+            assert!(body.starts_with("Mine, above.\n\n<!--"), "{body}");
+            assert!(body.ends_with("-->\n\nMine, below.\n"), "{body}");
+            let title = if number == 3 { "Mine" } else { "2 items of the backlog" };
+            assert_eq!(pull["title"], title);
+        }
+    }
+}
+
+#[test]
+fn once_the_request_is_merged_or_closed_the_next_issue_is_on_a_new_branch_of_what_main_is_then() {
+    for (kind, state) in [("github", "MERGED"), ("gitlab", "CLOSED")] {
+        let tracker = repository(kind);
+        // A start that finds no further issue makes no branch.
+        tracker.env.run().expect(0);
+        tracker.change(|host| host["pulls"][0]["state"] = json!(state));
+        tracker.env.run().expect(0);
+        assert_eq!(pushed(&tracker).len(), 2);
+        let of_branches = ["for-each-ref", "--format=%(refname)", "refs/heads/ralph"];
+        assert_eq!(git(&tracker.env, &of_branches).lines().count(), 1);
+        // Somebody else has pushed, and the user's checkout is as it was.
+        let (tree, head) = ("HEAD^{tree}", git(&tracker.env, &["rev-parse", "HEAD"]));
+        let theirs = git(&tracker.env, &["commit-tree", "-p", &head, "-m", "theirs", tree]);
+        git(&tracker.env, &["push", "-q", "origin", &format!("{theirs}:refs/heads/main")]);
+        add_issue(&tracker, 2, "The next");
+        let word = state.to_lowercase();
+        tracker.env.run().expect(0).says(&format!("its pull request was {word}: a new run begins"));
+        let pull = &pulls(&tracker)[1];
+        let branch = format!("refs/heads/{}", pull["headRefName"].as_str().unwrap());
+        assert!(pushed(&tracker).contains(&branch) && pushed(&tracker).len() == 3);
+        let base = git(&tracker.env, &["rev-parse", &format!("{branch}~1")]);
+        assert_eq!(base, theirs, "{kind}");
+        let files = git(&tracker.env, &["ls-tree", "--name-only", &branch]);
+        assert!(files.contains("made-2") && !files.contains("made-1"), "{files}");
+        let body = pull["body"].as_str().unwrap();
+        assert!(body.contains("Item 2") && !body.contains("Item 1"), "{body}");
+        assert_eq!(tracker.env.agent.calls(), 2);
+    }
+}
+
 #[test]
 fn work_that_no_check_accepted_is_named_and_then_no_issue_is_closed() {
     let tracker = repository("github");
@@ -137,9 +207,121 @@ fn commits_with_the_value_of_a_secret_are_not_pushed() {
     tracker.env.var("MY_API_TOKEN", "hunter2-hunter2");
     let leak = format!("{WORK}echo 'token: hunter2-hunter2' > notes.txt\n");
     tracker.env.agent.default_call().script(&leak);
-    let why = "the branch is not pushed: the value of a secret is in its commits (notes.txt)";
-    tracker.env.run().expect(0).says(why);
+    let ended = tracker.env.run().expect(69);
+    ended.says("the branch is not pushed: notes.txt in commit ").says("has the value of a secret");
     assert_eq!((pushed(&tracker).len(), pulls(&tracker).len()), (1, 0));
+}
+
+#[test]
+fn what_looks_like_a_secret_in_commits_of_agents_is_pushed_by_a_person_or_not_at_all() {
+    let table = [
+        ("sub/.env", "A=1", "sub/.env in commit ", "looks like a file of secrets"),
+        (
+            "a b.txt",
+            "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "a b.txt in commit ",
+            "has what looks like a key",
+        ),
+    ];
+    for (file, content, place, sign) in table {
+        let tracker = single("github");
+        // It is not in the last commit any more.
+        tracker.env.agent.default_call().script(&format!(
+            "{WORK}mkdir -p sub; echo '{content}' > '{file}'; git add -A; git commit -qm work; git rm -q '{file}'; git commit -qm less\n"
+        ));
+        let ended = tracker.env.run().expect(69);
+        ended.says(&format!("the branch is not pushed: {place}")).says(sign);
+        assert_eq!((pushed(&tracker).len(), pulls(&tracker).len()), (1, 0));
+        let branch = ["for-each-ref", "--format=%(refname:short)", "refs/heads/ralph"];
+        let branch = git(&tracker.env, &branch);
+        git(&tracker.env, &["push", "-q", "origin", &branch]);
+        tracker.env.run().expect(0).says("draft pull request: ");
+        verify(&tracker, file);
+    }
+}
+
+#[test]
+fn what_the_host_would_run_is_named_and_no_host_acts_on_what_an_agent_claims() {
+    let tracker = repository("github");
+    tracker.change(|host| host["issues"][0]["title"] = json!("Make it, fixes #43"));
+    let claim = "<promise>COMPLETE: fixes #43, closes o/r#3, @admin [skip ci]</promise>\n";
+    let workflow = "mkdir -p .github/workflows; echo 'on: push' > .github/workflows/x.yml\n";
+    tracker.env.agent.default_call().script(&format!("{WORK}{workflow}")).out(claim);
+    let ended = tracker.env.run().expect(0);
+    ended.says("with the repository's secrets: .github/workflows/x.yml");
+    let pull = &pulls(&tracker)[0];
+    let body = pull["body"].as_str().unwrap();
+    assert!(body.contains("let it run.\n\n- `.github/workflows/x.yml`\n"), "{body}");
+    assert_eq!(pull["title"], "Make it, fixes # 43");
+    let messages = git(
+        &tracker.env,
+        &["log", "--format=%B", &format!("main..{}", pull["headRefName"].as_str().unwrap())],
+    );
+    assert!(messages.contains("fixes # 43"), "{messages}");
+    for acting in ["#43", "#3", "@admin", "[skip ci]"] {
+        assert!(!messages.contains(acting), "{acting}: {messages}");
+    }
+}
+
+#[test]
+fn the_commands_in_the_request_verify_the_work_in_a_clone_of_somebody_else() {
+    let tracker = repository("github");
+    let text = tracker.env.read("ralph.toml");
+    let text = text.replace("ls made-*", "ls made-$RALPH_ITEM");
+    let check = "[backlog]\ncheck = [\"test\", \"-e\", \"made-{item}\"]\n";
+    tracker.env.write("ralph.toml", text.replace("[backlog]\n", check));
+    git(&tracker.env, &["commit", "-qam", "checks"]);
+    git(&tracker.env, &["push", "-q", "origin", "main"]);
+    tracker.env.run().expect(0);
+    let pull = &pulls(&tracker)[0];
+    let (body, branch) = (pull["body"].as_str().unwrap(), pull["headRefName"].as_str().unwrap());
+    assert!(body.contains("\nralph-orchestrator verify --item 1\n```\n"), "{body}");
+    let clone = tracker.env.root().join("clone");
+    let from = remote(&tracker).display().to_string();
+    git(&tracker.env, &["clone", "-q", "-b", branch, &from, clone.to_str().unwrap()]);
+    for (item, code, says) in [("1", 0, "ok    made"), ("2", 1, "FAIL  backlog.check")] {
+        let mut command = tracker.env.command(&["verify", "--item", item]);
+        let ended = command.current_dir(&clone).output().unwrap();
+        let printed = String::from_utf8(ended.stdout).unwrap();
+        assert!(ended.status.code() == Some(code) && printed.contains(says), "{item}: {printed}");
+    }
+}
+
+#[test]
+fn a_first_start_that_the_host_refuses_leaves_no_branch() {
+    let tracker = repository("github");
+    let message = "GraphQL: Could not resolve to a Repository with the name 'a/b'.";
+    tracker.change(|host| host["fail"]["issue list"] = json!({"times": 1, "message": message}));
+    tracker.env.run().expect(69).says("check `repository`");
+    let branches = git(&tracker.env, &["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert_eq!(branches, "refs/heads/main");
+    tracker.env.run().expect(0);
+}
+
+#[test]
+fn an_issue_is_done_once_its_work_is_at_the_host_and_not_worked_on_again_until_then() {
+    for (kind, _) in HOSTS {
+        let tracker = repository(kind);
+        add_issue(&tracker, 2, "Later");
+        let hook = remote(&tracker).join("hooks/pre-receive");
+        fs::write(&hook, "#!/bin/sh\necho 'not on this branch' >&2\nexit 1\n").unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        for _ in 0..2 {
+            let ended = tracker.env.run().expect(69);
+            ended.says("item `1` is complete, and its work is only here");
+            ended.says("not on this branch").says("by hand: `git -C ");
+            assert_eq!(tracker.labels(1), ["ralph", "ralph:in-progress"], "{kind}");
+            assert_eq!((tracker.comments(1).len(), tracker.env.agent.calls()), (0, 1), "{kind}");
+        }
+        fs::remove_file(&hook).unwrap();
+        tracker.env.run().expect(0).says("draft pull request: ");
+        verify(&tracker, kind);
+        for number in [1, 2] {
+            assert_eq!(tracker.labels(number), ["ralph", "ralph:done"], "{kind}");
+            assert_eq!(tracker.comments(number).len(), 1, "{kind}");
+        }
+        assert_eq!(tracker.env.agent.calls(), 2);
+    }
 }
 
 #[test]
@@ -174,12 +356,14 @@ fn what_keeps_the_request_from_being_opened_undoes_no_completion_and_is_tried_ag
     let tracker = single("github");
     let elsewhere = tracker.env.root().join("elsewhere.git");
     fs::rename(remote(&tracker), &elsewhere).unwrap();
-    let ended = tracker.env.run().expect(0);
-    ended.says("the branch is not pushed").says("by hand: `git -C ").says("gh pr create --draft");
+    let ended = tracker.env.run().expect(69);
+    ended.says("the branch is not pushed").says("by hand: `git -C ");
     fs::rename(&elsewhere, remote(&tracker)).unwrap();
     let message = "error connecting to api.github.com";
     tracker.change(|host| host["fail"]["pr create"] = json!({"times": 4, "message": message}));
-    tracker.env.run().expect(0).says("the branch is pushed, and no pull request is open");
+    let ended = tracker.env.run().expect(69);
+    ended.says("the branch is pushed, and no pull request is open");
+    ended.says("by hand: `gh pr create --repo https://github.example.org/acme/widgets --draft");
     tracker.env.run().expect(0).says("draft pull request: ");
     verify(&tracker, "afterwards");
     assert_eq!(tracker.env.agent.calls(), 1);
@@ -189,7 +373,7 @@ fn what_keeps_the_request_from_being_opened_undoes_no_completion_and_is_tried_ag
 fn a_pre_push_hook_decides_and_no_branch_is_forced() {
     let tracker = single("github");
     write_hook(&tracker.env, "pre-push", "echo 'not now' >&2; exit 1");
-    tracker.env.run().expect(0).says("the branch is not pushed").says("not now");
+    tracker.env.run().expect(69).says("the branch is not pushed").says("not now");
     assert_eq!((pushed(&tracker).len(), pulls(&tracker).len()), (1, 0));
     let branch =
         git(&tracker.env, &["for-each-ref", "--format=%(refname:short)", "refs/heads/ralph"]);
@@ -198,7 +382,7 @@ fn a_pre_push_hook_decides_and_no_branch_is_forced() {
     git(&tracker.env, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
     git(&tracker.env, &["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")]);
     let theirs = git(&tracker.env, &["ls-remote", "origin", &branch]);
-    tracker.env.run().expect(0).says("the branch is not pushed");
+    tracker.env.run().expect(69).says("the branch is not pushed");
     assert_eq!(git(&tracker.env, &["ls-remote", "origin", &branch]), theirs);
     assert!(pulls(&tracker).is_empty());
 }

@@ -171,15 +171,15 @@ class Host:
                 found = [p for p in self.data["pulls"] if p["headRefName"] == flags["source-branch"]
                          and ("all" in flags or p["state"] == "OPEN")]
                 return [{"iid": p["number"], "web_url": p["url"], "title": p["title"], "description": p["body"],
-                         "state": "opened" if p["state"] == "OPEN" else "closed"} for p in self.page(found)]
+                         "state": "opened" if p["state"] == "OPEN" else p["state"].lower()} for p in self.page(found)]
             case "gh", "pr create":
                 return self.create_pull(flags["head"], flags.get("base", "main"), self.text("body-file", "body"))
             case "glab", "mr create":
                 return self.create_pull(flags["source-branch"], flags.get("target-branch", "main"), flags["description"])
             case "gh", "pr edit":
-                self.pull()["body"] = self.text("body-file", "body")
+                self.edit_pull(self.text("body-file", "body"))
             case "glab", "mr update":
-                self.pull()["body"] = flags["description"]
+                self.edit_pull(flags["description"])
         return None
 
     def pull(self):
@@ -187,6 +187,10 @@ class Host:
             if [str(pull["number"])] == self.places:
                 return pull
         fail(f"HTTP 404: no pull request {self.places}")
+
+    def edit_pull(self, body):
+        pull = self.pull()
+        pull["body"], pull["title"] = body, self.flags.get("title", pull["title"])
 
     def create_pull(self, head, base, body):
         if any(p["headRefName"] == head and p["state"] == "OPEN" for p in self.data["pulls"]):

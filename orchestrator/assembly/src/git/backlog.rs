@@ -27,7 +27,7 @@ use crate::sandbox::SandboxPolicy;
 /// The longest first line of a commit message, in characters.
 const LONGEST_SUBJECT: usize = 72;
 
-/// How long a commit may take once the run was asked to stop.
+/// How long a commit or a push may take once the run was asked to stop.
 const AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Commits the backlog's file when an item is complete.
@@ -126,7 +126,7 @@ impl BacklogSaver for BacklogCommits {
 }
 
 /// Resolves a while after the run was asked to stop.
-async fn after_stop(mut stop: StopRequests) {
+pub(super) async fn after_stop(mut stop: StopRequests) {
     if stop.wait_for(|request| request.times > 0).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -2,13 +2,18 @@
 
 mod accept;
 mod backlog;
+mod branch_push;
+mod branch_work;
 mod check;
 mod create;
+mod ended_request;
 mod lane_git;
 mod lanes;
 mod moved_worktree;
 mod process;
 mod proposal;
+mod proposal_text;
+mod publisher;
 mod run_place;
 mod saving;
 mod stored;
@@ -26,6 +31,7 @@ pub use moved_worktree::{
 };
 pub use process::{Confinement, SupervisedGit, blocking, environment, kept_folder};
 pub use proposal::propose;
+pub use publisher::BranchPublisher;
 pub use run_place::{PlaceRequest, RunPlace, check_worktree, verify_worktree};
 pub use saving::{GitRepositories, skip_reason};
 pub use stored::{open_stored, open_stored_run};

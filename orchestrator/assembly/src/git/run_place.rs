@@ -14,6 +14,7 @@ use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_text::count;
 use serde_json::{Value, json};
 
+use super::ended_request::{find_ended, follow_remote};
 use super::moved_worktree::{find_disconnection, repair_command};
 use super::process::blocking;
 use super::worktree::{find_of, find_replaced, locate};
@@ -55,6 +56,8 @@ enum Choice {
     New {
         /// Why the run that is there is not continued.
         reason: Option<&'static str>,
+        /// It begins with what was merged at the remote meanwhile.
+        follows_remote: bool,
         /// The newest worktree, if no run has begun in it.
         unused: Option<WorktreeRecord>,
     },
@@ -66,6 +69,10 @@ impl Choice {
             Some(record) => Self::Existing { record, resumed },
             None => Self::Workspace { resumed },
         }
+    }
+
+    const fn begin_anew(reason: Option<&'static str>, unused: Option<WorktreeRecord>) -> Self {
+        Self::New { reason, unused, follows_remote: false }
     }
 
     /// Says that a run goes on elsewhere than the configuration has runs work now.
@@ -144,7 +151,9 @@ impl RunPlace {
             }
             // After a run in a worktree.
             Choice::New { .. } if !is_wanted => Ok(Self::at(maker.context, None, true)),
-            Choice::New { reason, unused } => maker.begin(reason, unused).await,
+            Choice::New { reason, unused, follows_remote } => {
+                maker.begin(reason, unused, follows_remote).await
+            }
         }
     }
 
@@ -323,7 +332,7 @@ impl WorktreeMaker {
         };
         let current = match read_current_run(&self.layout, |_| {}) {
             Ok(current) => current,
-            Err(_) if restart => return Ok(Choice::New { reason: None, unused: None }),
+            Err(_) if restart => return Ok(Choice::begin_anew(None, None)),
             // Whoever opens the run says what is wrong.
             Err(_) => {
                 let record = records.into_iter().next();
@@ -341,16 +350,19 @@ impl WorktreeMaker {
         // Decided by what was read once: another start may begin its run at any moment.
         let unused =
             find_unused(&records, current.as_ref()).filter(|it| trunk.as_ref() != Some(it));
-        let Some(found) = current else { return Ok(Choice::New { reason: None, unused }) };
+        if !restart && let Some(reason) = find_ended(&self.context, &self.layout).await? {
+            return Ok(Choice::New { reason: Some(reason), unused, follows_remote: true });
+        }
+        let Some(found) = current else { return Ok(Choice::begin_anew(None, unused)) };
         let record = find_of(&records, &found).cloned();
         if restart {
             return Ok(match record {
                 Some(record) if is_held => Choice::in_place(Some(record), None),
-                _ => Choice::New { reason: None, unused },
+                _ => Choice::begin_anew(None, unused),
             });
         }
         match Box::pin(self.find_reason(&found, record.as_ref())).await? {
-            Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
+            Some(reason) => Ok(Choice::begin_anew(Some(reason), unused)),
             None => continue_in(&found, record, self.context.loaded.configured_workspace()),
         }
     }
@@ -433,12 +445,19 @@ impl WorktreeMaker {
         self,
         reason: Option<&'static str>,
         unused: Option<WorktreeRecord>,
+        follows_remote: bool,
     ) -> Result<RunPlace, CommandError> {
         self.refuse_nested()?;
         self.context.loaded.check_files()?;
         check_role_prompts(&self.context.loaded, &self.context.trust_store())?;
         backlog_view::check(&self.context).await?;
-        let start = self.find_start().await?;
+        if self.lock.is_some() {
+            backlog_view::check_tracker(&self.context).await?;
+        }
+        let mut start = self.find_start().await?;
+        if follows_remote && self.lock.is_some() {
+            follow_remote(&self.context, &self.layout, &mut start).await?;
+        }
         let folder = self.folder(&start)?;
         if self.lock.is_none() {
             let planned = Some(PlannedWorktree { folder, start });

@@ -9,7 +9,7 @@ use ralph_orchestrator_assembly::backlog_view::{advice, read_counted, require};
 use ralph_orchestrator_assembly::backlogs::{add_item_check, guard_rules, item_limits};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::git::{BacklogCommits, GitLanes, RunPlace};
+use ralph_orchestrator_assembly::git::{BacklogCommits, BranchPublisher, GitLanes, RunPlace};
 use ralph_orchestrator_assembly::orphans::end_orphans;
 use ralph_orchestrator_assembly::own_locks::wait_for_own_locks;
 use ralph_orchestrator_assembly::plugins::Plugins;
@@ -20,7 +20,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_config::BaselineMode;
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogEvent, BacklogObserver, BacklogSaver, DriverError,
-    DriverSetup, LocalExecutor, RunOpener, RunOrder, read_ledger,
+    DriverSetup, LocalExecutor, RunOpener, RunOrder, WorkPublisher, read_ledger,
 };
 use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{
@@ -243,6 +243,8 @@ fn driver_setup(
         (signals.switch.clone(), signals.watch_requests()),
         policy,
     );
+    let ends = (policy, signals.watch_requests());
+    let publisher = BranchPublisher::find(context, &**list, &layout, ends);
     let lanes = find_lanes(place, &layout, plugins, signals)?;
     let saver = match &lanes {
         Some(lanes) => saver.map(|saver| saver.beside_lanes(&lanes.places.trunk().worktree)),
@@ -267,6 +269,7 @@ fn driver_setup(
         describe_completion: Some(Arc::new(describe_completion)),
         lanes,
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
+        publisher: publisher.map(|publisher| Box::new(publisher) as Box<dyn WorkPublisher>),
     })
 }
 
@@ -335,7 +338,8 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
             let next = advise(state.as_deref(), &*list, context, program);
-            super::report_proposal(context, &context.layout()?, policy.as_ref()).await;
+            let layout = context.layout()?;
+            let is_proposed = super::report_proposal(context, &layout, policy.as_ref()).await;
             if !quiet && !args.json {
                 super::report_worktree(context).await?;
             }
@@ -343,7 +347,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
                 output::info(&format!("next: {next}"));
             }
             let status = signals.status.load(Ordering::Relaxed);
-            Ok(stop_exit_status(reason, ended_well, status))
+            Ok(super::proposed_status(stop_exit_status(reason, ended_well, status), is_proposed))
         }
     }
 }
