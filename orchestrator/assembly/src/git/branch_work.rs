@@ -1,10 +1,10 @@
 //! What is on the branch of a worktree: which runs worked there, whenever that was, and what of their work was accepted.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use ralph_orchestrator_driver::{BacklogLedger, ItemRun, MergeState, read_ledger};
+use ralph_orchestrator_driver::{BacklogLedger, ItemRun, read_ledger};
 use ralph_orchestrator_git::{GitError, ObjectId, Repository};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Layout, StoredRun, WorktreeRecord, read_current_run, read_run};
@@ -76,15 +76,14 @@ impl BranchWork {
     fn add_items(&mut self, ledger: &BacklogLedger, layout: &Layout) {
         let mut known = BTreeSet::new();
         let entries = ledger.earlier.iter().chain(&ledger.runs);
-        let is_work = |entry: &&ItemRun| !entry.is_initializer && !known_unmerged(entry);
-        for entry in entries.filter(is_work).rev() {
+        for entry in entries.filter(|entry| !entry.is_initializer).rev() {
             let is_complete = entry.reason == Some(StopReason::Completed);
             if known.contains(&entry.item) || !(is_complete || entry.usage.iterations > 0) {
                 continue;
             }
             // What was deleted by hand is not known to be here.
-            let Ok(read) = read_run(&entry.layout(layout), &entry.run, |_| {}) else { continue };
-            if !is_on_branch(&self.record, entry, &read.found) {
+            let Ok(read) = read_run(layout, &entry.run, |_| {}) else { continue };
+            if !folder_of(&read.found).is_some_and(|folder| self.record.is_at(&folder)) {
                 continue;
             }
             known.insert(entry.item.clone());
@@ -124,37 +123,14 @@ impl BranchWork {
     }
 }
 
-/// Whether the work of a run is in a lane only.
-fn known_unmerged(entry: &ItemRun) -> bool {
-    matches!(entry.merged, MergeState::Waiting | MergeState::SentBack)
-}
-
 /// Returns the worktree in which agents worked last, and where it is kept what its repository was before.
 fn find_place(
     ledger: &BacklogLedger,
     records: &[WorktreeRecord],
     layout: &Layout,
 ) -> Option<(WorktreeRecord, PathBuf)> {
-    if let Some(trunk) = &ledger.trunk {
-        let record = records.iter().find(|record| record.run == trunk.worktree)?;
-        return Some((record.clone(), layout.statuses_git(&record.run)));
-    }
-    let entries = ledger.earlier.iter().chain(&ledger.runs).rev();
-    let mut entries = entries.filter(|entry| entry.state.is_none());
-    entries.find_map(|entry| {
+    ledger.earlier.iter().chain(&ledger.runs).rev().find_map(|entry| {
         let found = read_run(layout, &entry.run, |_| {}).ok()?.found;
         Some((find_of(records, &found)?.clone(), layout.git(&entry.run)))
     })
-}
-
-/// Whether a run worked in a worktree, or in one beside it whose branch was merged there.
-fn is_on_branch(record: &WorktreeRecord, entry: &ItemRun, found: &StoredRun) -> bool {
-    let Some(folder) = folder_of(found) else { return false };
-    if entry.state.is_none() {
-        return record.is_at(&folder);
-    }
-    let Some(name) = record.name() else { return false };
-    let beside = format!("{}-", name.display());
-    let is_beside = |part: &Path| part.display().to_string().starts_with(&beside);
-    folder.components().any(|part| is_beside(part.as_os_str().as_ref()))
 }

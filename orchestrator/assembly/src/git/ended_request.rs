@@ -31,9 +31,7 @@ pub(super) async fn find_ended(
     }
     let ledger = read_ledger(layout)?.unwrap_or_default();
     let Some(work) = BranchWork::find(context, layout)? else { return Ok(None) };
-    // What was merged from several lanes is recorded to be on that branch.
-    let is_between = ledger.unfinished().is_none() && ledger.trunk.is_none();
-    if !is_between || work.record.proposed.is_none() {
+    if ledger.unfinished().is_some() || work.record.proposed.is_none() {
         return Ok(None);
     }
     let branch = work.record.branch.clone();
