@@ -4,6 +4,9 @@ use crate::client::HostClient;
 use crate::error::ForgeError;
 use crate::pull_request::{NewPullRequest, PullRequest, RequestState};
 
+/// What the titles of drafts begin with at GitLab.
+const DRAFT: &str = "Draft: ";
+
 impl HostClient {
     /// Returns the newest pull request of a branch: the open one, if there is one.
     ///
@@ -26,10 +29,10 @@ impl HostClient {
             Ok(found.filter(|found| found.state == RequestState::Open))
         };
         if let Some(found) = find()? {
-            let is_own = new.title_before.as_ref() == Some(&found.title);
-            let title = (is_own && new.title != found.title).then_some(new.title.as_str());
+            let title = change_title(&found.title, new);
             let body = new.text.render(&found.body);
-            let (arguments, stdin) = self.host().edit_pull_request(found.number, title, &body);
+            let (arguments, stdin) =
+                self.host().edit_pull_request(found.number, title.as_deref(), &body);
             return self.ask(&arguments, stdin).map(|_| found);
         }
         let body = new.text.render("");
@@ -46,6 +49,43 @@ impl HostClient {
                     String::from_utf8_lossy(&printed)
                 ),
             }),
+        }
+    }
+}
+
+/// Returns the title that an open pull request is to have instead of its own; `None` if that stays.
+fn change_title(title: &str, new: &NewPullRequest) -> Option<String> {
+    // GitLab marks drafts so: without the mark it would be none any more.
+    let (mark, plain) = match title.strip_prefix(DRAFT) {
+        Some(plain) => (DRAFT, plain),
+        None => ("", title),
+    };
+    let is_own = new.title_before.as_deref() == Some(plain);
+    (is_own && new.title != plain).then(|| format!("{mark}{}", new.title))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pull_request_text::PullRequestText;
+
+    #[test]
+    fn a_title_of_a_person_and_the_mark_of_a_draft_stay() {
+        let new = |before: Option<&str>| NewPullRequest {
+            branch: "b".to_owned(),
+            title: "2 items".to_owned(),
+            title_before: before.map(str::to_owned),
+            text: PullRequestText::default(),
+        };
+        let table = [
+            ("One", Some("One"), Some("2 items")),
+            ("Draft: One", Some("One"), Some("Draft: 2 items")),
+            ("Mine", Some("One"), None),
+            ("One", None, None),
+            ("Draft: 2 items", Some("2 items"), None),
+        ];
+        for (title, before, expected) in table {
+            assert_eq!(change_title(title, &new(before)).as_deref(), expected, "{title}");
         }
     }
 }
