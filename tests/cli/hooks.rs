@@ -324,6 +324,19 @@ fn what_the_agent_can_change_runs_in_the_sandbox_and_always_all_do() {
     let exists =
         |env: &TestEnvironment| env.path("inside").exists() || env.root().join("outside").exists();
     assert!(!exists(&env));
+    // Wherever in a word the workspace is named.
+    for words in [
+        "\"env\", \"BASH_ENV=@/rc\", \"bash\", \"-c\", \"true\"",
+        "\"git\", \"--git-dir=@/.git\", \"status\"",
+        "\"sh\", \"-c\", \"d=@; sh $d/tell.sh\"",
+    ] {
+        let env = environment(|env| {
+            let at = env.workspace().display().to_string();
+            config(env, &format!("after_iteration = [[{}]]\n", words.replace('@', &at)))
+        });
+        env.agent.call(1).script("touch done\n").out(CLAIM);
+        env.run().says("which therefore runs in the sandbox");
+    }
     for (sandbox, is_written) in [("auto", true), ("always", false)] {
         let env = environment(|env| {
             let mine = outside(env, "mine", "touch outside\nexit 0\n");

@@ -99,8 +99,11 @@ impl Reach {
             path.exists() && is_writable(&path)
         };
         let search = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
+        let names = workspace_names(context);
+        let is_named = |text: &str| names.iter().any(|name| text.contains(name.as_str()));
         let mut scripts = Vec::new();
-        let mut is_beside = false;
+        // A path can be part of any word: of an option, of a variable, of code.
+        let mut is_beside = words.iter().any(|word| is_named(word));
         for command in split_commands(words) {
             let Some(program) = command.first() else { continue };
             let found = match program.contains('/') {
@@ -113,7 +116,7 @@ impl Reach {
                 if is_writable(&path) {
                     scripts.push(path);
                 } else {
-                    is_beside |= names_of(&path).any(|word| is_there(&word));
+                    is_beside |= names_of(&path).any(|word| is_there(&word) || is_named(&word));
                 }
             }
             is_beside |= !program.contains('/') && is_writable(folder);
@@ -127,6 +130,22 @@ impl Reach {
     fn is_agents(&self) -> bool {
         self.is_beside || !self.scripts.is_empty()
     }
+}
+
+/// Returns how commands can name the workspace: by its path, as it is configured and as it is, and from the user's home.
+fn workspace_names(context: &Context) -> Vec<String> {
+    let loaded = &context.loaded;
+    let (inside, configured) = (&loaded.config.run.workspace, loaded.configured_workspace());
+    let mut paths = vec![inside.clone(), configured.to_owned()];
+    paths.extend([inside.canonicalize(), configured.canonicalize()].into_iter().flatten());
+    paths.retain(|path| path.is_absolute() && path.parent().is_some());
+    let home = context.vars.get("HOME").map(PathBuf::from).unwrap_or_default();
+    let below = paths.iter().filter_map(|path| path.strip_prefix(&home).ok());
+    let below = below.filter(|path| !path.as_os_str().is_empty());
+    let of_home: Vec<String> = below
+        .flat_map(|path| ["~", "$HOME", "${HOME}"].map(|home| format!("{home}/{}", path.display())))
+        .collect();
+    paths.iter().map(|path| path.display().to_string()).chain(of_home).collect()
 }
 
 /// Returns the scripts that a command is given: to an interpreter, to the shell itself, or to a program that runs another.

@@ -161,8 +161,8 @@ impl Owner {
     #[must_use]
     pub fn is_moved_from(&self, before: &Self) -> bool {
         let is_there = || {
-            before
-                .workspace()
+            let there = before.workspace().filter(|there| !is_behind_link(there));
+            there
                 .and_then(|there| identity_of(&there))
                 .is_some_and(|there| before.folder.is_some_and(|folder| folder.is_same(there)))
         };
@@ -377,6 +377,11 @@ pub fn state_dirs(states: &Path) -> Vec<StateDir> {
     found
 }
 
+/// Whether a link is on the way: one that was left where a folder was leads to where it is now.
+fn is_behind_link(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| real != path)
+}
+
 /// Returns those of them that belong to the workspace with this path, which is absolute and without links:
 /// one for each configuration. It may have had another path when a run of it last began.
 #[must_use]
@@ -384,7 +389,8 @@ pub fn state_dirs_of(states: &Path, workspace: &Path) -> Vec<StateDir> {
     let folder = identity_of(workspace);
     let was_moved_here = |owner: &Owner, before: &Path| {
         let is_it = |there: FileIdentity| owner.folder.is_some_and(|known| known.is_same(there));
-        folder.is_some_and(is_it) && !identity_of(before).is_some_and(is_it)
+        let is_there = !is_behind_link(before) && identity_of(before).is_some_and(is_it);
+        folder.is_some_and(is_it) && !is_there
     };
     let mut found = state_dirs(states);
     found.retain(|state| {

@@ -55,9 +55,10 @@ pub use pinned_file::{PinRecord, PinnedFile};
 pub use program_digests::ProgramDigests;
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use prompt_watch::{PromptWatch, close_in_background};
+pub use protected::differences::Differences;
 pub use protected::shadowed_folder;
 pub use protected::walker::ProtectedHasher;
-pub use protected::{Baseline, Differences, ProtectedError, ProtectedPaths, is_cache};
+pub use protected::{Baseline, ProtectedError, ProtectedPaths, is_cache};
 pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{

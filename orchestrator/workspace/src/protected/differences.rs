@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_contract::Change;
 
 use super::{Baseline, ProtectedError};
-use crate::program_digests::ProgramDigests;
 
 /// What is different in a later baseline.
 #[derive(Debug, Default)]
@@ -48,14 +47,11 @@ impl Baseline {
             let leads_to = workspace.join(path).canonicalize();
             leads_to.is_ok_and(|now| now != workspace.join(real))
         });
-        let mut digests = ProgramDigests::default();
-        let outside =
-            self.outside.iter().filter(|(path, state)| digests.of_target(path) != **state);
         Ok(Differences {
             changes: self.changes(now, globs)?,
             appeared,
             redirected: moved.map(|(path, _)| path.clone()).collect(),
-            outside: outside.map(|(path, _)| path.clone()).collect(),
+            outside: self.list_changed_outside(),
         })
     }
 

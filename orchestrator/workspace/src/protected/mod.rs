@@ -1,6 +1,6 @@
 //! The paths that must be as they were when the run began.
 
-mod differences;
+pub(super) mod differences;
 mod passed_paths;
 mod shadows;
 #[cfg(test)]
@@ -8,7 +8,6 @@ mod tests;
 mod tool_files;
 pub(super) mod walker;
 
-pub use differences::Differences;
 pub use shadows::shadowed_folder;
 pub use tool_files::is_cache;
 pub(super) use tool_files::{BYTECODE, is_cached, is_compiled, repository_of};
@@ -160,6 +159,14 @@ impl Baseline {
         }
         let changed = changed.into_iter();
         changed.map(|path| Change { path, kind: ChangeKind::Modified }).collect()
+    }
+
+    /// Returns all of them that are not as they were remembered.
+    fn list_changed_outside(&self) -> Vec<PathBuf> {
+        let mut digests = ProgramDigests::default();
+        let changed =
+            self.outside.iter().filter(|(path, state)| digests.of_target(path) != **state);
+        changed.map(|(path, _)| path.clone()).collect()
     }
 
     /// Whether a path that was found matches this glob.
