@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::environment::{Ended, TestEnvironment};
+use crate::environment::{Ended, TestEnvironment, tested_program};
 use crate::sandbox::kernel_level;
 use crate::screen::Screen;
 
@@ -684,4 +684,48 @@ fn a_run_is_found_while_its_configuration_is_gone_or_a_link() {
         env.ralph(&["why"]).expect(0).says("interrupted");
         env.ralph(&["-c", "ralph.toml", "why"]).expect(0).says("interrupted");
     }
+}
+
+#[test]
+fn a_check_in_a_checkout_accepts_nothing() {
+    let env = asking();
+    env.raw_config(
+        "[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\nprogram = [\"@AGENT@\"]\n\
+         [limits]\nmax_iterations = 1\n[[validator]]\nkind = \"command\"\nprogram = [\"sh\", \"check.sh\"]\n",
+    );
+    env.write("PROMPT.md", "# Task\n").write("check.sh", "false\n");
+    let (program, said) = (tested_program().to_owned(), env.root().join("said"));
+    let script = format!(
+        "sed -i 's/iterations = 1/iterations = 9/' ralph.toml\n\
+         echo \"'{}' trust > '{}' 2>&1; false\" > check.sh\n",
+        program.display(),
+        said.display()
+    );
+    env.agent.default_call().script(&script).out(DONE);
+    env.run().expect(1);
+    let said = fs::read_to_string(said).unwrap();
+    assert!(said.contains("Read-only file system"), "{said}");
+    env.run().expect(78).says("limits.max_iterations = 9 (was 1)");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_configuration_behind_a_link_to_where_it_was_moved_goes_on_once_that_is_accepted() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    fs::create_dir(env.root().join("conf")).unwrap();
+    let text = env.read("ralph.toml");
+    let workspace = env.workspace().display().to_string();
+    let place = format!("[run]\nworkspace = \"{workspace}\"\nprompt = \"{workspace}/PROMPT.md\"\n");
+    let outside = text.replacen("[run]\n", &place, 1);
+    fs::write(env.root().join("conf/night.toml"), outside).unwrap();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let run = ["-c", "../conf/night.toml", "run"];
+    env.ralph(&run).expect(1);
+    fs::rename(env.root().join("conf"), env.root().join("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", env.root().join("conf")).unwrap();
+    env.ralph(&run).expect(78).says("conf is a link to moved");
+    env.ralph(&["trust", "../conf"]).expect(0).says("conf is a link to moved");
+    env.ralph(&run).expect(1).says("max_iterations");
+    assert_eq!(env.agent.calls(), 1);
 }

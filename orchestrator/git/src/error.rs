@@ -131,6 +131,9 @@ pub enum GitError {
     /// The private folder lies where the agent works.
     #[error("{}: expected a folder outside the workspace", .0.display())]
     PrivateFolderInWorkspace(PathBuf),
+    /// Something else is in the place of the private folder.
+    #[error("{}: something else is in the place of this folder of the run, and nothing is written there; an agent can have done that: remove it", .0.display())]
+    PrivateFolderReplaced(PathBuf),
     /// Another operation uses the private folder.
     #[error("{}: another git operation of this run is active; try again when it has ended", .0.display())]
     Busy(PathBuf),

@@ -3,7 +3,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -22,6 +24,8 @@ const MAX_RECORD: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateFolder {
     root: PathBuf,
+    /// Device and number of the folder that was made or found.
+    id: (u64, u64),
 }
 
 /// Holds the private folder until it is dropped.
@@ -44,11 +48,12 @@ impl PrivateFolder {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(root).map_err(|error| GitError::io(root, error))?;
+        let id = identify(root)?;
         let root = root.canonicalize().map_err(|error| GitError::io(root, error))?;
         if root.starts_with(workspace) {
             return Err(GitError::PrivateFolderInWorkspace(root));
         }
-        let folder = Self { root };
+        let folder = Self { root, id };
         for inner in [folder.home(), folder.git_dir().join("info")] {
             builder.create(&inner).map_err(|error| GitError::io(&inner, error))?;
         }
@@ -76,6 +81,9 @@ impl PrivateFolder {
 
     /// Locks the folder, and removes locks that killed processes of git left in it.
     pub(crate) fn lock(&self) -> Result<PrivateLock> {
+        if identify(&self.root)? != self.id {
+            return Err(GitError::PrivateFolderReplaced(self.root.clone()));
+        }
         let path = self.root.join("lock");
         let file = OpenOptions::new()
             .create(true)
@@ -151,6 +159,15 @@ pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>>
     serde_json::from_reader(std::io::Read::take(file, MAX_RECORD))
         .map(Some)
         .map_err(|source| GitError::DamagedFile { path: path.to_owned(), source })
+}
+
+/// Returns the device and the number of a folder. A link leads to a folder of somebody else.
+fn identify(folder: &Path) -> Result<(u64, u64)> {
+    let there = fs::symlink_metadata(folder).map_err(|error| GitError::io(folder, error))?;
+    match there.is_dir() {
+        true => Ok((there.dev(), there.ino())),
+        false => Err(GitError::PrivateFolderReplaced(folder.to_owned())),
+    }
 }
 
 /// Writes a record, durably and at once.

@@ -75,12 +75,16 @@ impl Disk {
     /// Creates a folder of the state directory `root` again, whatever an agent has put in its place or
     /// in that of a folder on the way. What lies above `root` is the user's and not touched.
     pub fn restore_dir(&self, root: &Path, path: &Path) -> Result<(), StateError> {
-        // That it is there costs one look; to make it in vain costs two.
-        if path.is_dir() || self.make_dir(path).is_ok() {
+        let ours: Vec<&Path> = path.ancestors().filter(|folder| folder.starts_with(root)).collect();
+        // A link to a folder is none: what is written there would be somebody else's. The user may have made one of `root`.
+        let is_folder = |folder: &&Path| match *folder == root {
+            true => root.is_dir(),
+            false => fs::symlink_metadata(folder).is_ok_and(|there| there.is_dir()),
+        };
+        if ours.iter().all(is_folder) {
             return Ok(());
         }
-        let ours: Vec<&Path> = path.ancestors().filter(|folder| folder.starts_with(root)).collect();
-        for folder in ours.into_iter().rev() {
+        for folder in ours.into_iter().rev().filter(|folder| !is_folder(folder)) {
             self.clear(folder, fs::Metadata::is_dir)?;
         }
         self.create_dir(path)
@@ -296,4 +300,28 @@ pub fn store_evidence(
     }
     disk.write_private(&target, &content)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_gives_way_and_one_of_the_user_does_not() {
+        let temp = tempfile::tempdir().unwrap();
+        let (real, root, theirs) =
+            (temp.path().join("real"), temp.path().join("state"), temp.path().join("theirs"));
+        fs::create_dir_all(real.join("runs")).unwrap();
+        fs::create_dir_all(theirs.join("0001")).unwrap();
+        symlink(&real, &root).unwrap();
+        symlink(&theirs, real.join("runs/iterations")).unwrap();
+        let wanted = root.join("runs/iterations/0001");
+        Disk::default().restore_dir(&root, &wanted).unwrap();
+        assert!(fs::symlink_metadata(real.join("runs/iterations")).unwrap().is_dir());
+        assert!(wanted.is_dir());
+        assert!(fs::symlink_metadata(&root).unwrap().is_symlink());
+        assert!(theirs.join("0001").is_dir());
+    }
 }

@@ -3,6 +3,7 @@
 //! no path does no harm.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, normalize_lexically, read_file};
@@ -68,7 +69,9 @@ impl CommandPaths {
     /// Adds words in a folder, and returns the folders that they name.
     fn add_words(&mut self, folder: &Path, words: &[String]) -> Vec<PathBuf> {
         let mut folders = Vec::new();
-        for path in words.iter().map(|word| folder.join(before_pattern(word))) {
+        let named = words.iter().map(|word| folder.join(before_pattern(word)));
+        let matching = words.iter().flat_map(|word| find_matching(folder, word));
+        for path in named.chain(matching) {
             if folders.len() < MAX_FOLDERS && path.is_dir() && !folders.contains(&path) {
                 folders.push(path.clone());
             }
@@ -118,6 +121,18 @@ fn before_pattern(word: &str) -> &str {
     plain.map_or(word, |plain| plain.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
+/// Returns the folders whose names the first pattern in a word may match: all that begin as that does.
+fn find_matching(folder: &Path, word: &str) -> Vec<PathBuf> {
+    let plain = word.find(['*', '?', '[']).and_then(|end| word.get(..end));
+    let Some(plain) = plain else { return Vec::new() };
+    let (above, begin) = plain.rsplit_once('/').unwrap_or(("", plain));
+    let above = if above.is_empty() { folder.to_owned() } else { folder.join(above) };
+    let Ok(entries) = above.read_dir() else { return Vec::new() };
+    let begins = |name: &OsString| name.as_encoded_bytes().starts_with(begin.as_bytes());
+    let names = entries.flatten().map(|entry| entry.file_name()).filter(begins);
+    names.map(|name| above.join(name)).filter(|path| path.is_dir()).take(MAX_FOLDERS).collect()
+}
+
 /// Returns the scripts that interpreters are given, wherever they stand among the words and in a word that is a line.
 fn find_given(folder: &Path, words: &[String]) -> Vec<(usize, PathBuf)> {
     let mut found = Vec::new();
@@ -144,7 +159,9 @@ fn find_given(folder: &Path, words: &[String]) -> Vec<(usize, PathBuf)> {
 /// Returns the words of a text, and the paths in them.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| c.is_whitespace() || SEPARATORS.contains(c));
-    words.filter(|word| !word.is_empty())
+    // The value of a variable that is not set: `${DIR:-app}`.
+    let values = words.clone().filter_map(|word| word.strip_prefix(['-', '+']));
+    words.chain(values).filter(|word| !word.is_empty())
 }
 
 /// Whether there is a file that is run by an interpreter, as its first line or its name tells.
@@ -209,6 +226,11 @@ mod tests {
             (json!({"program": ["sh", "../ci/check.sh"], "cwd": "app"}), "app/../ci/check.sh"),
             (json!({"program": ["sh", "-c", "cd app && sh ../ci/check.sh"]}), "app/../ci/check.sh"),
             (json!({"program": ["sh", "app/../ci/check.sh"]}), "app/../ci/check.sh"),
+            (json!({"program": ["sh", "-c", "cd \"${DIR:-app}\" && sh ../ci/check.sh"]}), "app"),
+            (
+                json!({"program": ["sh", "-c", "for d in ap*/; do (cd \"$d\" && sh ../ci/check.sh); done"]}),
+                "app",
+            ),
             (json!({"program": ["make", "test"]}), "app/../ci/check.sh"),
             (json!({"program": ["just", "-d", "app", "../ci/check.sh"]}), "app/../ci/check.sh"),
             (json!({"program": ["tool", "--dir=app", "x"]}), "app"),

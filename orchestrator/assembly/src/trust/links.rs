@@ -43,15 +43,30 @@ impl Trust {
     ) -> Result<(), CommandError> {
         // A link in the place of a configuration is accepted as what that says.
         let is_config = path.extension().is_some_and(|extension| extension == "toml");
+        let mut is_named = is_config;
         while let Err(stopping) = self.store.follow_links_to_file(path)? {
             if is_config && stopping.link == stopping.path {
                 break;
             }
             self.store.accept_link(&stopping)?;
             each(&describe_link(&stopping));
+            is_named |= stopping.link == stopping.path;
+        }
+        // One that stops only the way to a file beyond it is accepted by its own name.
+        if let Some(named) = name_link(path).filter(|_| !is_named) {
+            self.store.accept_link(&named)?;
+            each(&describe_link(&named));
         }
         Ok(())
     }
+}
+
+/// Returns the link that a path is, if it is one.
+fn name_link(path: &Path) -> Option<StoppingLink> {
+    let target = std::fs::read_link(path).ok()?;
+    let absolute = std::path::absolute(path).ok()?;
+    let link = absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?);
+    Some(StoppingLink { path: link.clone(), link, target })
 }
 
 /// Returns the error of a command that starts nothing by a file that lies beyond a link.

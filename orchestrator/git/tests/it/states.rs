@@ -146,6 +146,28 @@ fn refuses_no_repository_a_bare_one_and_a_private_folder_in_the_workspace() {
 }
 
 #[test]
+fn writes_nothing_where_a_link_is_in_the_place_of_its_own_folder() {
+    let fixture = Fixture::committed();
+    let git: Arc<SystemGit> = Arc::new(SystemGit::find().unwrap());
+    let private = fixture.folder.path().join("state/x");
+    let open = || {
+        Repository::discover_with(&fixture.workspace, &private, git.clone(), fixture.environment())
+    };
+    let repository = open().unwrap();
+    let theirs = fixture.folder.path().join("theirs");
+    fs::create_dir_all(theirs.join("git")).unwrap();
+    fs::write(theirs.join("git/index.lock"), "mine").unwrap();
+    fs::rename(&private, fixture.folder.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink(&theirs, &private).unwrap();
+    let error = repository.trust_configuration().unwrap_err();
+    assert!(matches!(error, GitError::PrivateFolderReplaced(_)), "{error}");
+    let error = open().unwrap_err();
+    assert!(matches!(error, GitError::PrivateFolderReplaced(_)), "{error}");
+    assert_eq!(fs::read_to_string(theirs.join("git/index.lock")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 1);
+}
+
+#[test]
 fn refuses_a_repository_of_an_unknown_owner() {
     // Only root can give a repository away.
     if !rustix::process::geteuid().is_root() {
