@@ -51,7 +51,7 @@ pub(crate) fn send(
         },
         |file| invocation(&file),
     );
-    let target = ControlTarget::of_layout(layout.clone(), program);
+    let target = ControlTarget::from_layout(layout.clone(), program);
     Ok(control::deliver(&target, origin, control)?.message)
 }
 

@@ -182,11 +182,7 @@ impl<'a> Sender<'a> {
 
     /// Returns whether the run is one of several that has asked a question: it is not begun again before that is answered.
     fn waits_for_answer(&self) -> Result<bool, CommandError> {
-        if self.target.series == self.target.layout {
-            return Ok(false);
-        }
-        let found = read_current_run(self.layout(), |_| {})?;
-        Ok(found.is_some_and(|found| found.state.question().is_some()))
+        Ok(self.target.item.is_some() && self.target.asks()?)
     }
 
     /// Puts it into the inbox of the active run, once that has begun.

@@ -15,7 +15,13 @@ use crate::error::CommandError;
 /// The record of the backlog cannot be read.
 pub fn list_unmerged(layout: &Layout) -> Result<Vec<String>, CommandError> {
     let ledger = read_ledger(layout)?.unwrap_or_default();
-    Ok(LaneView::read(&ledger).iter().map(LaneView::place).collect())
+    Ok(ledger.lanes.iter().map(|(item, open)| place(item, open)).collect())
+}
+
+/// Returns where the work on an item is.
+fn place(item: &str, open: &OpenLane) -> String {
+    let folder = open.lane.paths().folder;
+    format!("{}: branch {} in {}", one_line(item, 80), open.lane.branch, folder.display())
 }
 
 /// A lane and the run in it.
@@ -62,15 +68,8 @@ impl LaneView {
     /// Returns lines about it.
     pub(crate) fn lines(&self) -> Vec<String> {
         let is_held = self.run.as_ref().is_some_and(|(.., is_held)| *is_held);
-        let left = (!is_held).then(|| format!("  unmerged    {}", self.place()));
+        let left = (!is_held).then(|| format!("  unmerged    {}", place(&self.item, &self.open)));
         [Some(self.line()), left].into_iter().flatten().collect()
-    }
-
-    /// Returns where its work is, which is on no other branch.
-    fn place(&self) -> String {
-        let folder = self.open.lane.paths().folder;
-        let item = one_line(&self.item, 80);
-        format!("{item}: branch {} in {}", self.open.lane.branch, folder.display())
     }
 
     fn line(&self) -> String {

@@ -153,6 +153,9 @@ fn read_located(
 /// a run in a lane.
 pub fn backlog_layout(context: &Context, selected: &SelectedRun) -> Result<Layout, CommandError> {
     let own = context.layout()?;
+    if selected.layout == own {
+        return Ok(own);
+    }
     let ledger = read_ledger(&own)?.unwrap_or_default();
     let is_own = ledger.item_of(&selected.found.run).is_some();
     Ok(if is_own { own } else { selected.layout.clone() })

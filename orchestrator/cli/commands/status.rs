@@ -71,7 +71,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     if args.json {
         let mut status = match found {
             Some(stored) => object(stored),
-            None => without_run(&layout, backlog.as_ref()),
+            None => without_run(&layout, backlog.as_ref(), in_lanes.as_ref()),
         };
         if let (Some(worktree), Some(status)) = (&worktree, status.as_object_mut()) {
             status.insert("worktree".to_owned(), worktree.object());
@@ -85,7 +85,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         return Ok(exit::OK);
     }
     let Some((stored, story)) = story else {
-        show_without_run(&context, &layout, (backlog.as_ref(), worktree.as_ref()));
+        show_without_run(&context, in_lanes, (backlog.as_ref(), worktree.as_ref()));
         return Ok(exit::OK);
     };
     let width = stdout_width().unwrap_or(usize::MAX);
@@ -104,13 +104,16 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
 }
 
 /// Returns what there is where the state directory has no run of its own: items may be worked on at once, in others.
-fn without_run(layout: &Layout, backlog: Option<&BacklogView>) -> Value {
+fn without_run(
+    layout: &Layout,
+    backlog: Option<&BacklogView>,
+    in_lanes: Option<&(&'static str, String)>,
+) -> Value {
     let mut status = no_run(layout);
-    let in_lanes = backlog.and_then(|backlog| backlog.in_lanes(layout));
     if let (Some((phase, _)), Some(status)) = (in_lanes, status.as_object_mut()) {
         let stop = backlog.and_then(|backlog| backlog.ledger.stop.as_ref());
-        let reason = stop.map(|(reason, _)| *reason).filter(|_| phase != "running");
-        status.insert("phase".to_owned(), phase.into());
+        let reason = stop.map(|(reason, _)| *reason).filter(|_| *phase != "running");
+        status.insert("phase".to_owned(), (*phase).into());
         status.insert("stop_reason".to_owned(), json!(reason));
     }
     status
@@ -119,11 +122,11 @@ fn without_run(layout: &Layout, backlog: Option<&BacklogView>) -> Value {
 /// Prints the same for people.
 fn show_without_run(
     context: &Context,
-    layout: &Layout,
+    in_lanes: Option<(&'static str, String)>,
     (backlog, worktree): (Option<&BacklogView>, Option<&WorktreeView>),
 ) {
-    let in_lanes = backlog.and_then(|backlog| backlog.in_lanes(layout)).map(|(_, text)| text);
-    let beginning = in_lanes.or_else(|| backlog.and_then(BacklogView::beginning));
+    let beginning = in_lanes.map(|(_, text)| text);
+    let beginning = beginning.or_else(|| backlog.and_then(BacklogView::beginning));
     output::result(&beginning.unwrap_or_else(|| run_selection::no_run(context)));
     let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
     let rows = worktree.iter().flat_map(|worktree| worktree.rows());

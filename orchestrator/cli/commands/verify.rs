@@ -132,12 +132,14 @@ async fn judge(
     let policy = SandboxPolicy::from_context(context)?;
     let plugins = Plugins::from_context(context)?;
     let processes = CheckProcesses::begin(context)?;
-    let item = match item {
-        Some(id) => Some((id.to_owned(), backlog_view::find_item_check(context, id).await?)),
-        None => backlog_view::find_next(context).await.map(|next| (next.id, next.verify)),
+    let setup = match item {
+        Some(id) => {
+            let item = (id.to_owned(), backlog_view::find_item_check(context, id).await?);
+            let with = (&processes, Some(item));
+            ValidationSetup::build_for(context, &plugins, policy.as_ref(), with).await?
+        }
+        None => ValidationSetup::build(context, &plugins, policy.as_ref(), &processes).await?,
     };
-    let with = (&processes, item);
-    let setup = ValidationSetup::build_for(context, &plugins, policy.as_ref(), with).await?;
     let redactor = Redactor::new(&context.loaded.config.env, setup.env.iter().chain(&context.vars));
     let checkout = TransientCheckout::make_without(context, hidden).await?;
     let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &setup.env };

@@ -442,7 +442,7 @@ impl<E: Executor> BacklogDriver<E> {
         if is_aside && !self.setup.once {
             return Ok(ItemEnd::SetAside);
         }
-        self.stop(Stop::of_item(item, report)).map(ItemEnd::Ended)
+        self.stop(Stop::from_report(item, report)).map(ItemEnd::Ended)
     }
 
     /// Writes that an item is blocked, if it is, or what its agent asks, and announces how its run ended. Returns whether it is set aside.

@@ -410,7 +410,7 @@ impl<E: Executor> BacklogDriver<E> {
         self.work.state().append(&record)?;
         let is_aside = self.announce_end(item, report)?;
         let goes_on = !self.setup.once && (is_share || is_aside);
-        Ok(if is_complete || goes_on { None } else { Some(Stop::of_item(item, report)) })
+        Ok(if is_complete || goes_on { None } else { Some(Stop::from_report(item, report)) })
     }
 
     /// Writes the status of an item that is merged, and removes its lane. Returns why the item waits, if it does.

@@ -26,7 +26,7 @@ impl Stop {
     }
 
     /// Returns the stop by a run of an item that ended without completion.
-    pub(crate) fn of_item(item: &BacklogItem, report: &RunReport) -> Self {
+    pub(crate) fn from_report(item: &BacklogItem, report: &RunReport) -> Self {
         Self {
             ended_well: report.ended_well(),
             state: Some(Box::new(report.state.clone())),

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ralph_orchestrator_contract::{Change, ChangeKind};
 use ralph_orchestrator_machine::{Stop, StopReason};
-use ralph_orchestrator_store::{Layout, StoredRun, list_runs, read_run};
+use ralph_orchestrator_store::{StoredRun, list_runs};
 use ralph_orchestrator_workspace::{Baseline, Differences, ProtectedError, ProtectedPaths};
 
 use super::error::EngineError;
 use super::existing_run::RunSetup;
 use super::protection::{describe, is_touched_since};
-use super::stored_runs::read_baseline;
+use super::stored_runs::{read_baseline, read_newest};
 use super::validation_policy::CompletionPolicy;
 
 /// What the agent of an earlier run has changed.
@@ -28,15 +28,17 @@ impl EarlierChanges {
         (policy, workspace): (&CompletionPolicy, &Path),
         (now, is_same_start): (&Baseline, bool),
     ) -> Result<Option<Self>, EngineError> {
-        let Some(found) = find_newest(setup.layout) else { return Ok(None) };
-        let Ok(before) =
-            serde_json::from_slice::<Baseline>(&read_baseline(setup.layout, &found.run))
-        else {
-            return Ok(None);
-        };
+        let newest = list_runs(setup.layout).ok().and_then(|runs| runs.into_iter().next());
+        let Some(newest) = newest else { return Ok(None) };
+        let stored = read_baseline(setup.layout, &newest);
+        let Ok(before) = serde_json::from_slice::<Baseline>(&stored) else { return Ok(None) };
         let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
         let differences = before.differences(workspace, now, &policy.protects());
         let mut differences = differences.map_err(failed)?;
+        if differences.is_empty() {
+            return Ok(None);
+        }
+        let Some(found) = read_newest(setup.layout) else { return Ok(None) };
         let since = if is_same_start { None } else { last_work(&found) };
         let work = AgentWork { since, workspace };
         // Of what was removed the file system knows nothing.
@@ -96,11 +98,6 @@ impl AgentWork<'_> {
     fn is_agents(&self, path: &Path) -> bool {
         self.since.is_none_or(|since| !is_touched_since(&self.workspace.join(path), since))
     }
-}
-
-fn find_newest(layout: &Layout) -> Option<StoredRun> {
-    let newest = list_runs(layout).ok()?.into_iter().next()?;
-    Some(read_run(layout, &newest, |_| {}).ok()?.found)
 }
 
 /// Returns when code of the agent ran last; `None` if that was cut off.

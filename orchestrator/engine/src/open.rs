@@ -9,8 +9,7 @@ use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_machine::{EscalationStep, State};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_store::{
-    Layout, Owner, SpendingLedger, StateError, Store, StoredRun, TrustStore, list_runs,
-    lock_workspace, read_run,
+    Layout, Owner, SpendingLedger, StateError, Store, StoredRun, TrustStore, lock_workspace,
 };
 use ralph_orchestrator_workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 
@@ -38,6 +37,7 @@ use super::saving::Saving;
 use super::session::{Session, StartNotes};
 use super::session_builder::{SessionBuilder, UserRecords};
 use super::setup_builder::build_workspace_setup;
+use super::stored_runs::read_newest;
 use super::validation_policy::CompletionPolicy;
 use super::work_places::WorkPlaces;
 use crate::registry::LaunchContext;
@@ -286,9 +286,7 @@ fn choose_first(
 
 /// Returns the agent with which the newest run had got to where it ended, if it escalated.
 fn find_last_agent(layout: &Layout) -> Option<String> {
-    let newest = list_runs(layout).ok()?.into_iter().next()?;
-    let state = read_run(layout, &newest, |_| {}).ok()?.found.state;
-    Some(state.agent.escalation?.agent)
+    Some(read_newest(layout)?.state.agent.escalation?.agent)
 }
 
 /// Returns what is protected: a resumed run protects on what it began with, whatever is configured now.

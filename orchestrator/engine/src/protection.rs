@@ -3,6 +3,7 @@
 //! A validator runs what the agent wrote: a `Makefile` that overwrites the protected test and then runs
 //! it. So the paths are compared after each execution, and again at the end.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashSet};
 use std::mem::discriminant;
 use std::path::{Component, Path, PathBuf};
@@ -197,7 +198,7 @@ impl Protection {
             format!(
                 "protected paths are not as they were when the run began, and it rejects all work until they are: {}; \
                  {}, or, if the change is yours, `run --restart` begins a new run with it",
-                describe(self.known.iter().cloned()),
+                describe(&self.known),
                 remedy(&self.known)
             )
         })
@@ -356,8 +357,8 @@ pub(super) fn join_names(names: Vec<String>) -> String {
 }
 
 /// Names changes, for people.
-pub(super) fn describe(changes: impl IntoIterator<Item = Change>) -> String {
-    join_names(changes.into_iter().map(|change| named(&change)).collect())
+pub(super) fn describe(changes: impl IntoIterator<Item = impl Borrow<Change>>) -> String {
+    join_names(changes.into_iter().map(|change| named(change.borrow())).collect())
 }
 
 /// Whether a path was touched after this time, as far as the file system can say: of what was removed it knows the folder.

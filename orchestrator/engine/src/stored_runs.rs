@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
-use ralph_orchestrator_store::{Disk, Key, Layout, StoredRun};
+use ralph_orchestrator_store::{Disk, Key, Layout, StoredRun, list_runs, read_run};
 use ralph_orchestrator_workspace::WorkspaceHandle;
 
 use super::construction::build_context;
@@ -81,6 +81,12 @@ pub async fn find_protected_changes(
     let since = (Some(worked), seen.as_ref());
     let changes = ProtectedChanges::find(&frozen.policy, state, &workspace, since).await;
     changes.ok()?.filter(|changes| changes.is_by_person).map(|changes| changes.text)
+}
+
+/// Returns the newest run of a state directory, if it can be read.
+pub(super) fn read_newest(layout: &Layout) -> Option<StoredRun> {
+    let newest = list_runs(layout).ok()?.into_iter().next()?;
+    Some(read_run(layout, &newest, |_| {}).ok()?.found)
 }
 
 /// Returns what a run protects as it was when the run began, as it is stored; nothing of a run that protects nothing.

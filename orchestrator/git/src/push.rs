@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::command::GitCommand;
 use crate::error::Result;
 use crate::object_id::ObjectId;
 use crate::repository::Repository;
@@ -48,6 +49,15 @@ impl Repository {
         self.resolve(&format!("refs/heads/{branch}"))
     }
 
+    /// A command that speaks with a remote; where programs are confined, with none on this machine.
+    fn remote_git(&self) -> GitCommand {
+        let git = self.user_git().for_hooks(&self.outer).timeout(TIMEOUT);
+        match self.git.confines() {
+            true => git.env("GIT_ALLOW_PROTOCOL", NETWORK_PROTOCOLS),
+            false => git,
+        }
+    }
+
     /// Fetches a branch of a remote into what is known of that remote, and returns its commit. No hook runs.
     ///
     /// # Errors
@@ -55,12 +65,7 @@ impl Repository {
     pub fn fetch_branch(&self, remote: &Remote, branch: &str) -> Result<Option<ObjectId>> {
         self.verify_configuration(&self.workspace)?;
         let known = format!("refs/remotes/{}/{branch}", remote.name);
-        let fetch = self.user_git().for_hooks(&self.outer).timeout(TIMEOUT);
-        let fetch = fetch.configure("core.hooksPath", "/dev/null");
-        let fetch = match self.git.confines() {
-            true => fetch.env("GIT_ALLOW_PROTOCOL", NETWORK_PROTOCOLS),
-            false => fetch,
-        };
+        let fetch = self.remote_git().configure("core.hooksPath", "/dev/null");
         let fetch = fetch.args(["fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--"]);
         let reference = format!("+refs/heads/{branch}:{known}");
         fetch.arg(remote.name.as_str()).arg(reference).read(&*self.git)?;
@@ -82,13 +87,10 @@ impl Repository {
             // The hook may be an agent's.
             self.verify_configuration(&self.workspace)?;
         }
-        let push = self.user_git().for_hooks(&self.outer).timeout(TIMEOUT);
+        let push = self.remote_git();
         let push =
             push.args(["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no"]);
-        let push = match is_confined {
-            true => push.arg("--no-verify").env("GIT_ALLOW_PROTOCOL", NETWORK_PROTOCOLS),
-            false => push,
-        };
+        let push = if is_confined { push.arg("--no-verify") } else { push };
         let reference = format!("refs/heads/{branch}:refs/heads/{branch}");
         push.arg("--").arg(remote.name.as_str()).arg(reference).read(&*self.git).map(drop)
     }

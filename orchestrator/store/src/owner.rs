@@ -389,8 +389,8 @@ pub fn state_dirs_of(states: &Path, workspace: &Path) -> Vec<StateDir> {
     let folder = identity_of(workspace);
     let was_moved_here = |owner: &Owner, before: &Path| {
         let is_it = |there: FileIdentity| owner.folder.is_some_and(|known| known.is_same(there));
-        let is_there = !is_behind_link(before) && identity_of(before).is_some_and(is_it);
-        folder.is_some_and(is_it) && !is_there
+        let is_there = || !is_behind_link(before) && identity_of(before).is_some_and(is_it);
+        folder.is_some_and(is_it) && !is_there()
     };
     let mut found = state_dirs(states);
     found.retain(|state| {

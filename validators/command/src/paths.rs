@@ -117,14 +117,17 @@ impl CommandPaths {
 
 /// Returns a word up to the folder in which the shell looks for the names that a pattern in it matches.
 fn before_pattern(word: &str) -> &str {
-    let plain = word.find(['*', '?', '[']).and_then(|end| word.get(..end));
-    plain.map_or(word, |plain| plain.rsplit_once('/').map_or("", |(folder, _)| folder))
+    plain_part(word).map_or(word, |plain| plain.rsplit_once('/').map_or("", |(folder, _)| folder))
+}
+
+/// Returns what stands before the first pattern in a word, if it has one.
+fn plain_part(word: &str) -> Option<&str> {
+    word.find(['*', '?', '[']).and_then(|end| word.get(..end))
 }
 
 /// Returns the folders whose names the first pattern in a word may match: all that begin as that does.
 fn find_matching(folder: &Path, word: &str) -> Vec<PathBuf> {
-    let plain = word.find(['*', '?', '[']).and_then(|end| word.get(..end));
-    let Some(plain) = plain else { return Vec::new() };
+    let Some(plain) = plain_part(word) else { return Vec::new() };
     let (above, begin) = plain.rsplit_once('/').unwrap_or(("", plain));
     let above = if above.is_empty() { folder.to_owned() } else { folder.join(above) };
     let Ok(entries) = above.read_dir() else { return Vec::new() };

@@ -26,7 +26,7 @@ pub struct ControlTarget<'a> {
 
 impl<'a> ControlTarget<'a> {
     /// The run of a state directory.
-    pub fn of_layout(layout: Layout, invocation: String) -> Self {
+    pub fn from_layout(layout: Layout, invocation: String) -> Self {
         Self { series: layout.clone(), layout, item: None, invocation, context: None }
     }
 
@@ -42,7 +42,7 @@ impl<'a> ControlTarget<'a> {
     ) -> Result<Vec<Self>, CommandError> {
         let layout = context.layout()?;
         let ledger = read_ledger(&layout)?.unwrap_or_default();
-        let single = Self { context: Some(context), ..Self::of_layout(layout, invocation(file)) };
+        let single = Self { context: Some(context), ..Self::from_layout(layout, invocation(file)) };
         if ledger.trunk.is_none() {
             return match (item, ledger.unfinished()) {
                 (None, _) => Ok(vec![single]),
@@ -50,25 +50,18 @@ impl<'a> ControlTarget<'a> {
                 (Some(item), open) => Err(not_open(item, open.map(|entry| entry.item.clone()))),
             };
         }
-        let open = single.find_open(&ledger);
-        let names = || open.iter().filter_map(|target| target.item.clone());
-        if let Some(item) = item {
-            let others = names();
-            let mut found = single.find_open(&ledger);
-            found.retain(|target| target.item.as_deref() == Some(item));
-            return if found.is_empty() { Err(not_open(item, others)) } else { Ok(found) };
-        }
-        let named: Vec<String> = names().collect();
-        let asks = |target: &Self| {
-            let found = read_current_run(&target.layout, |_| {}).ok().flatten();
-            found.is_some_and(|found| found.state.question().is_some())
-        };
-        let asking = open.iter().filter(|target| asks(target)).count();
-        let mut targets = open;
-        match control {
-            Control::Pause { .. } | Control::Resume if !targets.is_empty() => return Ok(targets),
-            Control::Answer { .. } if asking > 0 => targets.retain(asks),
-            _ => {}
+        let mut targets = single.find_open(&ledger);
+        let items: Vec<String> = targets.iter().filter_map(|target| target.item.clone()).collect();
+        match (item, control) {
+            (Some(item), _) => {
+                targets.retain(|target| target.item.as_deref() == Some(item));
+                return if targets.is_empty() { Err(not_open(item, items)) } else { Ok(targets) };
+            }
+            (None, Control::Pause { .. } | Control::Resume) if !targets.is_empty() => {
+                return Ok(targets);
+            }
+            (None, Control::Answer { .. }) => targets = prefer_asking(targets),
+            (None, _) => {}
         }
         match targets.len() {
             1 => Ok(targets),
@@ -76,7 +69,7 @@ impl<'a> ControlTarget<'a> {
                 .hinted("`ralph-orchestrator status` shows how the items stand")),
             _ => Err(CommandError::user(format!(
                 "several items are worked on at once: {}",
-                list(named)
+                list(items)
             ))
             .hinted("`--item ITEM` says which one is meant")),
         }
@@ -94,6 +87,12 @@ impl<'a> ControlTarget<'a> {
             context: self.context,
         });
         target.collect()
+    }
+
+    /// Whether the run has asked a question that is open.
+    pub(super) fn asks(&self) -> Result<bool, CommandError> {
+        let found = read_current_run(&self.layout, |_| {})?;
+        Ok(found.is_some_and(|found| found.state.question().is_some()))
     }
 
     /// Reads the run.
@@ -115,6 +114,15 @@ impl<'a> ControlTarget<'a> {
     pub(super) fn no_run(&self) -> CommandError {
         CommandError::user(self.context.map_or_else(|| NO_RUN.to_owned(), run_selection::no_run))
     }
+}
+
+/// Returns those that have asked a question; all if none has.
+fn prefer_asking(targets: Vec<ControlTarget<'_>>) -> Vec<ControlTarget<'_>> {
+    // One that cannot be read keeps nobody from answering another.
+    let asks: Vec<bool> = targets.iter().map(|it| it.asks().unwrap_or(false)).collect();
+    let is_any = asks.contains(&true);
+    let chosen = targets.into_iter().zip(asks).filter(|(_, asks)| *asks || !is_any);
+    chosen.map(|(target, _)| target).collect()
 }
 
 fn list(items: impl IntoIterator<Item = String>) -> String {

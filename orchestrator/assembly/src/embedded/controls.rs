@@ -72,7 +72,7 @@ impl ControlHandle {
         let (outcome_tx, outcome) = oneshot::channel();
         let layout = self.layout.clone();
         let work = move || {
-            let target = ControlTarget::of_layout(layout, INVOCATION.to_owned());
+            let target = ControlTarget::from_layout(layout, INVOCATION.to_owned());
             let delivered = deliver(&target, own_origin(LIBRARY), &control);
             drop(outcome_tx.send(delivered.map(|outcome| !outcome.is_queued)));
         };
