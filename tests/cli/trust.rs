@@ -669,6 +669,24 @@ fn where_the_file_is_gone_what_was_accepted_last_holds() {
 }
 
 #[test]
+fn where_the_file_is_gone_what_the_last_start_obeyed_holds() {
+    let env = asking();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().out("hm\n");
+    env.run().expect(1);
+    // As on another branch, and back.
+    let first = env.read("ralph.toml");
+    edit(&env, "max_iterations = 1", "max_iterations = 2");
+    env.ralph(&["trust"]).expect(0);
+    env.run().expect(1).says("2 of 2");
+    env.write("ralph.toml", first);
+    env.run().expect(1).says("2, limit 1");
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.run().expect(1).says("by what was last accepted").says("2, limit 1");
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
 fn a_run_is_found_while_its_configuration_is_gone_or_a_link() {
     for then in ["", "ln -s nothing ralph.toml", "ln -s ralph.toml ralph.toml"] {
         let env = asking();

@@ -222,8 +222,22 @@ impl Trust {
     pub fn accept_judged(&self, judged: &JudgedFiles) -> Result<(), StateError> {
         let accepted = judged.accepted.iter();
         // What was accepted before its folder was moved is accepted where it is now, for copies of that.
-        let moved = accepted.filter(|version| !self.store.has_path(&version.path));
+        let (known, moved) = accepted.partition::<Vec<_>, _>(|it| self.store.has_path(&it.path));
+        known.into_iter().try_for_each(|version| self.prefer(version))?;
         self.accept(judged.acceptable.iter().chain(moved))
+    }
+
+    /// Records that a run was started by an accepted version: where the file is gone later, as on another branch, its run
+    /// goes on by that.
+    fn prefer(&self, version: &FileVersion) -> Result<(), StateError> {
+        let digest = digest(&version.text);
+        let accepted = self.store.accepted(&version.path)?;
+        match accepted.and_then(|accepted| accepted.versions.into_iter().next_back()) {
+            Some(newest) if newest.digest != digest && newest.digest != GONE => {
+                self.store.prefer(&version.path, &digest)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the values by which files are stricter than what was accepted of them, if that is all. Each is compared by

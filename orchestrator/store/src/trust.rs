@@ -172,6 +172,18 @@ impl TrustStore {
         })
     }
 
+    /// Makes an accepted version of a file the newest, without saying that it was accepted again.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn prefer(&self, file: &Path, digest: &str) -> Result<(), StateError> {
+        self.change(|store, key, _| {
+            let Some((_, mut record)) = store.file_record(key, file)? else { return Ok(()) };
+            record.versions.sort_by_key(|version| version.digest == digest);
+            store.write_named(key, &file_names(file), &record)
+        })
+    }
+
     /// Returns the last work of agents in a folder around this file, or on the file itself.
     ///
     /// # Errors
@@ -534,6 +546,10 @@ mod tests {
         assert_eq!(store.accepted(&work.join("other.toml")).unwrap(), None);
         let stored = fs::read_to_string(store.folder.join(&file_names(&file)[0])).unwrap();
         assert!(!stored.contains("sesame") && !stored.contains(&HEXLOWER.encode(b"sesame")));
+        store.prefer(&file, "b").unwrap();
+        let preferred = store.accepted(&file).unwrap().unwrap();
+        assert_eq!(preferred.versions.last().unwrap().text, "two");
+        assert_eq!(preferred.order, accepted.order, "nobody accepted anything");
         for version in 0..MOST_VERSIONS + 3 {
             store.accept(&file, &version.to_string(), "").unwrap();
         }
