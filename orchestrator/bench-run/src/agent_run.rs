@@ -14,7 +14,9 @@ use ralph_orchestrator_driver::{
     LocalExecutor, RunOrder, Submission,
 };
 use ralph_orchestrator_engine::registry::FactoryMap;
-use ralph_orchestrator_engine::{Redactor, RunEvent, RunObserver, RunPart, StopRequests};
+use ralph_orchestrator_engine::{
+    ProviderLimits, Redactor, RunEvent, RunObserver, RunPart, StopRequests,
+};
 use ralph_orchestrator_machine::StopReason;
 use ralph_orchestrator_store::{Disk, Layout, list_runs};
 
@@ -100,6 +102,7 @@ async fn perform_run(
             text,
             env: BTreeMap::new(),
             products: None,
+            providers: ProviderLimits::default(),
             guard: None,
         },
         item_claim: Arc::new(|| None),

@@ -12,7 +12,7 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_engine::hooks::Hooks;
 use ralph_orchestrator_engine::{
-    GuardedPhase, PhaseGuard as _, Redactor, RunObserver, RunPart, StopRequests,
+    GuardedPhase, PhaseGuard as _, ProviderLimits, Redactor, RunObserver, RunPart, StopRequests,
 };
 use ralph_orchestrator_machine::RunUsage;
 use ralph_orchestrator_machine::{Control, ReceivedControl, State, StopReason};
@@ -107,6 +107,7 @@ pub struct BacklogDriver<E> {
     pub(crate) begins: bool,
     /// No run was submitted yet.
     pub(crate) is_first: bool,
+    pub(crate) providers: ProviderLimits,
 }
 
 /// What the work on one item led to.
@@ -135,7 +136,8 @@ impl<E: Executor> BacklogDriver<E> {
             setup.redactor.clone(),
         ));
         let (begins, executor) = (setup.restart, Rc::new(executor));
-        Self { setup, executor, run_observer, observer, work, begins, is_first: true }
+        let providers = ProviderLimits::default();
+        Self { setup, executor, run_observer, observer, work, begins, is_first: true, providers }
     }
 
     /// Works until every item is complete, nothing can be worked on, or a run stops for a reason that is not its item.
@@ -306,6 +308,7 @@ impl<E: Executor> BacklogDriver<E> {
                 text,
                 env: item_env(&item.id, &self.setup.layout),
                 products: None,
+                providers: self.providers.clone(),
                 guard: Some(self.work.clone()),
             },
             item_claim: {

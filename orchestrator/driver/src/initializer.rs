@@ -77,6 +77,7 @@ impl<E: Executor> BacklogDriver<E> {
                 text,
                 env: BTreeMap::new(),
                 products: Some(products),
+                providers: self.providers.clone(),
                 guard: None,
             },
             item_claim: Arc::new(|| None),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, BacklogItem, ItemStatus};
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_engine::{RunObserver, RunPart, StopRequests};
+use ralph_orchestrator_engine::{ProviderLimits, RunObserver, RunPart, StopRequests};
 use ralph_orchestrator_store::{Disk, Layout};
 
 use crate::driver::BacklogDriver;
@@ -44,6 +44,7 @@ pub(crate) struct LaneRun<E> {
     requests: StopRequests,
     run_observer: Arc<dyn RunObserver>,
     observer: Arc<dyn BacklogObserver>,
+    providers: ProviderLimits,
 }
 
 impl<E: Executor> LaneRun<E> {
@@ -56,6 +57,7 @@ impl<E: Executor> LaneRun<E> {
             requests: driver.setup.requests.clone(),
             run_observer: Arc::clone(&driver.run_observer),
             observer: Arc::clone(&driver.observer),
+            providers: driver.providers.clone(),
         }
     }
 
@@ -82,6 +84,7 @@ impl<E: Executor> LaneRun<E> {
                 text: Arc::new(move |_: &str| of_text.item_text()),
                 env: item_env(&item.id, &layout),
                 products: None,
+                providers: self.providers.clone(),
                 guard: Some(work.clone()),
             },
             lane: Some(lane),

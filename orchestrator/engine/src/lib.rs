@@ -64,6 +64,7 @@ mod prompt_place;
 mod proof;
 mod protected_globs;
 mod protection;
+mod provider_limits;
 mod read_only_agents;
 mod record_control;
 mod redact;
@@ -125,6 +126,7 @@ pub use paths::{
 };
 pub use phase_guard::{GuardedPhase, HeldFiles, PhaseGuard};
 pub use processes::{NoProcesses, Processes};
+pub use provider_limits::ProviderLimits;
 pub use read_only_agents::ReadOnlyAgents;
 pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;

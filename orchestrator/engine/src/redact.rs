@@ -201,6 +201,7 @@ impl Redactor {
             | Input::RateWindow(_)
             | Input::WaitFinished
             | Input::UserBudgetReached { .. }
+            | Input::ProviderRefused(_)
             | Input::HoldFinished
             | Input::ObservationSkipped
             | Input::SetupStarted

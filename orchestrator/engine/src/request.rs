@@ -9,6 +9,7 @@ use ralph_orchestrator_store::{Disk, OrphanReport};
 
 use super::phase_guard::PhaseGuard;
 use super::processes::Processes;
+use super::provider_limits::ProviderLimits;
 use super::version_control::VersionControl;
 use crate::registry::Registry;
 
@@ -82,6 +83,8 @@ pub struct RunPart {
     /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside
     /// what `[initializer]` names; called after each iteration.
     pub products: Option<MissingProducts>,
+    /// What the runs of the series know together of the agents' providers.
+    pub providers: ProviderLimits,
     /// Guards what the run must not change beside its own files.
     pub guard: Option<Arc<dyn PhaseGuard>>,
 }

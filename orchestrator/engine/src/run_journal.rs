@@ -12,6 +12,7 @@ use ralph_orchestrator_store::Store;
 
 use super::clock::{self, Clock};
 use super::error::EngineError;
+use super::provider_limits::RunProviders;
 use super::run_context::RunContext;
 use super::run_event::{RunEvent, RunObserver};
 use super::trace;
@@ -23,6 +24,7 @@ pub(super) struct RunJournal {
     pub(super) store: Store,
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn RunObserver>,
+    pub(super) providers: RunProviders,
     /// Runtime when the agent was last started, in milliseconds.
     pub(super) began_ms: u64,
 }
@@ -34,6 +36,8 @@ impl RunJournal {
         let state = std::mem::take(&mut self.state);
         let input = self.context.redactor.input(input);
         trace::input(&input);
+        // What others have learned is no news to them.
+        let is_own = !matches!(input, Input::UserBudgetReached { .. } | Input::ProviderRefused(_));
         let (state, effects) = step(state, input, now);
         self.state = state;
         let mut rest = Vec::new();
@@ -47,6 +51,9 @@ impl RunJournal {
                         self.warn_unrecorded(message);
                     }
                     trace::record(&record);
+                    if is_own {
+                        self.providers.learn(&self.state, &record, now.unix_ms);
+                    }
                     self.announce(&record);
                 }
                 Effect::Latch => self.store.latch(&self.state.latch)?,

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument as _, info_span};
 
 use super::agent_slot::AgentSlot;
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::controls::RunControls;
 use super::error::EngineError;
 use super::feedback;
@@ -344,13 +344,19 @@ impl Session {
         }
     }
 
-    /// Looks whether the budget of all runs allows an effect, then runs the user's commands that are due before it. Returns
+    /// Looks whether the agent's provider and the budget of all runs allow an effect, then runs the user's commands that are due before it. Returns
     /// the effect as it is to be performed, or the inputs that take its place.
     async fn begin_effect(
         &mut self,
         effect: Effect,
     ) -> Result<Result<Effect, Vec<Input>>, EngineError> {
         let (journal, controls) = (&mut self.journal, &mut self.controls);
+        if matches!(effect, Effect::Prepare(_)) && !journal.state.process.attached {
+            let agent = &journal.state.agent.name;
+            if let Some(refused) = journal.providers.find_refusal(agent, clock::unix_ms()) {
+                return Ok(Err(vec![refused]));
+            }
+        }
         // What a command before an iteration does is to be of use when that begins, not a day later.
         let effect = match check_budget(&mut self.budget, journal, controls, effect).await? {
             Ok(effect) => effect,

@@ -25,6 +25,7 @@ use super::observation::{ConfigFile, WorkspaceObserver, read_config};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
+use super::provider_limits::RunProviders;
 use super::read_only_agents::ReadOnlyAgents;
 use super::redact::Redactor;
 use super::request::RunPart;
@@ -188,6 +189,8 @@ impl SessionBuilder {
             attached: self.attached,
             resumed,
         });
+        let part = context.part.as_ref();
+        let providers = part.map(|part| part.providers.clone()).unwrap_or_default();
         let spending = self.records.spending;
         let budget = spending.map(|ledger| RunBudget::new(ledger, &context, store.layout()));
         Session {
@@ -199,6 +202,7 @@ impl SessionBuilder {
                 state,
                 store,
                 observer: Arc::new(NoObserver),
+                providers: RunProviders::new(providers),
             },
             controls: RunControls::new(watch::channel(StopRequest::default()).1),
             observer: WorkspaceObserver::new(&context, (held, occupied), config_file),

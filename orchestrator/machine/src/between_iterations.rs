@@ -11,7 +11,9 @@ use super::escalate;
 use super::failover;
 use super::handoff;
 use super::initializer;
-use super::input::{Effect, IterationEnd, Observation, SaveResult, SetupEnd, StartIteration};
+use super::input::{
+    Effect, IterationEnd, Observation, Refusal, SaveResult, SetupEnd, StartIteration,
+};
 use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
 use super::reached_limits;
@@ -563,6 +565,23 @@ pub(super) fn user_budget_reached(next: &mut Transition, reason: String, until_m
         return finish_interrupted(next);
     }
     let too_long = StopReason::Budget;
+    deferral::wait_until(next, Wait { reason, until_ms, is_named: true, too_long });
+}
+
+/// Waits for a provider that refused requests of another run, or lets the next agent take over, as after a refusal of its own.
+pub(super) fn provider_refused(next: &mut Transition, refusal: Refusal) {
+    let Refusal { reason, until_ms } = refusal;
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    if !failover::is_short(next, until_ms) && !next.state.agent.fallback.is_empty() {
+        failover::fail_over(next, reason);
+        return hold_or_prepare(next);
+    }
+    let too_long = StopReason::NeedsHuman;
     deferral::wait_until(next, Wait { reason, until_ms, is_named: true, too_long });
 }
 

@@ -20,8 +20,7 @@ pub(super) fn fail_over_if_needed(next: &mut Transition) {
         Some(IterationOutcome::Failed { class, message }) if is_unusable(class) => (class, message),
         Some(outcome @ IterationOutcome::Deferred { class, message }) => {
             let retry_at_ms = deferral::retry_at(next, outcome.retry_at_ms());
-            let wait_ms = retry_at_ms.saturating_sub(next.now.unix_ms);
-            if wait_ms <= LONGEST_WAIT_MS.min(next.state.limits.max_wait_ms) {
+            if is_short(next, retry_at_ms) {
                 return;
             }
             (class, message)
@@ -30,6 +29,12 @@ pub(super) fn fail_over_if_needed(next: &mut Transition) {
     };
     let reason = format!("{}: {message}", class.word());
     fail_over(next, reason);
+}
+
+/// Whether a wait until then is shorter than what another agent would take over for.
+pub(super) fn is_short(next: &Transition, until_ms: u64) -> bool {
+    let wait_ms = until_ms.saturating_sub(next.now.unix_ms);
+    wait_ms <= LONGEST_WAIT_MS.min(next.state.limits.max_wait_ms)
 }
 
 const fn is_unusable(class: &ErrorClass) -> bool {

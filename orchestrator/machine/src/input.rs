@@ -188,6 +188,15 @@ pub enum Timer {
     Clock,
 }
 
+/// Until when a provider accepts no requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it said, for people.
+    pub reason: String,
+    /// When it accepts requests again, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
+}
+
 /// A report of the driver to the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
@@ -261,6 +270,8 @@ pub enum Input {
         /// When its period ends, in milliseconds since the Unix epoch.
         until_ms: u64,
     },
+    /// The agent's provider has refused requests of another run. Answers [`Effect::Prepare`] instead of a prompt.
+    ProviderRefused(Refusal),
     /// A person asks something of the run.
     Control(ReceivedControl),
     /// The running agent is given the guidance with these ids.
@@ -319,6 +330,7 @@ impl Input {
             Self::Explained(_) => "explained",
             Self::WaitFinished => "wait_finished",
             Self::UserBudgetReached { .. } => "user_budget_reached",
+            Self::ProviderRefused(_) => "provider_refused",
             Self::Control(_) => "control_received",
             Self::GuidanceTaken(_) => "guidance_delivered",
             Self::HoldFinished => "hold_finished",

@@ -55,8 +55,8 @@ pub use escalation::{EscalationPlan, EscalationState, EscalationStep};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use hook::{DueHook, HookCommand, HookEnd, HookEvent, HookState};
 pub use input::{
-    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, ReviewEnd,
-    ReviewStart, SaveOrder, SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
+    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, ReceivedControl, Refusal,
+    ReviewEnd, ReviewStart, SaveOrder, SaveResult, SetupEnd, StartIteration, StartOptions, Timer,
 };
 pub use limits::{
     BudgetRow, BudgetUse, Limit, LimitRow, LimitUnit, LimitValue, RunLimits, RunUsage, millis,

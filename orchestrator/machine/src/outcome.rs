@@ -88,6 +88,15 @@ impl IterationOutcome {
         }
     }
 
+    /// Returns what the provider said that refuses requests for now, if it does.
+    #[must_use]
+    pub fn deferral(&self) -> Option<&str> {
+        match self {
+            Self::Deferred { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+
     /// Whether the agent worked on its prompt until an end of its own.
     pub(super) const fn is_regular(&self) -> bool {
         matches!(self, Self::Succeeded | Self::AgentLimit { .. })

@@ -47,6 +47,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::UserBudgetReached { reason, until_ms } => {
             between_iterations::user_budget_reached(next, reason, until_ms);
         }
+        Input::ProviderRefused(refusal) => between_iterations::provider_refused(next, refusal),
         Input::Control(control) => received_control::received(next, control),
         Input::GuidanceTaken(ids) => received_control::guidance_taken(next, ids),
         Input::HoldFinished => between_iterations::hold_finished(next),

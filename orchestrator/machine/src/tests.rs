@@ -402,6 +402,9 @@ fn side_inputs() -> impl Strategy<Value = Input> {
             reason: "budget".into(),
             until_ms,
         }),
+        2 => (0u64..5_000).prop_map(|until_ms| {
+            Input::ProviderRefused(Refusal { reason: "429".into(), until_ms })
+        }),
         1 => Just(Input::AgentUnavailable("not there".into())),
         1 => Just(Input::Warning("w".into())),
     ]
@@ -437,7 +440,7 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
             }
             other => other,
         };
-        if matches!(input, Input::UserBudgetReached { .. })
+        if matches!(input, Input::UserBudgetReached { .. } | Input::ProviderRefused(_))
             && !world.last.iter().any(|effect| matches!(effect, Effect::Prepare(_)))
         {
             continue;

@@ -41,17 +41,7 @@ pub(super) fn hold(next: &mut Transition) -> bool {
     if next.state.process.attached {
         return false;
     }
-    let Some((window, per_mille)) = next.state.used_up_window(next.now.unix_ms) else {
-        return false;
-    };
-    let Some(until_ms) = window.resets_at_ms else { return false };
-    let reason = format!(
-        "{} % of the window `{}` is used, which reaches limits.max_window.{} ({} %)",
-        window.used_per_mille / 10,
-        window.name,
-        window.name,
-        per_mille / 10
-    );
+    let Some((until_ms, reason)) = next.state.used_up_wait(next.now.unix_ms) else { return false };
     let too_long = StopReason::NeedsHuman;
     deferral::wait_until(next, Wait { reason, until_ms, is_named: true, too_long });
     true
@@ -77,6 +67,20 @@ impl State {
         let limited =
             self.limited_windows().filter(|(window, _)| window.resets_at_ms.is_some_and(is_ahead));
         limited.max_by_key(|(window, _)| window.resets_at_ms)
+    }
+
+    /// Returns until when that window is to be waited for, and why, for people.
+    #[must_use]
+    pub fn used_up_wait(&self, now_ms: u64) -> Option<(u64, String)> {
+        let (window, per_mille) = self.used_up_window(now_ms)?;
+        let reason = format!(
+            "{} % of the window `{}` is used, which reaches limits.max_window.{} ({} %)",
+            window.used_per_mille / 10,
+            window.name,
+            window.name,
+            per_mille / 10
+        );
+        Some((window.resets_at_ms?, reason))
     }
 
     /// Returns the windows that were used up to their limits when they were last reported. What is reset at an unknown

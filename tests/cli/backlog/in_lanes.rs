@@ -151,3 +151,44 @@ fn a_new_beginning_has_a_worktree_of_its_own_and_names_what_is_not_merged() {
     }
     assert_eq!(git(&env, &["status", "--porcelain"]), "");
 }
+
+#[test]
+fn what_one_item_was_refused_by_the_provider_no_other_asks_for() {
+    let gates = Gates::new();
+    let agent = format!(
+        "echo $id >> '{at}/calls'; {meet}\n\
+         if [ $id = b ]; then printf '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\
+         \"result\":\"more to do\",\"session_id\":\"s\",\"num_turns\":1}}\\n'; exit; fi\n\
+         printf '{{\"type\":\"rate_limit_event\",\"rate_limit_info\":{{\"status\":\"rejected\",\"resetsAt\":%s,\
+         \"rateLimitType\":\"five_hour\"}},\"session_id\":\"s\"}}\\n' $(($(date +%s) + 3600))\n\
+         printf '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"api_error_status\":429,\
+         \"result\":\"limit reached\",\"session_id\":\"s\",\"num_turns\":1}}\\n'\nexit 1\n",
+        at = gates.path().display(),
+        meet = gates.meet(),
+    );
+    let env = lanes(&[feature("a", 2, &[]), feature("b", 1, &[])], &agent, "ls made-*", "");
+    let text = env.read("ralph.toml");
+    env.write(
+        "ralph.toml",
+        text.replace("[agent.config]\n", "[agent.config]\noutput = \"claude-json\"\n"),
+    );
+    let waits = |item: &str| {
+        let run = lane_of(&env, item)["run"].as_str().unwrap_or_default().to_owned();
+        env.ralph(&["log", "--json", "--run", &run]).stdout.contains("\"kind\":\"waiting\"")
+    };
+    let mut running = env.start(&["run"]);
+    ["a", "b"].iter().for_each(|item| gates.wait_for(item));
+    gates.release("a");
+    eventually("the first wait", || waits("a"));
+    gates.release("b");
+    eventually("the wait of the other", || waits("b"));
+    running.signal(Signal::INT);
+    running.wait().expect(130);
+    let mut calls: Vec<String> = fs::read_to_string(gates.path().join("calls"))
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    calls.sort();
+    assert_eq!(calls, ["a", "b"]);
+}

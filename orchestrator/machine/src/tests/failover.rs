@@ -98,6 +98,37 @@ fn a_short_refusal_is_waited_for_and_a_long_one_is_not() {
 }
 
 #[test]
+fn what_another_run_was_refused_is_waited_for_or_failed_over_as_a_refusal_of_its_own() {
+    let refused = |world: &mut World, ms: u64| {
+        let until_ms = world.now.unix_ms + ms;
+        world.feed(Input::ProviderRefused(Refusal { reason: "429".into(), until_ms }));
+        until_ms
+    };
+    let mut world = first();
+    let until_ms = refused(&mut world, 5 * 60_000);
+    assert_eq!(world.last.last(), Some(&Effect::WaitUntil(until_ms)));
+    assert!(changes(&world).is_empty());
+    world.feed(Input::WaitFinished);
+    assert!(matches!(world.last.last(), Some(Effect::Prepare(_))), "{:?}", world.last);
+
+    let mut world = first();
+    refused(&mut world, 5 * 60_000 + 100);
+    assert_eq!(changes(&world), [("fake".to_owned(), "spare".to_owned())]);
+    assert!(matches!(world.last.last(), Some(Effect::Prepare(_))), "{:?}", world.last);
+    // Of the last one it is waited for, if that is not too long.
+    refused(&mut world, 5 * 60_000 + 100);
+    let until_ms = refused(&mut world, 5 * 60_000 + 200);
+    assert_eq!(world.last.last(), Some(&Effect::WaitUntil(until_ms)));
+    refused(&mut world, 100 * 24 * 3_600_000);
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+
+    let mut world = first();
+    world.feed(Input::Signal);
+    refused(&mut world, 60_000);
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+}
+
+#[test]
 fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
     let mut options = with_fallback();
     (options.limits.max_iterations, options.limits.max_failures) = (Some(1), 1);
