@@ -9,7 +9,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "runs",
         &[
             ("List the runs of this workspace, whatever their configuration", "runs"),
-            ("The id of the newest one", "runs --json | jq -r .run"),
+            ("The id of the newest one", "runs --json | jq -r .[0].run"),
             ("What every workspace does, and waits for", "runs --all"),
         ],
     ),
@@ -87,7 +87,11 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "why",
-        &[("Why the run stopped, and what to do", "why"), ("The same for a script", "why --json")],
+        &[
+            ("Why the run stopped, and what to do", "why"),
+            ("The same for a script", "why --json"),
+            ("Whether to begin with another agent", "why --what-if"),
+        ],
     ),
     (
         "diff",

@@ -69,6 +69,27 @@ fn rejections_bring_the_next_agent_with_their_reasons_and_what_each_cost_is_show
 }
 
 #[test]
+fn what_another_start_would_have_cost_is_said_by_what_was_used() {
+    let env = environment("");
+    env.ralph(&["why", "--what-if"]).expect(0).says("nothing is known");
+    // The first needs the stronger one, the second does not.
+    env.agent.call(3).script("touch done\n").out(claude_result(DONE, 2.0));
+    env.run().expect(0);
+    std::fs::remove_file(env.path("done")).unwrap();
+    env.agent.call(4).script("touch done\n").out(claude_result(DONE, 0.25));
+    env.ralph(&["run", "--restart"]).expect(0);
+    let said = env.ralph(&["why", "--what-if"]).expect(0);
+    said.says("haiku: began 2 runs, proved 1 by itself and 1 with a stronger agent, $2.75");
+    said.says("sonnet: took over in 1 run, proved 1, which would have cost $2.00 instead of");
+    said.says("sonnet: not known of 1 run without it, which cost $0.25");
+    said.says("opus: not known of 2 runs");
+    let object = env.ralph(&["why", "--what-if", "--json"]).expect(0).stdout;
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["starts"][1]["took_over"], json!({"runs": 1, "proved": 1, "cost_usd": 2.0}));
+    env.ralph(&["why", "--what-if", "--run", "0"]).expect(64);
+}
+
+#[test]
 fn failures_and_a_lack_of_progress_bring_it_too() {
     let env = environment("escalate_after = { failures = 1, stagnant = 1 }\n");
     env.agent.call(1).rc(1);
@@ -138,6 +159,8 @@ fn the_next_item_of_a_backlog_begins_with_the_cheapest_again() {
     env.agent.default_call().script(&work).out(claude_result(DONE, 0.25));
     env.run().expect(0);
     assert_eq!(who(&env), ["haiku", "haiku", "sonnet", "haiku"]);
+    let why = env.ralph(&["why"]).expect(0);
+    why.says("all items, by agent: haiku $1.25 (3), sonnet $0.25 (1)");
 }
 
 #[test]

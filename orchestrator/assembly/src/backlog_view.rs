@@ -15,7 +15,7 @@ use ralph_orchestrator_driver::{
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_shell_text::quote_word;
-use ralph_orchestrator_store::{Layout, Lock, StoredRun};
+use ralph_orchestrator_store::{Layout, Lock, StoredRun, read_run};
 use ralph_orchestrator_story::words::{limit_json, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ use crate::backlogs::{find, guard_rules};
 use crate::block_on::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, explain};
-use crate::lane_view::LaneView;
+use crate::lane_view::{LaneView, list_left};
 use crate::plugins::Plugins;
 use crate::registry;
 use crate::trackers;
@@ -107,7 +107,8 @@ impl BacklogView {
     /// Reads both; `None` for a configuration without a backlog.
     pub fn read(context: &Context, layout: &Layout) -> Result<Option<Self>, CommandError> {
         let Some(config) = &context.loaded.config.backlog else { return Ok(None) };
-        let ledger = read_ledger(layout)?.unwrap_or_default();
+        let mut ledger = read_ledger(layout)?.unwrap_or_default();
+        count_open_runs(&mut ledger, layout);
         let limits = context.loaded.config.limits.clone();
         let is_of_plugin = !registry::has_backlog(&config.kind, &context.compiled_in);
         if is_of_plugin && !context.judged.unaccepted.is_empty() {
@@ -139,6 +140,7 @@ impl BacklogView {
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
         lines.extend(LaneView::read(&self.ledger).iter().flat_map(LaneView::lines));
+        lines.extend(list_left(&self.ledger).iter().map(|left| format!("  unmerged    {left}")));
         let unread = self.found.as_ref().ok();
         let unread = unread.and_then(|found| describe_unread(Path::new(&self.path), found));
         lines.extend(unread.map(|unread| format!("  unread      {}", one_line(&unread, 400))));
@@ -312,6 +314,16 @@ impl BacklogView {
             "usage": self.usage(run),
             "limits": limits,
         })
+    }
+}
+
+/// Counts what runs in lanes have used that go on, or whose end nobody recorded.
+fn count_open_runs(ledger: &mut BacklogLedger, layout: &Layout) {
+    let is_open = |entry: &&mut ItemRun| entry.state.is_some() && entry.reason.is_none();
+    for entry in ledger.runs.iter_mut().filter(is_open) {
+        if let Ok(stored) = read_run(&entry.layout(layout), &entry.run, |_| {}) {
+            entry.usage = RunUsage::from_state(&stored.found.state);
+        }
     }
 }
 

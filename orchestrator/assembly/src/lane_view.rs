@@ -1,6 +1,6 @@
 //! The lanes of items that are worked on at once, as they are now.
 
-use ralph_orchestrator_driver::{BacklogLedger, ItemRun, MergeStep, OpenLane, read_ledger};
+use ralph_orchestrator_driver::{BacklogLedger, ItemRun, Lane, MergeStep, OpenLane, read_ledger};
 use ralph_orchestrator_machine::{RunUsage, State, StopReason};
 use ralph_orchestrator_store::{Layout, Lock, read_run};
 use ralph_orchestrator_story::status::phase;
@@ -15,13 +15,20 @@ use crate::error::CommandError;
 /// The record of the backlog cannot be read.
 pub fn list_unmerged(layout: &Layout) -> Result<Vec<String>, CommandError> {
     let ledger = read_ledger(layout)?.unwrap_or_default();
-    Ok(ledger.lanes.iter().map(|(item, open)| place(item, open)).collect())
+    let own = ledger.lanes.iter().map(|(item, open)| place(item, &open.lane));
+    Ok(own.chain(list_left(&ledger)).collect())
+}
+
+/// Returns the same of what was worked on before the last new beginning, as long as it is there.
+pub(crate) fn list_left(ledger: &BacklogLedger) -> Vec<String> {
+    let there = ledger.left_lanes.iter().filter(|(_, lane)| lane.paths().folder.exists());
+    there.map(|(item, lane)| place(item, lane)).collect()
 }
 
 /// Returns where the work on an item is.
-fn place(item: &str, open: &OpenLane) -> String {
-    let folder = open.lane.paths().folder;
-    format!("{}: branch {} in {}", one_line(item, 80), open.lane.branch, folder.display())
+fn place(item: &str, lane: &Lane) -> String {
+    let folder = lane.paths().folder;
+    format!("{}: branch {} in {}", one_line(item, 80), lane.branch, folder.display())
 }
 
 /// A lane and the run in it.
@@ -68,7 +75,8 @@ impl LaneView {
     /// Returns lines about it.
     pub(crate) fn lines(&self) -> Vec<String> {
         let is_held = self.run.as_ref().is_some_and(|(.., is_held)| *is_held);
-        let left = (!is_held).then(|| format!("  unmerged    {}", place(&self.item, &self.open)));
+        let left =
+            (!is_held).then(|| format!("  unmerged    {}", place(&self.item, &self.open.lane)));
         [Some(self.line()), left].into_iter().flatten().collect()
     }
 

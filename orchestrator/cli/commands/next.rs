@@ -59,7 +59,10 @@ pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandErro
             output::result(&format!("{}  {}", one_line(&item.id, 80), one_line(&item.title, 200)));
         }
         NextItem::Complete => output::result(&match unread {
-            None => format!("all items are complete: {}", snapshot.counts()),
+            None if snapshot.left_out().is_empty() => {
+                format!("all items are complete: {}", snapshot.counts())
+            }
+            None => format!("all items are complete or left out: {}", snapshot.counts()),
             Some(unread) => {
                 let counts = snapshot.counts();
                 format!("no item is open ({counts}); {unread}")

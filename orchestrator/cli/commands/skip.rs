@@ -12,7 +12,7 @@ use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::one_line;
 use serde_json::json;
 
-/// The item that a person decides about.
+// A documentation comment would take the place of the commands' own help.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ItemArgs {
     /// The item's id: see `next --explain`

@@ -20,7 +20,7 @@ pub(crate) struct SteerArgs {
     pub(crate) sets: SetArgs,
 }
 
-/// Which of several runs that go on at once is meant.
+// A documentation comment would take the place of the command's own help.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ItemArgs {
     /// The item of the backlog whose run is meant, where several are worked on at once

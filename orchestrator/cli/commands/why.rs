@@ -1,5 +1,7 @@
 //! `why`
 
+mod what_if;
+
 use ralph_orchestrator_assembly::backlog_view::BacklogView;
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
@@ -30,6 +32,9 @@ pub(crate) struct WhyArgs {
     /// Explain an earlier run, by the beginning of its id: see `runs`
     #[arg(long, value_name = "ID")]
     pub(crate) run: Option<String>,
+    /// Say what a start with another agent would have cost, by all runs of this workspace
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) what_if: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -46,6 +51,10 @@ const MOST_GROUPS: usize = 40;
 
 pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
+    let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
+    if args.what_if {
+        return what_if::print(&context, width, args.json);
+    }
     let stored = run_selection::read_story(&context, args.run.as_deref())?;
     let Some((stored, story)) = stored else {
         let layout = context.layout()?;
@@ -58,7 +67,8 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         return Ok(exit::OK);
     };
     let program = context::invocation(file);
-    let backlog = BacklogView::read(&context, &run_selection::backlog_layout(&context, &stored)?)?;
+    let layout = run_selection::backlog_layout(&context, &stored)?;
+    let backlog = BacklogView::read(&enter_existing(context.clone())?, &layout)?;
     let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
     // The runs of a backlog have what is left of its limits.
     let plain = Some(&context.loaded).filter(|_| backlog.is_none());
@@ -74,6 +84,7 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         refusal,
         plain,
         uncommitted,
+        by_agent: backlog.as_ref().and_then(|it| what_if::describe_backlog(it, &layout)),
     };
     if args.json {
         let mut object = object(&stored, &story, &hints);
@@ -86,7 +97,6 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         about.for_each(|line| {
             output::result(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         });
-        let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
         let lines = lines(&stored, &story, (&hints, width));
         lines.iter().for_each(|line| output::result(line));
     }
@@ -133,6 +143,8 @@ struct Hints<'a> {
     refusal: Option<String>,
     /// What to do about the run's files that are in no commit.
     uncommitted: Option<String>,
+    /// What each agent has used in all runs of the backlog.
+    by_agent: Option<String>,
     /// What the next `run` is configured to.
     plain: Option<&'a LoadedConfig>,
 }
@@ -300,6 +312,8 @@ fn lines(
     let mut money = money(stored, story, &shown);
     let by_agent = used_by_agents(&stored.found.state);
     money.extend(by_agent.map(|text| format!("  by agent: {text}")));
+    let of_backlog = hints.by_agent.as_ref();
+    money.extend(of_backlog.map(|text| format!("  all items, by agent: {text}")));
     lines.extend(money.iter().flat_map(|line| fold(line, MONEY_INDENT, width)));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, hints) {

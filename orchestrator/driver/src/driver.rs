@@ -292,6 +292,10 @@ impl<E: Executor> BacklogDriver<E> {
             let work = Arc::clone(&self.work);
             Arc::new(move |_: &str| work.item_text())
         };
+        let description = {
+            let work = Arc::clone(&self.work);
+            Arc::new(move |_: &str| work.describe_item())
+        };
         let before =
             if self.is_first { None } else { self.work.state().ledger.runs.last().cloned() };
         let order = RunOrder {
@@ -306,6 +310,7 @@ impl<E: Executor> BacklogDriver<E> {
                 is_first: std::mem::take(&mut self.is_first),
                 trusted_git: before.map(|entry| self.setup.layout.git(&entry.run)),
                 text,
+                description,
                 env: item_env(&item.id, &self.setup.layout),
                 products: None,
                 providers: self.providers.clone(),

@@ -75,6 +75,7 @@ impl<E: Executor> BacklogDriver<E> {
                 is_first: std::mem::take(&mut self.is_first),
                 trusted_git: None,
                 text,
+                description: Arc::new(|_: &str| String::new()),
                 env: BTreeMap::new(),
                 products: Some(products),
                 providers: self.providers.clone(),

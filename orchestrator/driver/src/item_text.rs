@@ -15,19 +15,7 @@ pub(crate) fn item_text(
     sent_back: Option<&str>,
     instructions: &str,
 ) -> String {
-    let (title, id) = (item.title.trim(), &item.id);
-    let mut content = String::new();
-    if !item.description.trim().is_empty() {
-        content.push_str(&format!("\n{}\n", item.description.trim()));
-    }
-    append_list(&mut content, "Acceptance criteria", &item.criteria);
-    let mut text = match place {
-        BacklogPlace::File => format!("# Current item: {title}\n\nId: {id}\n{content}"),
-        // Whoever may edit it there writes the title, too.
-        BacklogPlace::Tracker => {
-            format!("# Current item\n\nId: {id}\n{}", fence(&format!("{title}\n{content}")))
-        }
-    };
+    let mut text = describe_item(item, place);
     append_list(&mut text, "Notes from earlier sessions", recent_notes(&item.notes));
     append_list(&mut text, "Changes of the backlog that were taken back", undone);
     if let Some(reason) = sent_back {
@@ -52,6 +40,23 @@ pub(crate) fn item_text(
     });
     append_instructions(&mut text, instructions);
     text
+}
+
+/// Returns what is to be done in an item.
+pub(crate) fn describe_item(item: &BacklogItem, place: BacklogPlace) -> String {
+    let (title, id) = (item.title.trim(), &item.id);
+    let mut content = String::new();
+    if !item.description.trim().is_empty() {
+        content.push_str(&format!("\n{}\n", item.description.trim()));
+    }
+    append_list(&mut content, "Acceptance criteria", &item.criteria);
+    match place {
+        BacklogPlace::File => format!("# Current item: {title}\n\nId: {id}\n{content}"),
+        // Whoever may edit it there writes the title, too.
+        BacklogPlace::Tracker => {
+            format!("# Current item\n\nId: {id}\n{}", fence(&format!("{title}\n{content}")))
+        }
+    }
 }
 
 /// Puts what strangers wrote between two lines that it does not have itself, and says what it is.

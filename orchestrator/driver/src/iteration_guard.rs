@@ -17,7 +17,7 @@ use crate::error::DriverError;
 use crate::finding_text::describe;
 use crate::item_env::write_item;
 use crate::item_file::leave_note;
-use crate::item_text::item_text;
+use crate::item_text::{describe_item, item_text};
 use crate::iteration_base::{BASE, Iteration, read_base};
 use crate::ledger::BacklogLedger;
 use crate::record::SeriesRecord;
@@ -41,6 +41,8 @@ pub(crate) struct WorkState {
     pub(crate) series: Option<(Series, SeriesFiles)>,
     pub(crate) ledger: BacklogLedger,
     pub(crate) failure: Option<DriverError>,
+    /// The commands that a start begins with have not allowed it yet, so that only the run that runs them goes on.
+    pub(crate) waits_for_start: bool,
     /// The item of the run, as it was read last.
     item: Option<BacklogItem>,
     /// What was taken back since the last iteration began, for the agent.
@@ -96,6 +98,13 @@ impl SharedWork {
         let place = (path.as_str(), self.backlog.place());
         let text = |item| item_text(item, place, &state.undone, None, instructions);
         state.item.as_ref().map_or_else(String::new, text)
+    }
+
+    /// Returns what is to be done in the item, for whoever judges its work.
+    pub(crate) fn describe_item(&self) -> String {
+        let state = self.state();
+        let describe = |item| describe_item(item, self.backlog.place());
+        state.item.as_ref().map_or_else(String::new, describe)
     }
 
     /// Returns what the agent claims of the item by its status.

@@ -68,6 +68,7 @@ impl<E: Executor> LaneRun<E> {
         let work = self.share_work(&order.item, &lane, sent_back).await?;
         work.restore()?;
         let (of_text, of_claim) = (Arc::clone(&work), Arc::clone(&work));
+        let of_description = Arc::clone(&work);
         let layout = Layout::new(lane.paths().state);
         let LaneOrder { item, resume, limits, is_first, once } = order;
         // One whose worktree is gone cannot go on: the item does, in another run.
@@ -82,6 +83,7 @@ impl<E: Executor> LaneRun<E> {
                 is_first,
                 trusted_git: Some(self.places.trusted_git()),
                 text: Arc::new(move |_: &str| of_text.item_text()),
+                description: Arc::new(move |_: &str| of_description.describe_item()),
                 env: item_env(&item.id, &layout),
                 products: None,
                 providers: self.providers.clone(),

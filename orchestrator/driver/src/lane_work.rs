@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot};
 use ralph_orchestrator_engine::{GuardedPhase, PhaseGuard, RunEvent, RunObserver};
-use ralph_orchestrator_machine::{Note, Record};
+use ralph_orchestrator_machine::{HookEvent, Note, Record};
 use ralph_orchestrator_store::{Disk, Layout, SeriesFiles};
 
 use crate::error::DriverError;
 use crate::finding_text::describe;
 use crate::item_env::write_item;
-use crate::item_text::item_text;
+use crate::item_text::{describe_item, item_text};
 use crate::iteration_guard::{SharedWork, claim_by_status};
 use crate::record::SeriesRecord;
 
@@ -72,6 +72,11 @@ impl LaneWork {
         let instructions = self.backlog.instructions();
         let place = (path.as_str(), self.backlog.place());
         item_text(&state.item, place, &state.undone, self.sent_back.as_deref(), instructions)
+    }
+
+    /// Returns what is to be done in the item, for whoever judges its work.
+    pub(crate) fn describe_item(&self) -> String {
+        describe_item(&self.state().item, self.backlog.place())
     }
 
     /// Returns what the agent claims of the item by its status in the lane's copy.
@@ -166,6 +171,12 @@ impl RunObserver for LaneObserver {
     }
 
     fn on_record(&self, run: &str, seq: u64, time: Timestamp, record: &Record) {
+        if let Record::HookFinished { event: HookEvent::BeforeRun, commands, .. } = record
+            && commands.iter().all(|command| command.problem.is_none())
+        {
+            self.work.series.state().waits_for_start = false;
+            self.work.series.ending.notify_one();
+        }
         self.inner.on_record(run, seq, time, record);
     }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
 
 use ralph_orchestrator_backlog::{BacklogItem, NextItem};
-use ralph_orchestrator_machine::{State, StopReason};
+use ralph_orchestrator_machine::{HookEvent, State, StopReason};
 use ralph_orchestrator_store::Lock;
 
 use crate::choice::{blocked, complete};
@@ -183,6 +183,9 @@ impl<E: Executor> BacklogDriver<E> {
         }
         let max = if self.setup.once { 1 } else { lanes.max };
         while going.runs.len() < max && (!self.setup.once || self.is_first) {
+            if self.work.state().waits_for_start && !going.runs.is_empty() {
+                break;
+            }
             let Some((item, resume, candidates)) = self.choose_lane_item(going)? else { break };
             let free = (max - going.runs.len()).min(candidates);
             let reserved = going.reservations();
@@ -192,11 +195,13 @@ impl<E: Executor> BacklogDriver<E> {
                 break;
             };
             self.begin_lanes(lanes)?;
+            let is_first = std::mem::take(&mut self.is_first);
+            self.work.state().waits_for_start = is_first && self.has_commands_at_start();
             let order = LaneOrder {
                 item: item.clone(),
                 resume: resume.map(|entry| entry.run),
                 limits: grant.limits.clone(),
-                is_first: std::mem::take(&mut self.is_first),
+                is_first,
                 once: self.setup.once,
             };
             let run = LaneRun::new(self, Rc::clone(&lanes.places));
@@ -204,6 +209,11 @@ impl<E: Executor> BacklogDriver<E> {
             going.runs.push(GoingRun { item, grant, future, ended: None });
         }
         Ok(())
+    }
+
+    fn has_commands_at_start(&self) -> bool {
+        let hooks = self.setup.hooks.as_ref();
+        hooks.is_some_and(|hooks| !hooks.commands(HookEvent::BeforeRun).is_empty())
     }
 
     /// Has the items go on whose questions were answered meanwhile.
@@ -386,9 +396,11 @@ impl<E: Executor> BacklogDriver<E> {
         if let Some(failure) = self.work.state().failure.take() {
             self.fail(going, failure.into());
         }
+        // It ended before they did, or since they failed: nothing of this start is to happen.
+        let is_withheld = std::mem::take(&mut self.work.state().waits_for_start);
         match self.record_end(&item, &report, &grant) {
             Ok(None) => {}
-            Ok(Some(stop)) if self.setup.once => {
+            Ok(Some(stop)) if self.setup.once || is_withheld => {
                 going.end.get_or_insert(LaneEnd::Stopped(stop));
             }
             Ok(Some(stop)) => going.parked.push((item.id, stop)),

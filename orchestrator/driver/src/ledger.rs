@@ -35,6 +35,8 @@ pub struct BacklogLedger {
     pub trunk: Option<LaneTrunk>,
     /// The lanes that are there, by the item.
     pub lanes: BTreeMap<String, OpenLane>,
+    /// Those from before the last new beginning whose work was not merged, with their items.
+    pub left_lanes: Vec<(String, Lane)>,
 }
 
 /// A lane that is there, or about to be made.
@@ -221,11 +223,15 @@ impl BacklogLedger {
     }
 
     fn begin_anew(&mut self) {
-        let Self { additions, mut earlier, runs, mut set_aside, .. } = std::mem::take(self);
+        let Self { additions, mut earlier, runs, mut set_aside, mut left_lanes, lanes, .. } =
+            std::mem::take(self);
+        let unmerged = lanes.into_iter().filter(|(_, open)| open.step != MergeStep::Merged);
+        left_lanes.extend(unmerged.map(|(item, open)| (item, open.lane)));
         earlier.extend(runs);
         // What a person decided holds until that person decides otherwise.
         set_aside.retain(|_, item| item.aside == SetAside::Skipped);
-        *self = Self { is_started: true, additions, earlier, set_aside, ..Self::default() };
+        *self =
+            Self { is_started: true, additions, earlier, set_aside, left_lanes, ..Self::default() };
     }
 
     fn change_run(&mut self, run: &str, change: impl FnOnce(&mut ItemRun)) {

@@ -78,6 +78,8 @@ pub struct RunPart {
     pub trusted_git: Option<PathBuf>,
     /// Returns what the agent is given after the prompt; called before each iteration.
     pub text: PartText,
+    /// Returns what is to be done in the part alone, for whoever judges its work.
+    pub description: PartText,
     /// What its agents, checks and setup find in their environment beside what the configuration sets.
     pub env: BTreeMap<String, String>,
     /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use super::blocking::blocking;
 use super::error::EngineError;
 use super::execution::Execution;
+use super::prompt::with_part;
 use super::review_agents::{PendingInput, ReviewAgent, ReviewSink, Reviews};
 use super::scratch::ScratchDir;
 use super::session::Session;
@@ -32,31 +33,48 @@ const NO_AGENT: &str = "the agent that is to review is not in [agents] any more"
 
 impl Session {
     /// Returns what reviews of the work need, if there are to be any. What they use is sent to `inputs`.
-    pub(super) async fn reviews(&self, inputs: mpsc::Sender<PendingInput>) -> Option<Reviews> {
+    pub(super) async fn reviews(
+        &mut self,
+        inputs: mpsc::Sender<PendingInput>,
+    ) -> Result<Option<Reviews>, EngineError> {
         let policy = &self.context.policy;
-        policy.reviews().next()?;
+        let maker = self.context.read_only_agents.clone();
+        let Some(maker) = maker.filter(|_| policy.reviews().next().is_some()) else {
+            return Ok(None);
+        };
         let (state, pool) = (&self.journal.state, &self.agent.agents);
         let limits = &state.limits;
-        let left = Budget {
+        let of_run = Budget {
             cost: limits.max_cost_usd.map(|most| most.saturating_sub(state.cost())),
             tokens: limits.max_tokens.map(|most| most.saturating_sub(state.tokens().total())),
             time: None,
         };
         let prompt = self.prompts.source.last_text().unwrap_or_default();
+        let part = self.context.part.as_ref().map(|part| (part.description)(&prompt));
+        let prompt = with_part(prompt, part.as_deref().filter(|part| !part.is_empty()));
         let agents = pool.reviewers.iter().map(|(name, agent)| {
             let (configured, env) = (agent.configured.clone(), agent.env.clone());
             (name.clone(), ReviewAgent { configured, env })
         });
-        Some(Reviews {
-            maker: self.context.read_only_agents.clone()?,
+        let (left, refusal) = match &mut self.budget {
+            Some(budget) => budget.find_left(of_run)?,
+            None => (of_run, None),
+        };
+        // A review may say something else each time that it is asked.
+        let is_same_task = !state.validation.task_changed_since_rejection;
+        let standing = state.validation.rejection.clone().filter(|_| is_same_task);
+        Ok(Some(Reviews {
+            maker,
             agents: agents.collect(),
             build: pool.build.clone(),
             redactor: self.context.redactor.clone(),
             task: policy.strip_claims(&prompt).await,
             left,
+            refusal,
+            standing,
             reservation: limits.first_reservation.max(state.budget.largest_charge),
             inputs,
-        })
+        }))
     }
 }
 
@@ -75,7 +93,10 @@ impl ValidationTask {
                 break;
             }
             let started = Instant::now();
-            let reviewed = self.review_once(check, &mut reviews, (counted, &verdicts)).await?;
+            let reviewed = match reviews.find_standing(&check.info.name, &self.tree) {
+                Some(verdict) => Some(verdict),
+                None => self.review_once(check, &mut reviews, (counted, &verdicts)).await?,
+            };
             let Some(mut verdict) = reviewed else { return Ok(None) };
             let Some(now) = self.snapshot().await? else { return Ok(None) };
             let changed = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
@@ -100,6 +121,9 @@ impl ValidationTask {
         let Some(agent) = reviews.agents.get(name).cloned() else {
             return Ok(Some(no_review(NO_AGENT)));
         };
+        if let Some(refusal) = &reviews.refusal {
+            return Ok(Some(no_review(refusal)));
+        }
         if let Some(limit) = reviews.find_exceeded() {
             return Ok(Some(no_review(&format!("nothing is left of {}", limit.cause()))));
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink, Usage, Usd,
+    Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink, Usage, Usd, Verdict,
 };
-use ralph_orchestrator_machine::{Input, ReviewEnd, ReviewStart};
+use ralph_orchestrator_machine::{Input, Rejection, ReviewEnd, ReviewStart, ValidatorVerdict};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::agent_setup::ConfiguredAgent;
@@ -40,14 +40,27 @@ pub(super) struct Reviews {
     pub(super) redactor: Redactor,
     /// What the work is to do.
     pub(super) task: String,
-    /// What is left of the run's budget.
+    /// What is left of the budgets of the run and of its user.
     pub(super) left: Budget,
+    /// Why nothing is left of the user's, if that is so.
+    pub(super) refusal: Option<String>,
+    /// What was rejected last, if that was for the same task: the same work stays rejected.
+    pub(super) standing: Option<Rejection>,
     /// What a review is charged at least if its end never becomes known.
     pub(super) reservation: Usd,
     pub(super) inputs: mpsc::Sender<PendingInput>,
 }
 
 impl Reviews {
+    /// Returns why a validator has rejected this tree before, if it has.
+    pub(super) fn find_standing(&self, validator: &str, tree: &str) -> Option<Verdict> {
+        let rejection = self.standing.as_ref().filter(|rejection| rejection.work.0 == tree)?;
+        let is_its = |named: &&ValidatorVerdict| {
+            named.validator == validator && matches!(named.verdict, Verdict::Rejected { .. })
+        };
+        rejection.verdicts.iter().find(is_its).map(|named| named.verdict.clone())
+    }
+
     /// Returns what limit is used up, if one is.
     pub(super) fn find_exceeded(&self) -> Option<CancelReason> {
         find_exceeded(self.left, Usage { cost: Some(Usd::ZERO), ..Usage::default() }, true)

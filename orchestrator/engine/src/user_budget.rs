@@ -122,6 +122,22 @@ impl RunBudget {
         })?
     }
 
+    /// Returns what may be used beside what all runs have used and reserved, and why nothing if that is so.
+    pub(super) fn find_left(
+        &mut self,
+        of_run: Budget,
+    ) -> Result<(Budget, Option<String>), EngineError> {
+        let (limits, run) = (&self.limits, self.run.as_str());
+        let usage = usage(limits, self.ledger.refresh()?, &Zoned::now(), run)?;
+        let refusal = find_obstacle(&usage).and_then(|obstacle| match obstacle {
+            BudgetAnswer::Reserved { reason, .. } | BudgetAnswer::Reached { reason, .. } => {
+                Some(reason)
+            }
+            BudgetAnswer::Granted(_) => None,
+        });
+        Ok((what_is_left(&usage, of_run), refusal))
+    }
+
     /// Whether iterations of other runs have still reserved what is left.
     fn is_reserved(&mut self) -> Result<bool, EngineError> {
         let (limits, run) = (&self.limits, self.run.as_str());

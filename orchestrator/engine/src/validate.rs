@@ -190,7 +190,7 @@ impl Session {
         let (inputs, pending) = mpsc::channel(1);
         if selection == Selection::All {
             task.steering = self.steering_files()?;
-            task.reviews = self.reviews(inputs).await;
+            task.reviews = self.reviews(inputs).await?;
         }
         let mut work = Box::pin(async move {
             let result = match task.run().await {

@@ -16,6 +16,8 @@ use crate::run_git::GitExit;
 
 /// The oldest version of git that merges without a working tree.
 const OLDEST: (u32, u32) = (2, 38);
+/// What a worktree is called, after its own name, while it is removed.
+const DISCARDED: &str = ".discarded";
 
 /// What is to be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,6 +234,7 @@ impl Repository {
         if self.resolve(&reference)?.is_none() {
             return Ok(());
         }
+        self.remove_left_lock_of_packed_refs()?;
         let command = self.user_git().configure("core.hooksPath", "/dev/null");
         command.args(["update-ref", "-d", &reference, at.as_str()]).read(&*self.git).map(drop)
     }
@@ -316,18 +319,30 @@ impl Repository {
         let path = to_real_parent(path);
         let _alone = self.lock_worktrees()?;
         self.remove_incomplete(&path)?;
-        match self.list_worktrees()?.into_iter().find(|worktree| worktree.path == path) {
-            Some(worktree) if worktree.is_main => return Err(GitError::NoWorktree(path)),
-            Some(_) => {
-                let command = self.worktree_git().args(["remove", "--force", "--force"]);
-                command.arg(&path).read(&*self.git)?;
-            }
-            None => {}
+        let mut all = self.list_worktrees()?.into_iter();
+        let known = all.find(|worktree| worktree.path == path);
+        if known.as_ref().is_some_and(|worktree| worktree.is_main) {
+            return Err(GitError::NoWorktree(path));
         }
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(GitError::io(&path, error)),
-            _ => Ok(()),
+        // Git itself removes file by file, and refuses one of which it was killed in the middle.
+        let mut aside = path.clone().into_os_string();
+        aside.push(DISCARDED);
+        let aside = PathBuf::from(aside);
+        ignore_missing(fs::remove_dir_all(&aside), &aside)?;
+        ignore_missing(fs::rename(&path, &aside), &path)?;
+        ignore_missing(fs::remove_dir_all(&aside), &aside)?;
+        if known.is_some() {
+            let command = self.worktree_git().args(["remove", "--force", "--force"]);
+            command.arg(&path).read(&*self.git)?;
         }
+        Ok(())
+    }
+}
+
+fn ignore_missing(done: std::io::Result<()>, path: &Path) -> Result<()> {
+    match done {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(GitError::io(path, error)),
+        _ => Ok(()),
     }
 }
 

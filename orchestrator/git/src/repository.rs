@@ -167,14 +167,13 @@ impl Identity {
             let paths = identity.location.as_bytes().split(|byte| *byte == b'\n');
             paths.map(|path| Path::new(OsStr::from_bytes(path))).collect::<Vec<_>>()
         });
-        let ([git_dir, common, _, objects], [its_git_dir, its_common, top, its_objects]) =
+        let ([_, common, _, objects], [its_git_dir, its_common, top, its_objects]) =
             (now.as_slice(), before.as_slice())
         else {
             return None;
         };
         // The checkout may have been moved since.
-        let is_of_this = git_dir == common
-            && its_git_dir != its_common
+        let is_of_this = its_git_dir != its_common
             && ((common, objects) == (its_common, its_objects)
                 || self.folders.shares_repository(&recorded.folders));
         (is_of_this && !top.exists()).then(|| top.to_path_buf())

@@ -158,6 +158,7 @@ impl State {
     }
 
     fn task_changed(&mut self, task: &str) {
+        self.validation.task_changed_since_rejection = true;
         if let Some(started) = &mut self.started {
             task.clone_into(&mut started.task);
         }

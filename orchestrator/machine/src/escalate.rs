@@ -7,8 +7,7 @@ use super::transition::Transition;
 
 /// Escalates if what has happened since the present agent took over asks for it.
 pub(super) fn escalate_if_needed(next: &mut Transition) {
-    // Whoever resumes a run wants its next iteration as it would have been.
-    if next.state.process.resumed || next.state.agent.retrying || next.state.is_initializing() {
+    if next.state.agent.retrying || next.state.is_initializing() {
         return;
     }
     // No agent takes over that does no work then.

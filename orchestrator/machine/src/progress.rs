@@ -143,6 +143,7 @@ impl State {
             escalation.rejections = escalation.rejections.saturating_add(is_rejection);
         }
         self.claims.stats.count_rejection(&verdicts, reasons);
+        validation.task_changed_since_rejection = false;
         validation.rejection = Some(Rejection { reasons: reasons.to_vec(), verdicts, work, times });
         let after = self.policy().map(|policy| policy.after_rejection);
         if after == Some(AfterRejection::RequireNewClaim) {

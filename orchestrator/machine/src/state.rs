@@ -299,6 +299,20 @@ pub struct AgentUse {
     pub unreported_tokens: u64,
 }
 
+impl AgentUse {
+    /// Returns the sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            attempts: self.attempts.saturating_add(other.attempts),
+            cost_usd: self.cost_usd + other.cost_usd,
+            tokens: self.tokens + other.tokens,
+            unreported_costs: self.unreported_costs.saturating_add(other.unreported_costs),
+            unreported_tokens: self.unreported_tokens.saturating_add(other.unreported_tokens),
+        }
+    }
+}
+
 impl AgentState {
     /// Returns the step with which a start goes on: that of the agent that worked, if it is still one of the plan's.
     #[must_use]
@@ -360,6 +374,8 @@ pub struct ValidationState {
     pub rejection: Option<Rejection>,
     /// All rejections of the run; those that say nothing of the work are none.
     pub rejections: u32,
+    /// A person has changed the task since the last rejection.
+    pub task_changed_since_rejection: bool,
     /// An iteration ended since the last rejection: another rejection of the same work counts.
     pub iterated_since_rejection: bool,
     /// The verdicts of the validation that accepted, until they are part of the completion.

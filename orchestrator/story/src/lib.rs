@@ -20,5 +20,6 @@ pub mod tracked_run;
 pub mod trajectory;
 pub mod transcript;
 pub mod user_budget;
+pub mod what_if;
 pub mod whole_state;
 pub mod words;

@@ -96,7 +96,7 @@ fn advise(
         ),
         ResumeBlocker::UserBudget => format!(
             "wait until the period of the budget ends (`{program} budget` shows when), or raise [budget] in the \
-             user's configuration: then {resumes}"
+             user's configuration, which `{program} trust` accepts if an agent could have written it: then {resumes}"
         ),
         ResumeBlocker::Validator(name) => format!(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",

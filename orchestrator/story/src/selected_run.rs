@@ -35,7 +35,10 @@ impl SelectedRun {
     pub fn runtime_ms(&self) -> u64 {
         let recorded = self.found.state.budget.runtime_ms;
         let Some(holder) = &self.holder else { return recorded };
-        if self.found.state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) {
+        let state = &self.found.state;
+        let is_paused = state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect);
+        // A wait for the provider is no runtime either.
+        if is_paused || state.waiting.is_some() {
             return recorded;
         }
         // Between two starts no time passes.

@@ -1,5 +1,6 @@
 //! Words for what happens in a run.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd, Verdict};
@@ -240,10 +241,15 @@ pub fn tool_line(name: &str, input: &Value) -> String {
 /// Returns what each agent has used, and its attempts, where several have worked.
 #[must_use]
 pub fn used_by_agents(state: &State) -> Option<String> {
-    let used = &state.agent.used;
+    describe_uses(&state.agent.used, state.budget.cost_reported)
+}
+
+/// Returns the same of what was used in several runs.
+#[must_use]
+pub fn describe_uses(used: &BTreeMap<String, AgentUse>, is_reported: bool) -> Option<String> {
     let row = |(name, used): (&String, &AgentUse)| {
         let name = escape_line(name);
-        if state.budget.cost_reported || used.cost_usd > Usd::ZERO {
+        if is_reported || used.cost_usd > Usd::ZERO {
             format!("{name} {} ({})", used.cost_usd, used.attempts)
         } else {
             format!("{name} ({})", used.attempts)

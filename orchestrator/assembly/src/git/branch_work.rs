@@ -86,6 +86,10 @@ impl BranchWork {
             if !folder_of(&read.found).is_some_and(|folder| self.record.is_at(&folder)) {
                 continue;
             }
+            // A run that committed nothing has left nothing on the branch.
+            if !is_complete && read.found.state.saves.commit.is_none() {
+                continue;
+            }
             known.insert(entry.item.clone());
             if is_complete {
                 self.complete.push(CompleteRun { found: read.found, item: Some(entry.clone()) });

@@ -245,7 +245,11 @@ fn driver_setup(
     );
     let ends = (policy, signals.watch_requests());
     let publisher = BranchPublisher::find(context, &**list, &layout, ends);
-    let lanes = find_lanes(place, &layout, plugins, signals)?;
+    // What only looks makes no worktree, and so has none for lanes.
+    let lanes = match args.dry_run {
+        true => None,
+        false => find_lanes(place, &layout, plugins, signals)?,
+    };
     let saver = match &lanes {
         Some(lanes) => saver.map(|saver| saver.beside_lanes(&lanes.places.trunk().worktree)),
         None => saver,

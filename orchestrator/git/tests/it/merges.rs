@@ -111,7 +111,14 @@ fn a_branch_and_its_worktree_follow_a_merge_and_nothing_else_does() {
     repository.discard_worktree(&folder).unwrap();
     assert!(!folder.exists());
     assert!(repository.delete_branch("ralph/1", &theirs).is_err(), "it is elsewhere");
+    // Another git works on the packed refs, and one was killed.
+    let [lock, new] =
+        ["lock", "new"].map(|name| fixture.workspace.join(format!(".git/packed-refs.{name}")));
+    [&lock, &new].into_iter().for_each(|file| fs::write(file, "").unwrap());
+    assert!(repository.delete_branch("ralph/1", &merged).is_err() && lock.exists());
+    fs::remove_file(&new).unwrap();
     repository.delete_branch("ralph/1", &merged).unwrap();
+    assert!(!lock.exists());
     repository.delete_branch("ralph/1", &merged).unwrap();
     assert!(repository.find_branch_commit("ralph/1").unwrap().is_none());
 }
@@ -128,5 +135,12 @@ fn what_is_left_of_a_detached_worktree_makes_room_for_the_next() {
     assert!(!folder.join("left").exists());
     fs::remove_dir_all(&folder).unwrap();
     repository.create_detached_worktree(&folder, &ours).unwrap();
+    // As a git leaves it that is killed while it removes it, and as we do.
+    fs::remove_file(folder.join(".git")).unwrap();
+    repository.create_detached_worktree(&folder, &theirs).unwrap();
+    let aside = folder.with_extension("discarded");
+    fs::rename(&folder, &aside).unwrap();
+    repository.create_detached_worktree(&folder, &ours).unwrap();
+    assert!(folder.join("x").exists() && !aside.exists());
     assert!(folder.join("x").exists());
 }
