@@ -387,6 +387,23 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench submit",
+        &[
+            ("32 workers of a cluster", "bench submit jobs/first --workers 32"),
+            (
+                "See what its engine would be given",
+                "bench submit jobs/first --workers 32 --dry-run",
+            ),
+        ],
+    ),
+    (
+        "bench cancel",
+        &[
+            ("End the workers that were submitted", "bench cancel jobs/first"),
+            ("The same for a script", "bench cancel jobs/first --json"),
+        ],
+    ),
+    (
         "bench check",
         &[
             ("Which tasks cannot be performed here, and why", "bench check --tasks tasks"),

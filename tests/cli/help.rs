@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 71] = [
+const COMMANDS: [&str; 73] = [
     "",
     "run",
     "new",
@@ -67,6 +67,8 @@ const COMMANDS: [&str; 71] = [
     "bench plan",
     "bench status",
     "bench work",
+    "bench submit",
+    "bench cancel",
     "bench report",
     "bench export",
     "bench cheat",

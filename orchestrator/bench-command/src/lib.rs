@@ -1,6 +1,7 @@
 //! The command `bench`: its arguments, and what it prints. Must not know how trials are performed.
 
 mod check;
+mod cluster;
 mod compare;
 mod deep_check;
 mod export;
@@ -41,6 +42,10 @@ pub enum BenchCommand {
     Resume(run::ResumeArgs),
     /// Perform trials of a job beside other processes that do, on one machine or on several
     Work(run::WorkArgs),
+    /// Have the engine of a cluster start workers of a job
+    Submit(cluster::SubmitArgs),
+    /// End the workers of a job that were submitted
+    Cancel(cluster::CancelArgs),
     /// Check configuration, tasks, agents and isolation, without starting an agent
     Check(check::CheckArgs),
     /// Perform tasks by oracle and nop; exit status 1 if nop is rewarded, or oracle is not
@@ -72,6 +77,8 @@ pub fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandErro
         BenchCommand::Run(args) => run::run(file, &args),
         BenchCommand::Resume(args) => run::resume(&args),
         BenchCommand::Work(args) => run::work(&args),
+        BenchCommand::Submit(args) => cluster::submit(&args),
+        BenchCommand::Cancel(args) => cluster::cancel(&args),
         BenchCommand::Check(args) => check::check(file, &args),
         BenchCommand::Validate(args) => validate::validate(file, args),
         BenchCommand::Plan(args) => plan::plan(&args),

@@ -435,7 +435,10 @@ fn warn_of_changed_folders(plan: &JobPlan, setup: &JobSetup) -> Result<(), Comma
 }
 
 /// Returns the configuration and the tasks of a job, as they were planned.
-fn load_as_planned(plan: &JobPlan, folder: &Path) -> Result<(JobSetup, Vec<Task>), CommandError> {
+pub(super) fn load_as_planned(
+    plan: &JobPlan,
+    folder: &Path,
+) -> Result<(JobSetup, Vec<Task>), CommandError> {
     let setup = setup_of(plan)?;
     let tasks = load_planned(plan, &setup)?;
     require_plan(plan, &setup, folder)?;

@@ -15,6 +15,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{duration, one_line};
 use serde_json::json;
 
+use super::cluster::ClusterView;
 use super::job_error::explain;
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +57,7 @@ impl Cost {
 pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    let cluster = ClusterView::read(&folder)?;
     let planned = contents.plan.trials().len();
     let last = contents.last_records();
     let ended = contents.count_ended();
@@ -83,6 +85,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
             "cost_estimated": cost.is_estimated,
             "last_change": contents.last_change(),
             "workers": living(&contents).map(worker_object).collect::<Vec<_>>(),
+            "cluster": cluster.objects(),
         }));
         return Ok(exit::OK);
     }
@@ -98,7 +101,8 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     let text = format_cost(cost.dollars, cost.unknown as u64, cost.is_estimated);
     output::result(&format!("  cost    {text}"));
     print_started(&contents);
-    if phase == "not finished" {
+    cluster.print();
+    if phase == "not finished" && !cluster.has_workers() {
         output::info(&next_step(&contents, &spent, &folder));
     }
     Ok(exit::OK)

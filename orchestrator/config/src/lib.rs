@@ -56,14 +56,14 @@ pub use layers::Flag;
 pub use loaded::{LoadedConfig, values_of};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogLabels, BacklogOrder,
-    BacklogTracker, BaselineMode, Bench, BenchVariant, CheckPlace, CommitMode, Completion,
-    CompletionTrigger, Config, ContextCommand, CostBudget, CountOrAuto, DetectorConfig, Env,
-    EnvMode, EscalateAfter, EscalateStart, Git, Handoff, HookSandbox, Hooks, Initializer,
-    InstructionsMode, Isolation, KeptFiles, Limits, MaxWait, Memory, MemoryMode, NoticeTopic,
-    Notify, NotifyKind, OnComplete, Parallel, PluginConfig, Prices, ProgressFormat, Prompts, Role,
-    RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup,
-    Telemetry, TokenBudget, TrustMode, UserBudget, Validation, ValidatorConfig, VerifierTimeout,
-    WorkingRole, duration_text, parse_duration,
+    BacklogTracker, BaselineMode, Bench, BenchCluster, BenchPod, BenchVariant, CheckPlace,
+    ClusterKind, CommitMode, Completion, CompletionTrigger, Config, ContextCommand, CostBudget,
+    CountOrAuto, DetectorConfig, Env, EnvMode, EscalateAfter, EscalateStart, Git, Handoff,
+    HookSandbox, Hooks, Initializer, InstructionsMode, Isolation, KeptFiles, Limits, MaxWait,
+    Memory, MemoryMode, NoticeTopic, Notify, NotifyKind, OnComplete, Parallel, PluginConfig,
+    Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, TaskSetup, Telemetry, TokenBudget, TrustMode, UserBudget,
+    Validation, ValidatorConfig, VerifierTimeout, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use preset::{Defaults, Preset};

@@ -9,6 +9,7 @@ mod engine;
 mod import;
 mod isolations;
 mod killed;
+mod kubernetes;
 mod locked;
 mod missing_programs;
 mod outages;

@@ -7,21 +7,16 @@ use std::time::Duration;
 
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_config::Isolation;
-use ralph_orchestrator_supervisor::{
-    CaptureLimit, Ending, Grace, KillSwitch, Spec, Supervisor, find_program,
-};
+use ralph_orchestrator_supervisor::{Grace, KillSwitch, Spec, Supervisor, find_program};
 use serde_json::Value;
 
 use super::command_line::{CreateOrder, EngineCommands, EngineInfo};
 use super::variables::{OF_CLIENT, matches};
+use crate::engine_call::{EngineError, call_engine};
 use crate::isolation::IsolationRow;
 
 /// How long an engine may take for what it has at hand.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
-/// What is kept of what it prints, in bytes.
-const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 64 << 10 };
-/// The last lines of a command that failed, in its message.
-const LAST_LINES: usize = 20;
 /// What the client of an engine is given of the orchestrator's environment, beside [`OF_CLIENT`].
 const CLIENT_VARIABLES: [&str; 8] = [
     "PATH",
@@ -45,23 +40,6 @@ pub struct Image {
     pub(super) workdir: String,
     /// Its search path, if it names one.
     pub(super) path: Option<String>,
-}
-
-/// An engine did not do what it was asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// It failed.
-    #[error("`{command}` failed: {status}{output}")]
-    Failed { command: String, status: String, output: String },
-    /// It did not end.
-    #[error("`{command}` did not end within {seconds} s and was killed")]
-    TimedOut { command: String, seconds: u64 },
-    /// It did not start.
-    #[error("`{command}`: {reason}")]
-    NotStarted { command: String, reason: String },
-    /// What it printed cannot be read.
-    #[error("`{command}` printed something else than expected: {reason}")]
-    Answer { command: String, reason: String },
 }
 
 /// A container engine. Cheap to clone.
@@ -274,22 +252,7 @@ impl Engine {
     /// Runs its program to the end. Returns what it printed on standard output.
     async fn run(&self, args: Vec<OsString>, timeout: Duration) -> Result<String, EngineError> {
         let command = self.name_command(&args);
-        let stop = tokio::time::sleep(timeout);
-        let output = match self.supervisor.output(self.spec(args), OUTPUT, stop).await {
-            Ok(output) => output,
-            Err(error) => {
-                return Err(EngineError::NotStarted { command, reason: error.to_string() });
-            }
-        };
-        if output.stopped {
-            return Err(EngineError::TimedOut { command, seconds: timeout.as_secs() });
-        }
-        if output.exit.ending == Ending::Exited(0) {
-            return Ok(output.stdout.text());
-        }
-        let printed = [output.stdout.text(), output.stderr.text()].concat();
-        let status = output.exit.ending.to_string();
-        Err(EngineError::Failed { command, status, output: last_lines(&printed) })
+        call_engine(&self.supervisor, self.spec(args), command, timeout).await
     }
 
     /// Returns the program and the verb, for messages.
@@ -326,11 +289,4 @@ fn is_unknown_image(output: &str) -> bool {
 fn has_no_path(output: &str) -> bool {
     let output = output.to_lowercase();
     ["could not find the file", "could not be found on"].iter().any(|words| output.contains(words))
-}
-
-/// Returns the last lines of what was printed, after a line break; nothing of nothing.
-fn last_lines(printed: &str) -> String {
-    let lines: Vec<&str> = printed.trim_end().lines().collect();
-    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    if last.is_empty() { String::new() } else { format!("\n{}", last.join("\n")) }
 }

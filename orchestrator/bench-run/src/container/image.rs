@@ -10,7 +10,8 @@ use ralph_orchestrator_supervisor::KillSwitch;
 
 use super::super::faults::fault;
 use super::super::file_lock::take_lock;
-use super::engine::{Engine, EngineError, Image};
+use super::engine::{Engine, Image};
+use crate::engine_call::EngineError;
 
 /// The name of images that are built here. The engine is not to look for it elsewhere.
 const REPOSITORY: &str = "localhost/ralph-orchestrator-bench";

@@ -1,6 +1,7 @@
 //! Containers that an earlier start of a job left: it was killed before it could remove them.
 
-use super::engine::{Engine, EngineError};
+use super::engine::Engine;
+use crate::engine_call::EngineError;
 
 /// Removes all containers of a job, of which none is in use. Returns their names.
 ///

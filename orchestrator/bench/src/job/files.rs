@@ -14,6 +14,14 @@ use super::error::JobError;
 
 /// Larger than any plan, record or ledger of a million trials.
 const MAX_FILE: usize = 1 << 30;
+/// The characters at the end of a UUID that are an id: random.
+const ID_PART: usize = 12;
+
+/// Returns a short id that nothing else has.
+pub(super) fn new_id() -> String {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    id.chars().skip(id.len().saturating_sub(ID_PART)).collect()
+}
 
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, JobError> {
     match read_file(path, MAX_FILE, SymlinkPolicy::Follow) {

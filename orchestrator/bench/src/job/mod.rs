@@ -11,6 +11,7 @@ mod plan;
 mod reuse;
 mod schedule;
 mod store;
+mod submission;
 mod usual_cost;
 mod worker;
 
@@ -26,4 +27,5 @@ pub use schedule::{
     StopSignal, TASK_SETUP_ERROR, TrialOrder, TrialRunner, run_job,
 };
 pub use store::{JobContents, JobStore, StartedTrial, TrialLayout};
+pub use submission::Submission;
 pub use worker::{KnownWorker, WorkerIdentity};

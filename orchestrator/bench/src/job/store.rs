@@ -7,6 +7,7 @@
 //! lock                            held by the processes that perform the job, or by one that is to be alone
 //! workers/<id>.json, .heartbeat   a process that performs trials; removed when all trials have ended
 //! ledger-<id>.jsonl               as ledger.jsonl, of a process that has joined the one that began
+//! cluster/<name>.json             workers that an engine of a cluster was asked for
 //! claims/<k>/<number>.json        who performs which attempt, see `claims.rs`
 //! <trial>/attempts/<n>/           an attempt; all of them are kept
 //! <trial>/attempts/<n>/trial.json its record, made in one step by whoever says first how it has ended

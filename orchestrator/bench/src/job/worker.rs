@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::host_name;
 
 use super::error::JobError;
-use super::files::{parse, read};
+use super::files::{new_id, parse, read};
 
 /// The folder of workers, in that of the job.
 const WORKERS: &str = "workers";
@@ -27,8 +27,6 @@ const WORKERS: &str = "workers";
 pub(super) const LEASE: Duration = Duration::from_secs(90);
 /// Renewals within a lease: some may be lost, or be seen late.
 const RENEWALS: u32 = 6;
-/// The characters at the end of a UUID that are an id: random.
-const ID_PART: usize = 12;
 
 /// Who a worker is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +83,7 @@ impl Worker {
     fn join_as(job: &Path, lease: Duration, boot: String) -> Result<Self, JobError> {
         let folder = job.join(WORKERS);
         fs::create_dir_all(&folder).map_err(JobError::io("create", &folder))?;
-        let id = uuid::Uuid::now_v7().simple().to_string();
-        let id: String = id.chars().skip(id.len().saturating_sub(ID_PART)).collect();
+        let id = new_id();
         let path = identity_file(job, &id);
         let mut file = OpenOptions::new()
             .write(true)

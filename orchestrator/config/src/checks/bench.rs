@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{is_name, make_absolute};
 use crate::diagnostics::Diagnostics;
-use crate::model::Bench;
+use crate::model::{Bench, BenchCluster, ClusterKind};
 
 /// Checks the table, and makes its paths absolute.
 pub(super) fn check(bench: &mut Bench, dir: &Path, diagnostics: &mut Diagnostics<'_>) {
@@ -40,4 +40,44 @@ pub(super) fn check(bench: &mut Bench, dir: &Path, diagnostics: &mut Diagnostics
         *path = make_absolute(path, dir, &key, diagnostics);
     }
     bench.out = make_absolute(&bench.out, dir, &["bench", "out"], diagnostics);
+    if let Some(cluster) = &bench.cluster {
+        check_cluster(cluster, diagnostics);
+    }
+}
+
+/// Checks that a cluster says what its engine needs. It may say what another one needs, too.
+fn check_cluster(cluster: &BenchCluster, diagnostics: &mut Diagnostics<'_>) {
+    let path = ["bench", "cluster"];
+    if cluster.program.as_ref().is_some_and(|program| program.as_os_str().is_empty()) {
+        let message = "expected the path of this program, found an empty text";
+        diagnostics.add(&["bench", "cluster", "program"], message);
+    }
+    match cluster.kind {
+        None if diagnostics.is_broken(&["bench", "cluster", "kind"]) => {}
+        None => diagnostics.add(&path, "`kind` is missing, such as `kind = \"slurm\"`"),
+        Some(ClusterKind::Slurm) => {}
+        Some(ClusterKind::Kubernetes) => check_pod(cluster, diagnostics),
+    }
+}
+
+/// Checks that pods can be made.
+fn check_pod(cluster: &BenchCluster, diagnostics: &mut Diagnostics<'_>) {
+    let Some(pod) = &cluster.pod else {
+        let message = "`pod` is missing, such as `pod = { image = \"bench:1\", mount = \"/shared\", claim = \"bench\" }`";
+        return diagnostics.add(&["bench", "cluster"], message);
+    };
+    let of = |key: &'static str| ["bench", "cluster", "pod", key];
+    for (key, text) in [("image", &pod.image), ("claim", &pod.claim)] {
+        if text.is_empty() {
+            diagnostics.add(&["bench", "cluster", "pod"], format!("`{key}` is missing"));
+        }
+    }
+    if !pod.mount.is_absolute() {
+        let message =
+            "expected the path from the root at which pods see the volume, such as \"/shared\"";
+        diagnostics.add(&of("mount"), message);
+    }
+    if pod.cpus == 0 {
+        diagnostics.add(&of("cpus"), "expected a whole number of 1 or more, found 0");
+    }
 }

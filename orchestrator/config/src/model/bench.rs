@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::inline::toml_text;
+use crate::model::bench_cluster::BenchCluster;
 use crate::model::units;
 use crate::strict::{self, strict_enum};
 use crate::validator_table::ValidatorTable;
@@ -85,6 +86,10 @@ pub struct Bench {
     /// What a trial is worth whose verifier does not end in time: "zero" if an agent has worked, since what it left may keep the
     /// tests from ending, or "unjudged", which leaves it out of the score.
     pub verifier_timeout: VerifierTimeout,
+    /// The cluster whose engine starts workers for `bench submit`.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
+    #[schemars(with = "BenchCluster")]
+    pub cluster: Option<BenchCluster>,
 }
 
 impl Default for Bench {
@@ -111,6 +116,7 @@ impl Default for Bench {
             keep: KeptFiles::All,
             curve: false,
             verifier_timeout: VerifierTimeout::Zero,
+            cluster: None,
         }
     }
 }

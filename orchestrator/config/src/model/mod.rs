@@ -2,6 +2,7 @@
 
 mod backlog;
 mod bench;
+mod bench_cluster;
 mod context;
 mod escalation;
 mod git;
@@ -33,6 +34,7 @@ use crate::strict::{self, strict_enum};
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogLabels, BacklogOrder, BacklogTracker};
 pub(crate) use backlog::{ITEM, VERIFY};
 pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup, VerifierTimeout};
+pub use bench_cluster::{BenchCluster, BenchPod, ClusterKind};
 pub use context::ContextCommand;
 pub use escalation::{EscalateAfter, EscalateStart};
 pub use git::{CommitMode, Git, OnComplete};

@@ -173,6 +173,8 @@ fn the_complete_file_has_every_key() {
             Value::Object(all.collect())
         }
         "BenchVariant" => complete["bench"]["variant"]["notes"].clone(),
+        "BenchCluster" => complete["bench"]["cluster"].clone(),
+        "BenchPod" => complete["bench"]["cluster"]["pod"].clone(),
         "RoleNames" => complete["prompts"]["names"].clone(),
         "RoleAgents" => complete["prompts"]["agents"].clone(),
         "StateConfig" => complete["state"].clone(),

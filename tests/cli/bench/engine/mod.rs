@@ -24,7 +24,7 @@ const LIMITED: &str =
     "[environment]\ncpus = 1\nmemory_mb = 512\nstorage_mb = 64\nnetwork_mode = \"no-network\"\n";
 
 /// The interpreter itself.
-fn python() -> &'static str {
+pub(super) fn python() -> &'static str {
     static PATH: LazyLock<String> = LazyLock::new(|| {
         let mut python = Command::new("python3");
         python.args(["-c", "import sys; print(sys.executable, end='')"]);
