@@ -326,6 +326,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "plugin doc",
+        &[
+            ("A reference of a plugin of ralph.toml", "plugin doc my-agent > my-agent.md"),
+            ("The keys of an adapter that is built in", "plugin doc codex"),
+        ],
+    ),
+    (
         "plugin new",
         &[
             ("A crate that drives an agent", "plugin new my-agent --kind agent"),

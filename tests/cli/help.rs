@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 73] = [
+const COMMANDS: [&str; 74] = [
     "",
     "run",
     "new",
@@ -57,6 +57,7 @@ const COMMANDS: [&str; 73] = [
     "plugin",
     "plugin list",
     "plugin check",
+    "plugin doc",
     "plugin new",
     "plugin test",
     "bench",

@@ -495,6 +495,8 @@ fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
         &["agents"],
         &["doctor"],
         &["plugin", "list"],
+        &["plugin", "check", "x"],
+        &["plugin", "doc", "x"],
         &["run", "--dry-run"],
         &["run"],
         &["verify"],

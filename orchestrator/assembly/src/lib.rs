@@ -9,6 +9,7 @@ mod backlog_keys;
 pub mod backlog_view;
 pub mod backlogs;
 pub mod block_on;
+pub mod built_in;
 pub mod check_place;
 mod compiled_agent;
 mod compiled_detector;

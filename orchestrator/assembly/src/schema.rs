@@ -81,7 +81,8 @@ fn with(mut keys: Vec<Keys>, more: Vec<Keys>) -> Vec<Keys> {
     keys
 }
 
-fn agents(compiled_in: &CompiledIn) -> Vec<Keys> {
+/// Returns the keys of all agents that are built in or compiled in.
+pub(crate) fn agents(compiled_in: &CompiledIn) -> Vec<Keys> {
     let built_in = [
         ("acp", closed::<ralph_adapter_acp::Keys>()),
         ("claude-cli", closed::<ralph_adapter_claude_cli::Keys>()),
@@ -93,7 +94,8 @@ fn agents(compiled_in: &CompiledIn) -> Vec<Keys> {
     named(built_in.into_iter().chain(compiled_in.agents()))
 }
 
-fn validators(compiled_in: &CompiledIn) -> Vec<Keys> {
+/// Returns the keys of all validators that are built in or compiled in.
+pub(crate) fn validators(compiled_in: &CompiledIn) -> Vec<Keys> {
     let built_in = [
         ("command", open::<ralph_validator_command::Keys>()),
         ("evidence-files", open::<ralph_validator_evidence_files::Keys>()),
@@ -103,7 +105,8 @@ fn validators(compiled_in: &CompiledIn) -> Vec<Keys> {
     named(built_in.into_iter().chain(compiled_in.validators()))
 }
 
-fn detectors(compiled_in: &CompiledIn) -> Vec<Keys> {
+/// Returns the keys of all detectors that are built in or compiled in.
+pub(crate) fn detectors(compiled_in: &CompiledIn) -> Vec<Keys> {
     let built_in = [
         ("promise", open::<promise::Keys>()),
         ("marker", open::<marker::Keys>()),

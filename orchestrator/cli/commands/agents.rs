@@ -5,19 +5,17 @@ mod try_recording;
 use std::path::PathBuf;
 
 use ralph_orchestrator_assembly::block_on::block_on;
-use ralph_orchestrator_assembly::compiled_in::{CompiledInAgent, of_program};
+use ralph_orchestrator_assembly::built_in::{ListedAdapter, list_built_in};
+use ralph_orchestrator_assembly::compiled_in::of_program;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::plugins::Plugins;
-use ralph_orchestrator_assembly::registry;
-use ralph_orchestrator_assembly::user_folders::variables;
-use ralph_orchestrator_contract::{BuildContext, Description};
-use ralph_orchestrator_engine::registry::Registry;
+use ralph_orchestrator_contract::Description;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use ralph_orchestrator_story::words::capability_names;
 use ralph_orchestrator_terminal::output;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::help_examples;
 
@@ -42,25 +40,15 @@ pub(crate) enum AgentsCommand {
 /// Where details begin.
 const INDENT: usize = 13;
 
-struct AdapterRow {
-    description: Description,
-    /// Whether its capabilities are known: a plugin's agent reports them when it is built.
-    knows_capabilities: bool,
-    /// Whether what it drives is there, and what was found or is missing.
-    state: Result<String, String>,
-}
-
-impl AdapterRow {
-    fn lines(&self) -> Vec<String> {
-        let Self { description, state, .. } = self;
-        let mut lines = vec![format!("{:<12} {}", description.name, description.summary)];
-        let can = capability_names(&description.capabilities);
-        let can = (!can.is_empty()).then(|| format!("can: {}", can.join(", ")));
-        let (Ok(state) | Err(state)) = state;
-        let below = can.iter().chain([state]);
-        lines.extend(below.map(|text| format!("{:INDENT$}{text}", "")));
-        lines
-    }
+fn describe_row(row: &ListedAdapter) -> Vec<String> {
+    let ListedAdapter { description, state, .. } = row;
+    let mut lines = vec![format!("{:<12} {}", description.name, description.summary)];
+    let can = capability_names(&description.capabilities);
+    let can = (!can.is_empty()).then(|| format!("can: {}", can.join(", ")));
+    let (Ok(state) | Err(state)) = state;
+    let below = can.iter().chain([state]);
+    lines.extend(below.map(|text| format!("{:INDENT$}{text}", "")));
+    lines
 }
 
 pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, CommandError> {
@@ -71,7 +59,7 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
     if args.json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|AdapterRow { description, knows_capabilities, state }| {
+            .map(|ListedAdapter { description, knows_capabilities, state }| {
                 json!({
                     "name": description.name,
                     "summary": description.summary,
@@ -85,37 +73,22 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
         output::json(&rows);
         return Ok(exit::OK);
     }
-    let lines = rows.iter().flat_map(AdapterRow::lines);
+    let lines = rows.iter().flat_map(describe_row);
     lines.for_each(|line| output::result_folded(&line, INDENT));
     output::info("`doctor` checks the agent of ralph.toml in detail");
     Ok(exit::OK)
 }
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
-async fn list_adapters(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandError> {
-    let compiled_in = of_program();
-    let registry = registry::unsupervised(&Plugins::none(&compiled_in));
+async fn list_adapters(file: &ConfigFile) -> Result<Vec<ListedAdapter>, CommandError> {
     let folder = std::path::absolute(file.path())?.parent().map(PathBuf::from).unwrap_or_default();
-    let context = BuildContext {
-        config_dir: folder.clone(),
-        workspace: folder.clone(),
-        prompt_dir: folder,
-        path: variables().get("PATH").cloned().unwrap_or_default(),
-    };
-    let names = registry.agents.names();
-    let mut rows = Vec::new();
-    for name in names {
-        rows.push(match compiled_in.agent(name, &context) {
-            Some(agent) => describe_compiled_in(name, agent),
-            None => describe_adapter(&registry, name, &context).await,
-        });
-    }
+    let mut rows = list_built_in(&of_program(), folder).await;
     rows.extend(list_plugin_agents(file).await?);
     Ok(rows)
 }
 
 /// The agents of the plugins in the configuration, if there is one. Says hello to each plugin.
-async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandError> {
+async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<ListedAdapter>, CommandError> {
     if !file.path().exists() {
         return Ok(Vec::new());
     }
@@ -125,7 +98,7 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
         match result {
             Ok(hello) => {
                 let agents = hello.provides.iter().filter(|item| item.kind == ItemKind::Agent);
-                rows.extend(agents.map(|item| AdapterRow {
+                rows.extend(agents.map(|item| ListedAdapter {
                     description: Description {
                         name: format!("{}/{}", plugin.name(), item.name),
                         summary: item.summary.clone(),
@@ -135,7 +108,7 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
                     state: Ok(format!("provided by the plugin {} {}", hello.name, hello.version)),
                 }));
             }
-            Err(problem) => rows.push(AdapterRow {
+            Err(problem) => rows.push(ListedAdapter {
                 description: Description {
                     name: plugin.name().to_owned(),
                     ..Description::default()
@@ -146,51 +119,4 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
         }
     }
     Ok(rows)
-}
-
-fn describe_compiled_in(name: &str, agent: CompiledInAgent) -> AdapterRow {
-    let CompiledInAgent { description, required } = agent;
-    let program = description.as_ref().and_then(|known| known.program.clone());
-    let state = match (program, required.as_slice()) {
-        (Some(program), _) => format!("compiled in; installed: {}", program.display()),
-        (None, []) => "compiled in".to_owned(),
-        (None, keys) => format!("compiled in; ralph.toml has to set {}", keys.join(", ")),
-    };
-    let knows_capabilities = description.is_some();
-    let mut description = description.unwrap_or_else(|| Description {
-        summary: "an agent of this program's own".to_owned(),
-        ..Description::default()
-    });
-    name.clone_into(&mut description.name);
-    AdapterRow { description, knows_capabilities, state: Ok(state) }
-}
-
-async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContext) -> AdapterRow {
-    let build = async |table: Value| registry.agents.build(name, table, context).await?.ok();
-    if let Some(agent) = build(json!({})).await {
-        let description = agent.describe();
-        let state = match &description.program {
-            Some(program) => Ok(format!("installed: {}", program.display())),
-            None => Err("not installed: its program is not in PATH".to_owned()),
-        };
-        return AdapterRow { description, knows_capabilities: true, state };
-    }
-    // What these drive is named in the configuration only.
-    let mut agent = build(json!({"program": ["sh"]})).await;
-    if agent.is_none() {
-        agent = build(json!({"session": "session.jsonl"})).await;
-    }
-    let mut description = agent.map(|agent| agent.describe()).unwrap_or_default();
-    name.clone_into(&mut description.name);
-    description.program = None;
-    if name == "command" {
-        // It describes the program of this very configuration.
-        description.summary =
-            "any program; its output as text, known JSON, or JSON that ralph.toml describes".into();
-    }
-    AdapterRow {
-        description,
-        knows_capabilities: true,
-        state: Ok("built in; ralph.toml names its program or recording".to_owned()),
-    }
 }

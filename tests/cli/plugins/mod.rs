@@ -4,6 +4,7 @@ pub(crate) mod author;
 mod backlog;
 mod capabilities;
 mod compatibility;
+mod doc;
 mod evidence;
 mod example;
 mod kit;

@@ -1,11 +1,13 @@
 //! The command `plugin`: inspects, creates and tests plugins. Must not know how plugins are called.
 
 mod check;
+mod doc;
 mod named;
 mod new;
 mod test;
 
 pub use check::CheckPluginArgs;
+pub use doc::DocPluginArgs;
 pub use new::NewPluginArgs;
 pub use test::TestPluginArgs;
 
@@ -36,6 +38,8 @@ pub enum PluginCommand {
     },
     /// Check a library without running its code, or start a program of ralph.toml
     Check(CheckPluginArgs),
+    /// Print a reference of a plugin, or of something built in, as Markdown
+    Doc(DocPluginArgs),
     /// Write a plugin in Rust, Python, Node.js or C that passes its tests and runs in a loop
     New(NewPluginArgs),
     /// Run the conformance tests on a plugin
@@ -57,6 +61,7 @@ pub fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandEr
     match command {
         PluginCommand::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
         PluginCommand::Check(args) => check::check_plugin(file, &args),
+        PluginCommand::Doc(args) => doc::print_reference(file, &args),
         PluginCommand::New(args) => new::new(&args),
         PluginCommand::Test(args) => test::test(file, &args),
     }
