@@ -343,6 +343,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "plugin run",
+        &[
+            ("What the agent makes of a prompt", "plugin run my-agent -p 'Say hello.'"),
+            ("Each frame of the protocol", "plugin run my-agent -p 'Say hello.' --frames"),
+        ],
+    ),
+    (
         "plugin test",
         &[
             ("Test a library", "plugin test target/debug/libmy_agent.so"),

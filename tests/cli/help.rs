@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 74] = [
+const COMMANDS: [&str; 75] = [
     "",
     "run",
     "new",
@@ -59,6 +59,7 @@ const COMMANDS: [&str; 74] = [
     "plugin check",
     "plugin doc",
     "plugin new",
+    "plugin run",
     "plugin test",
     "bench",
     "bench run",

@@ -497,6 +497,7 @@ fn looking_starts_no_program_of_a_file_that_is_not_accepted() {
         &["plugin", "list"],
         &["plugin", "check", "x"],
         &["plugin", "doc", "x"],
+        &["plugin", "run", "x", "-p", "y"],
         &["run", "--dry-run"],
         &["run"],
         &["verify"],

@@ -9,7 +9,7 @@ use ralph_orchestrator_config::{ConfigErrors, PluginConfig};
 use ralph_orchestrator_contract::Agent;
 use ralph_orchestrator_engine::plain_environment;
 use ralph_orchestrator_engine::registry::{FactoryMap, Registry};
-use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};
+use ralph_orchestrator_plugin_host::{FrameTrace, Plugin, ProgramError, check};
 use ralph_orchestrator_plugin_protocol::PluginHello;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, path_outside};
 use serde_json::json;
@@ -76,6 +76,11 @@ impl Plugins {
         };
         self.all.push(Arc::new(plugin));
         Ok(())
+    }
+
+    /// Gives `trace` what passes in all sessions from now on.
+    pub fn trace_frames(&self, trace: &FrameTrace) {
+        self.all.iter().for_each(|plugin| plugin.trace_frames(Arc::clone(trace)));
     }
 
     /// Returns the digest of each plugin.

@@ -12,6 +12,7 @@ mod methods;
 mod mistakes;
 mod old;
 mod rogue;
+mod session;
 mod templates;
 
 use std::path::{Path, PathBuf};

@@ -4,11 +4,13 @@ mod check;
 mod doc;
 mod named;
 mod new;
+mod run;
 mod test;
 
 pub use check::CheckPluginArgs;
 pub use doc::DocPluginArgs;
 pub use new::NewPluginArgs;
+pub use run::RunPluginArgs;
 pub use test::TestPluginArgs;
 
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ pub enum PluginCommand {
     Doc(DocPluginArgs),
     /// Write a plugin in Rust, Python, Node.js or C that passes its tests and runs in a loop
     New(NewPluginArgs),
+    /// Run one session of a plugin's agent, and show what passes
+    Run(RunPluginArgs),
     /// Run the conformance tests on a plugin
     Test(TestPluginArgs),
 }
@@ -63,6 +67,7 @@ pub fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandEr
         PluginCommand::Check(args) => check::check_plugin(file, &args),
         PluginCommand::Doc(args) => doc::print_reference(file, &args),
         PluginCommand::New(args) => new::new(&args),
+        PluginCommand::Run(args) => run::run_session(file, &args),
         PluginCommand::Test(args) => test::test(file, &args),
     }
 }

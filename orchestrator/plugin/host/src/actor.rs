@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
 use crate::call_event::CallEvent;
+use crate::frame_trace::TracedMessage;
 use crate::protocol_state::ProtocolEvent;
 use crate::session_state::{SessionClosed, Shared};
 use crate::transport::{INBOUND_QUEUE, Inbound};
@@ -45,6 +46,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
                 let mut received = messages.drain(..);
                 while let Some(message) = received.next() {
                     let is_end = matches!(message, Inbound::Ended(_));
+                    shared.trace(TracedMessage::Received(&message));
                     flow = handle_inbound(&shared, message).await;
                     if flow.is_break() {
                         if !is_end {

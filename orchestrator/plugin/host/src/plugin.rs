@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildContext, FactoryError};
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::call_event::{CallOutcome, failure_message};
+use crate::frame_trace::FrameTrace;
 use crate::library_cache::PrivateCopy;
 use crate::manifest::Manifest;
 use crate::process::{Connection, PluginProcess, Shutdown};
@@ -39,6 +40,7 @@ pub struct Plugin {
     /// Descriptions of instances, by the key of their request.
     descriptions: Mutex<BTreeMap<String, Provided>>,
     remarks: Arc<PluginRemarks>,
+    trace: OnceLock<FrameTrace>,
 }
 
 enum Code {
@@ -118,7 +120,8 @@ impl Plugin {
 
     fn new(name: &str, code: Code, env: BTreeMap<String, String>) -> Self {
         let remarks = Arc::new(PluginRemarks::new(matches!(code, Code::Library(_))));
-        Self { name: name.to_owned(), code, env, descriptions: Mutex::default(), remarks }
+        let (name, descriptions) = (name.to_owned(), Mutex::default());
+        Self { name, code, env, descriptions, remarks, trace: OnceLock::new() }
     }
 
     /// Returns its name in the configuration.
@@ -141,6 +144,11 @@ impl Plugin {
     #[must_use]
     pub const fn remarks(&self) -> &Arc<PluginRemarks> {
         &self.remarks
+    }
+
+    /// Gives `trace` what passes in sessions that are started from now on. Only the first call has an effect.
+    pub fn trace_frames(&self, trace: FrameTrace) {
+        drop(self.trace.set(trace));
     }
 
     /// Returns the manifest of a library.
@@ -223,7 +231,8 @@ impl Plugin {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Session, SessionClosed> {
-        Session::start_with_remarks(transport, inbound, Arc::clone(&self.remarks)).await
+        let observers = (Arc::clone(&self.remarks), self.trace.get().cloned());
+        Session::start_observed(transport, inbound, observers).await
     }
 
     /// Starts a session and opens the requested instance.

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::actor;
 use crate::call::CallHandle;
 use crate::call_event::CallEvent;
+use crate::frame_trace::FrameTrace;
 use crate::protocol_state::ProtocolState;
 use crate::remarks::PluginRemarks;
 use crate::session_state::{SessionClosed, Shared};
@@ -77,17 +78,17 @@ impl Session {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Self, SessionClosed> {
-        Self::start_with_remarks(transport, inbound, Arc::default()).await
+        Self::start_observed(transport, inbound, (Arc::default(), None)).await
     }
 
-    /// The same, and keeps in `remarks` what is noticed.
-    pub(crate) async fn start_with_remarks(
+    /// The same, and keeps in the remarks what is noticed, and gives the trace what passes.
+    pub(crate) async fn start_observed(
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
-        remarks: Arc<PluginRemarks>,
+        (remarks, trace): (Arc<PluginRemarks>, Option<FrameTrace>),
     ) -> Result<Self, SessionClosed> {
         let (state, ended) = (Mutex::default(), Notify::new());
-        let shared = Arc::new(Shared { transport, state, remarks, ended });
+        let shared = Arc::new(Shared { transport, state, remarks, trace, ended });
         let (hello_tx, hello_rx) = oneshot::channel();
         shared.state().hello = Some(hello_tx);
         let actor = tokio::spawn(actor::run(Arc::clone(&shared), inbound));

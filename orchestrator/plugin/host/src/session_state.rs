@@ -8,6 +8,7 @@ use ralph_orchestrator_plugin_protocol::{HostFrame, PluginHello, Provided, encod
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::call_event::CallEvent;
+use crate::frame_trace::{FrameTrace, TracedMessage};
 use crate::protocol_state::ProtocolState;
 use crate::remarks::PluginRemarks;
 use crate::transport::Transport;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) state: Mutex<State>,
     pub(crate) remarks: Arc<PluginRemarks>,
+    /// Is given what passes.
+    pub(crate) trace: Option<FrameTrace>,
     /// Notified when nothing is read any more.
     pub(crate) ended: Notify,
 }
@@ -114,9 +117,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Shows a message to what traces the session, if anything does.
+    pub(crate) fn trace(&self, message: TracedMessage<'_>) {
+        if let Some(trace) = &self.trace {
+            trace(message);
+        }
+    }
+
     /// Sends a frame. A transport that fails closes the session.
     pub(crate) fn send(&self, frame: &HostFrame) -> Result<(), SessionClosed> {
         let bytes = encode(frame).map_err(|error| SessionClosed(error.to_string()))?;
+        self.trace(TracedMessage::Sent(&bytes));
         self.transport.send(bytes).map_err(|closed| {
             self.close(&closed.0);
             SessionClosed(closed.0)
