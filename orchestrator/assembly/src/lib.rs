@@ -39,6 +39,7 @@ pub mod overrides;
 pub mod own_locks;
 mod panics;
 pub mod placeholder;
+mod plugin_attachment;
 pub mod plugins;
 pub mod presets;
 pub mod probe;

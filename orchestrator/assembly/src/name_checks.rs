@@ -6,6 +6,7 @@ use crate::agent_names::{MAIN_AGENT, is_reserved};
 use crate::compiled_in::{CompiledIn, CompiledInKind, NameError};
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::plugin_attachment::PluginAttachment;
 use crate::plugins::{Plugins, error_at};
 use crate::{registry, trust};
 
@@ -69,6 +70,7 @@ impl Plugins {
         if let Some(link) = context.judged.links.first() {
             return Err(trust::links::refuse_link(link));
         }
+        let attachment = PluginAttachment::from_context(context)?;
         let built_in = registry::unsupervised(&plugins);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
@@ -81,7 +83,7 @@ impl Plugins {
                 let message = format!("{what} of that name is built in; choose another name");
                 return Err(error_at(context, name, None, &message).into());
             }
-            plugins.add(context, name, config)?;
+            plugins.add(context, name, config, attachment.as_ref())?;
         }
         Ok(plugins)
     }

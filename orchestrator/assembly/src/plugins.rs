@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::backlog_keys::backlog_file;
 use crate::compiled_in::CompiledIn;
 use crate::context::Context;
+use crate::plugin_attachment::PluginAttachment;
 use crate::served_agent::ServedAgent;
 
 /// The plugins of a configuration; none of their code has run.
@@ -44,11 +45,12 @@ impl Plugins {
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         context: &Context,
         name: &str,
         config: &PluginConfig,
+        attachment: Option<&PluginAttachment>,
     ) -> Result<(), ConfigErrors> {
         let mut env = plain_environment(&context.loaded, &context.vars);
         // What belongs to no iteration runs with the user's rights.
@@ -56,7 +58,12 @@ impl Plugins {
             *path = path_outside(path, &context.agent_places());
         }
         let pinned = config.digest.as_deref();
-        let plugin = if let Some(library) = &config.library {
+        let socket = attachment.map(|attachment| attachment.socket_of(name, config));
+        let socket =
+            socket.transpose().map_err(|(key, why)| error_at(context, name, Some(key), &why))?;
+        let plugin = if let Some(socket) = socket.flatten() {
+            Plugin::attached(name, socket, env)
+        } else if let Some(library) = &config.library {
             let checked =
                 check(library, pinned).and_then(|checked| checked.copy_to(&context.plugin_cache()));
             let copy = checked

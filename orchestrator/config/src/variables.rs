@@ -11,8 +11,9 @@ use crate::schema;
 use crate::suggest::{misspelt, nearest};
 
 /// Variables with our prefix that are not configuration: a run tells its agent with two of them who it
-/// is, one says what the program is to say of itself, and one whether changes of the configuration are asked for.
-const RESERVED: [&str; 5] = ["RUN_ID", "ITERATION", "TASK", "LOG", "TRUST"];
+/// is, one says what the program is to say of itself, one whether changes of the configuration are asked for, and one
+/// which plugin was started by its author.
+const RESERVED: [&str; 6] = ["RUN_ID", "ITERATION", "TASK", "LOG", "TRUST", "PLUGIN_ATTACH"];
 /// What the names of configuration variables begin with.
 const PREFIX: &str = "RALPH_";
 /// What nobody else's variables begin with.

@@ -20,6 +20,12 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
+    /// Returns the process that has this number now.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
+        procfs::stat(pid).map(|stat| Self { pid, started: stat.started })
+    }
+
     /// Returns whether it still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Plugins under the real orchestrator.
 
+mod attached;
 pub(crate) mod author;
 mod backlog;
 mod capabilities;

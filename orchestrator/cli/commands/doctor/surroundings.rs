@@ -12,13 +12,14 @@ const LOW: u64 = 1024 * 1024 * 1024;
 /// What the names of the orchestrator's own variables begin with.
 const PREFIX: &str = "RALPH_";
 /// Those that are no configuration.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "RALPH_RUN_ID",
     "RALPH_ITERATION",
     "RALPH_ITEM",
     "RALPH_ITEM_FILE",
     "RALPH_LOG",
     "RALPH_TRUST",
+    "RALPH_PLUGIN_ATTACH",
 ];
 
 /// Warns if changes of the agent could not be undone.

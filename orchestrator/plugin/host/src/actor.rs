@@ -119,7 +119,7 @@ impl Heartbeat {
         let state = shared.state();
         let enabled = state.protocol.has_open_calls() && state.protocol.has_feature(feature::PING);
         drop(state);
-        if !enabled {
+        if !enabled || shared.options.is_attached {
             self.unanswered = 0;
             return Flow::Continue(());
         }
@@ -164,7 +164,7 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
     let event = match result {
         Ok(event) => event,
         Err(violation) => {
-            let what = violation.describe(shared.remarks.is_library());
+            let what = violation.describe(shared.options.remarks.is_library());
             return Flow::Break(format!("{}: it {what}", SessionClosed::VIOLATION));
         }
     };
@@ -200,7 +200,7 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
 
 /// Warns of what was noticed for the first time.
 async fn forward_remarks(shared: &Shared) {
-    for what in shared.remarks.take_fresh() {
+    for what in shared.options.remarks.take_fresh() {
         let message = format!("the plugin sent {what}");
         forward_to_run(shared, CallEvent::Agent(Event::Warning { message })).await;
     }
@@ -210,7 +210,7 @@ async fn forward_remarks(shared: &Shared) {
 fn handle_frame(shared: &Shared, bytes: &[u8]) -> Result<Option<ProtocolEvent>, Violation> {
     match decode::<PluginFrame>(bytes) {
         Ok(Decoded::Unknown(name)) => {
-            shared.remarks.ignore_frame(&name);
+            shared.options.remarks.ignore_frame(&name);
             Ok(None)
         }
         Ok(Decoded::Known(frame)) => {
@@ -218,7 +218,7 @@ fn handle_frame(shared: &Shared, bytes: &[u8]) -> Result<Option<ProtocolEvent>, 
             shared.state().protocol.handle_frame(frame).map(Some)
         }
         Ok(Decoded::KnownInPart(frame, unknown)) => {
-            unknown.iter().for_each(|word| shared.remarks.ignore_word(word));
+            unknown.iter().for_each(|word| shared.options.remarks.ignore_word(word));
             shared.state().protocol.handle_frame(frame).map(Some)
         }
         Err(error) => {
@@ -232,10 +232,10 @@ fn handle_frame(shared: &Shared, bytes: &[u8]) -> Result<Option<ProtocolEvent>, 
 fn observe_unknown(shared: &Shared, frame: &PluginFrame, bytes: &[u8]) {
     match frame {
         PluginFrame::Event(EventSent { event: Event::Unknown, .. }) => {
-            shared.remarks.ignore_event(bytes);
+            shared.options.remarks.ignore_event(bytes);
         }
         PluginFrame::Opened(Opened { provided: Provided::Agent(_), .. }) => {
-            shared.remarks.ignore_capabilities(bytes);
+            shared.options.remarks.ignore_capabilities(bytes);
         }
         _ => {}
     }

@@ -83,7 +83,7 @@ impl Agent for PluginAgent {
             let method = Method::Check { env: env.clone() };
             let call = instance.session.call(instance.id, method).await;
             let mut call = call.map_err(|closed| self.unavailable(&closed.0))?;
-            match tokio::time::timeout(CHECK_TIMEOUT, call.outcome()).await {
+            match tokio::time::timeout(self.plugin.patience(CHECK_TIMEOUT), call.outcome()).await {
                 Ok(CallOutcome::Done(Answer::Found(found))) => {
                     drop(call);
                     self.ask_launch(&instance, env).await;
@@ -155,7 +155,7 @@ impl Agent for PluginAgent {
                 events.emit(Event::Warning { message }).await;
             }
         }
-        add_exit(result, &exit)
+        add_exit(result, &exit, self.plugin.is_attached())
     }
 }
 
@@ -351,10 +351,15 @@ pub(crate) fn cancel_ignored(grace: Duration) -> String {
 }
 
 /// Adds the process's exit to the report.
-fn add_exit(result: Result<Report, AgentError>, exit: &Exit) -> Result<Report, AgentError> {
+fn add_exit(
+    result: Result<Report, AgentError>,
+    exit: &Exit,
+    is_attached: bool,
+) -> Result<Report, AgentError> {
     let add = |report: &mut Report| {
         report.add_leftovers(Leftovers::new(exit.left_behind.clone(), exit.survived.clone()));
-        report.exit.get_or_insert_with(|| exit.ending.to_string());
+        let ending = || if is_attached { "attached".to_owned() } else { exit.ending.to_string() };
+        report.exit.get_or_insert_with(ending);
     };
     match result {
         Ok(mut report) => {

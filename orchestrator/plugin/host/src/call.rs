@@ -110,7 +110,7 @@ impl Drop for CallHandle {
         if !self.ended {
             let method = self.shared.state().protocol.method_of(self.call);
             if let Some(method) = method {
-                self.shared.remarks.unanswered(self.call, method);
+                self.shared.options.remarks.unanswered(self.call, method);
             }
             self.cancel(CancelReason::Signal, Duration::ZERO);
         }

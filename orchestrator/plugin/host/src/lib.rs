@@ -7,6 +7,7 @@
 
 mod actor;
 mod agent;
+mod attached;
 mod backlog;
 mod call;
 mod call_event;

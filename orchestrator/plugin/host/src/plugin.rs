@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::attached::{ATTACHED_DIGEST, AttachedPlugin};
 use crate::call_event::{CallOutcome, failure_message};
 use crate::frame_trace::FrameTrace;
 use crate::library_cache::PrivateCopy;
@@ -22,7 +23,7 @@ use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
 use crate::remarks::PluginRemarks;
 use crate::session::{OpenError, Session};
-use crate::session_state::SessionClosed;
+use crate::session_state::{SessionClosed, SessionOptions};
 use crate::table_schema::check_table;
 use crate::transport::{Inbound, Transport};
 
@@ -46,6 +47,7 @@ pub struct Plugin {
 enum Code {
     Program(Program),
     Library(PrivateCopy),
+    Attached(AttachedPlugin),
 }
 
 impl fmt::Debug for Plugin {
@@ -82,7 +84,7 @@ impl Instance {
         let call = self.session.call(self.id, method);
         let outcome =
             async { Ok::<_, String>(call.await.map_err(|closed| closed.0)?.outcome().await) };
-        match timeout(limit, outcome).await {
+        match timeout(self.session.patience(limit), outcome).await {
             Ok(Ok(CallOutcome::Done(answer))) => Ok(answer),
             Ok(Ok(outcome)) => Err(failure_message(outcome)),
             Ok(Err(why)) => Err(why),
@@ -118,6 +120,13 @@ impl Plugin {
         Self::new(name, Code::Library(copy), env)
     }
 
+    /// Creates a plugin that is a program, which its author has started and which listens on this socket. It is not
+    /// supervised, and waited for without an end.
+    #[must_use]
+    pub fn attached(name: &str, socket: &Path, env: BTreeMap<String, String>) -> Self {
+        Self::new(name, Code::Attached(AttachedPlugin::new(socket)), env)
+    }
+
     fn new(name: &str, code: Code, env: BTreeMap<String, String>) -> Self {
         let remarks = Arc::new(PluginRemarks::new(matches!(code, Code::Library(_))));
         let (name, descriptions) = (name.to_owned(), Mutex::default());
@@ -137,7 +146,18 @@ impl Plugin {
         match &self.code {
             Code::Program(program) => program.digest(),
             Code::Library(copy) => copy.digest(),
+            Code::Attached(_) => ATTACHED_DIGEST,
         }
+    }
+
+    /// Returns whether its author has started it.
+    pub(crate) const fn is_attached(&self) -> bool {
+        matches!(self.code, Code::Attached(_))
+    }
+
+    /// Returns how long is waited for something that may take so long.
+    pub(crate) const fn patience(&self, limit: Duration) -> Duration {
+        if self.is_attached() { Duration::MAX } else { limit }
     }
 
     /// Returns what is noticed in its sessions.
@@ -155,7 +175,7 @@ impl Plugin {
     #[must_use]
     pub const fn manifest(&self) -> Option<&Manifest> {
         match &self.code {
-            Code::Program(_) => None,
+            Code::Program(_) | Code::Attached(_) => None,
             Code::Library(copy) => Some(&copy.header().manifest),
         }
     }
@@ -217,6 +237,9 @@ impl Plugin {
                 let dir = copy.path().parent().unwrap_or(copy.path());
                 (OWN_PROGRAM.into(), vec![HOST_COMMAND.into(), copy.path().into()], dir.to_owned())
             }
+            Code::Attached(attached) => {
+                return attached.connect().await.map_err(|error| error.to_string());
+            }
             Code::Program(program) => {
                 (program.program.clone(), program.args.clone(), program.dir.clone())
             }
@@ -231,8 +254,9 @@ impl Plugin {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Session, SessionClosed> {
-        let observers = (Arc::clone(&self.remarks), self.trace.get().cloned());
-        Session::start_observed(transport, inbound, observers).await
+        let (remarks, trace) = (Arc::clone(&self.remarks), self.trace.get().cloned());
+        let options = SessionOptions { remarks, trace, is_attached: self.is_attached() };
+        Session::start_with(transport, inbound, options).await
     }
 
     /// Starts a session and opens the requested instance.

@@ -46,14 +46,28 @@ impl Drop for PluginProcess {
     }
 }
 
-/// Writes frames as lines to the standard input.
-struct StdinTransport(Mutex<Option<Input>>);
+/// Where frames for a plugin go.
+pub(crate) enum FrameInput {
+    /// The standard input of its process.
+    Process(Input),
+    /// The task that writes to its socket.
+    Socket(mpsc::UnboundedSender<Vec<u8>>),
+}
+
+/// Writes frames as lines.
+struct StdinTransport(Mutex<Option<FrameInput>>);
 
 impl Transport for StdinTransport {
     fn send(&self, mut frame: Vec<u8>) -> Result<(), TransportClosed> {
         frame.push(b'\n');
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            Some(input) => input.send(frame).map_err(|error| TransportClosed(error.to_string())),
+            Some(FrameInput::Process(input)) => {
+                input.send(frame).map_err(|error| TransportClosed(error.to_string()))
+            }
+            Some(FrameInput::Socket(frames)) => {
+                let gone = |_| TransportClosed("its connection was closed".to_owned());
+                frames.send(frame).map_err(gone)
+            }
             None => Err(TransportClosed("its standard input was closed".to_owned())),
         }
     }
@@ -78,14 +92,23 @@ impl PluginProcess {
         spec: Spec,
     ) -> Result<Connection, SpawnError> {
         let (process, input) = supervisor.spawn_with_input(spec).await?;
-        let stdin = Arc::new(StdinTransport(Mutex::new(Some(input))));
         let (stop_tx, stop_rx) = watch::channel(None);
         let (inbound_tx, inbound) = mpsc::channel(INBOUND_QUEUE);
         let reader = OutputReader { process, stop_rx, inbound_tx: Some(inbound_tx) };
         let reader = tokio::spawn(reader.run());
-        let transport: Arc<dyn Transport> = Arc::<StdinTransport>::clone(&stdin);
-        let process = Self { stdin, stop: stop_tx, reader };
+        let (process, transport) = Self::new(FrameInput::Process(input), stop_tx, reader);
         Ok(Connection { process, transport, inbound })
+    }
+
+    /// Returns the process behind an input, and what sends frames to it.
+    pub(crate) fn new(
+        input: FrameInput,
+        stop: watch::Sender<Option<Stop>>,
+        reader: JoinHandle<Exit>,
+    ) -> (Self, Arc<dyn Transport>) {
+        let stdin = Arc::new(StdinTransport(Mutex::new(Some(input))));
+        let transport: Arc<dyn Transport> = Arc::<StdinTransport>::clone(&stdin);
+        (Self { stdin, stop, reader }, transport)
     }
 
     /// Ends the process and waits until no process of its tree is left.
@@ -159,21 +182,9 @@ impl OutputReader {
         }
     }
 
-    /// Forwards messages and waits for room, which slows the process down. Output is discarded once the
-    /// process has to end or the receiver is gone.
+    /// Forwards messages. Output is discarded once the process has to end.
     async fn forward(&mut self, messages: Vec<Inbound>) {
-        for message in messages {
-            let Some(inbound_tx) = self.inbound_tx.clone() else { return };
-            let stop = tokio::select! {
-                biased;
-                sent = inbound_tx.send(message) => {
-                    if sent.is_err() {
-                        self.inbound_tx = None;
-                    }
-                    continue;
-                }
-                stop = next_stop(&mut self.stop_rx) => stop,
-            };
+        if let Some(stop) = forward(messages, &mut self.inbound_tx, &mut self.stop_rx).await {
             self.stop(stop);
         }
     }
@@ -193,8 +204,30 @@ fn describe_end(exit: &Exit) -> String {
     format!("its process ended with {exit}{hint}")
 }
 
+/// Forwards messages and waits for room, which slows the plugin down; a stop ends that. Output is discarded once the
+/// receiver is gone.
+pub(crate) async fn forward(
+    messages: Vec<Inbound>,
+    inbound_tx: &mut Option<mpsc::Sender<Inbound>>,
+    stop_rx: &mut watch::Receiver<Option<Stop>>,
+) -> Option<Stop> {
+    for message in messages {
+        let sender = inbound_tx.clone()?;
+        tokio::select! {
+            biased;
+            sent = sender.send(message) => {
+                if sent.is_err() {
+                    *inbound_tx = None;
+                }
+            }
+            stop = next_stop(stop_rx) => return Some(stop),
+        }
+    }
+    None
+}
+
 /// Waits for the next stop.
-async fn next_stop(stop_rx: &mut watch::Receiver<Option<Stop>>) -> Stop {
+pub(crate) async fn next_stop(stop_rx: &mut watch::Receiver<Option<Stop>>) -> Stop {
     while stop_rx.changed().await.is_ok() {
         if let Some(stop) = *stop_rx.borrow_and_update() {
             return stop;
@@ -204,8 +237,8 @@ async fn next_stop(stop_rx: &mut watch::Receiver<Option<Stop>>) -> Stop {
     std::future::pending().await
 }
 
-/// Splits the standard output into frames.
-struct FrameSplitter {
+/// Splits the output into frames.
+pub(crate) struct FrameSplitter {
     lines: LineSplitter,
     /// A frame was too long: nothing after it counts.
     is_over: bool,
@@ -219,7 +252,7 @@ impl Default for FrameSplitter {
 
 impl FrameSplitter {
     /// Takes the next piece. A frame that gets too long is noticed at once: its end may never come.
-    fn push(&mut self, bytes: &[u8], messages: &mut Vec<Inbound>) {
+    pub(crate) fn push(&mut self, bytes: &[u8], messages: &mut Vec<Inbound>) {
         if self.is_over {
             return;
         }
@@ -231,7 +264,7 @@ impl FrameSplitter {
     }
 
     /// Takes the end of the stream.
-    fn finish(&mut self, messages: &mut Vec<Inbound>) {
+    pub(crate) fn finish(&mut self, messages: &mut Vec<Inbound>) {
         if !self.is_over {
             self.lines.finish(|line| messages.extend(parse_line(line)));
         }

@@ -16,10 +16,8 @@ use tokio::time::timeout;
 use crate::actor;
 use crate::call::CallHandle;
 use crate::call_event::CallEvent;
-use crate::frame_trace::FrameTrace;
 use crate::protocol_state::ProtocolState;
-use crate::remarks::PluginRemarks;
-use crate::session_state::{SessionClosed, Shared};
+use crate::session_state::{SessionClosed, SessionOptions, Shared};
 use crate::transport::{Inbound, Transport};
 
 /// The time in which a plugin has to answer `hello`.
@@ -78,26 +76,26 @@ impl Session {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Self, SessionClosed> {
-        Self::start_observed(transport, inbound, (Arc::default(), None)).await
+        Self::start_with(transport, inbound, SessionOptions::default()).await
     }
 
-    /// The same, and keeps in the remarks what is noticed, and gives the trace what passes.
-    pub(crate) async fn start_observed(
+    /// The same with options.
+    pub(crate) async fn start_with(
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
-        (remarks, trace): (Arc<PluginRemarks>, Option<FrameTrace>),
+        options: SessionOptions,
     ) -> Result<Self, SessionClosed> {
         let (state, ended) = (Mutex::default(), Notify::new());
-        let shared = Arc::new(Shared { transport, state, remarks, trace, ended });
+        let shared = Arc::new(Shared { transport, state, options, ended });
         let (hello_tx, hello_rx) = oneshot::channel();
         shared.state().hello = Some(hello_tx);
         let actor = tokio::spawn(actor::run(Arc::clone(&shared), inbound));
         let guard = ActorGuard { shared: Arc::clone(&shared), actor };
         shared.send(&HostFrame::Hello(ProtocolState::hello()))?;
-        let Ok(hello) = timeout(HELLO_TIMEOUT, hello_rx).await else {
+        let Ok(hello) = timeout(shared.patience(HELLO_TIMEOUT), hello_rx).await else {
             let seconds = HELLO_TIMEOUT.as_secs();
-            let hint = match (shared.state().has_output, shared.remarks.is_library()) {
-                (true, _) => shared.remarks.frames_instead(),
+            let hint = match (shared.state().has_output, shared.options.remarks.is_library()) {
+                (true, _) => shared.options.remarks.frames_instead(),
                 (false, true) => {
                     "; it has not called `emit`: does it answer from a thread of its own?"
                         .to_owned()
@@ -125,6 +123,11 @@ impl Session {
     /// Whether the plugin announced a feature.
     pub(crate) fn has_feature(&self, feature: &str) -> bool {
         self.shared.state().protocol.has_feature(feature)
+    }
+
+    /// Returns how long is waited for something that may take so long.
+    pub(crate) fn patience(&self, limit: Duration) -> Duration {
+        self.shared.patience(limit)
     }
 
     /// Returns why the session is closed, if it is.
@@ -180,11 +183,11 @@ impl Session {
             state.opening.remove(&instance);
             return Err(closed.into());
         }
-        match timeout(OPEN_TIMEOUT, result_rx).await {
+        match timeout(self.patience(OPEN_TIMEOUT), result_rx).await {
             Ok(Ok(result)) => Ok((instance, result?)),
             Ok(Err(_)) => Err(self.shared.close_reason().into()),
             Err(_) => {
-                let instead = self.shared.remarks.frames_instead();
+                let instead = self.shared.options.remarks.frames_instead();
                 let seconds = OPEN_TIMEOUT.as_secs();
                 self.abort(&format!("no reply to `open` within {seconds} s{instead}"));
                 Err(self.shared.close_reason().into())

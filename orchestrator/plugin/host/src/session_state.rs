@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildError, Event};
 use ralph_orchestrator_plugin_protocol::{HostFrame, PluginHello, Provided, encode};
@@ -34,13 +35,22 @@ impl SessionClosed {
     }
 }
 
+/// How a session is observed, and whether it is waited for.
+#[derive(Clone, Default)]
+pub(crate) struct SessionOptions {
+    /// Keeps what is noticed.
+    pub(crate) remarks: Arc<PluginRemarks>,
+    /// Is given what passes.
+    pub(crate) trace: Option<FrameTrace>,
+    /// A person may have stopped the plugin in a debugger: it is waited for.
+    pub(crate) is_attached: bool,
+}
+
 /// Shared by the session, its actor and its calls.
 pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) state: Mutex<State>,
-    pub(crate) remarks: Arc<PluginRemarks>,
-    /// Is given what passes.
-    pub(crate) trace: Option<FrameTrace>,
+    pub(crate) options: SessionOptions,
     /// Notified when nothing is read any more.
     pub(crate) ended: Notify,
 }
@@ -117,9 +127,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns how long is waited for something that may take so long.
+    pub(crate) const fn patience(&self, limit: Duration) -> Duration {
+        if self.options.is_attached { Duration::MAX } else { limit }
+    }
+
     /// Shows a message to what traces the session, if anything does.
     pub(crate) fn trace(&self, message: TracedMessage<'_>) {
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = &self.options.trace {
             trace(message);
         }
     }

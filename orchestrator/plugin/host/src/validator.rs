@@ -112,7 +112,7 @@ impl EvidenceValidator for PluginValidator {
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<(), String> {
         let method = Method::Check { env: env.clone() };
         let call = self.call(method, env.clone(), &NeverCancelled);
-        match timeout(CHECK_TIMEOUT, call).await {
+        match timeout(self.plugin.patience(CHECK_TIMEOUT), call).await {
             Ok(answer) => answer.map(drop),
             Err(_) => {
                 let why = format!("no reply to `check` within {} s", CHECK_TIMEOUT.as_secs());
@@ -131,7 +131,7 @@ impl EvidenceValidator for PluginValidator {
             setup.env.clone(),
             CallContext { cancel: &NeverCancelled, is_protected: setup.is_protected },
         );
-        match timeout(CHECK_TIMEOUT, call).await {
+        match timeout(self.plugin.patience(CHECK_TIMEOUT), call).await {
             Ok(Ok(Some(Answer::SetupProblems(problems)))) => problems,
             Ok(Ok(Some(_))) => fatal(self.plugin.describe_error("it returned no problems")),
             // It knows only whether it could work at all.
