@@ -287,6 +287,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[("Which agents are installed", "agents"), ("The same for a script", "agents --json")],
     ),
     (
+        "agents record",
+        &[(
+            "Record a session, its prompt on standard input",
+            "agents record -o session.jsonl -- my-agent < PROMPT.md",
+        )],
+    ),
+    (
         "agents try",
         &[
             ("What the rules of ralph.toml make of each line", "agents try recording.jsonl"),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 75] = [
+const COMMANDS: [&str; 76] = [
     "",
     "run",
     "new",
@@ -52,6 +52,7 @@ const COMMANDS: [&str; 75] = [
     "prompts which",
     "prompts eject",
     "agents",
+    "agents record",
     "agents try",
     "completions",
     "plugin",

@@ -173,3 +173,34 @@ fn a_recording_is_tried_and_nothing_started() {
     let tried = env.ralph(&["-c", "text.toml", "agents", "try", "recording.jsonl"]).expect(78);
     tried.says("[[agent.config.stream.rule]]");
 }
+
+#[test]
+fn a_recorded_program_is_tried_with_how_it_ended_and_without_secrets() {
+    let mut env = configured("");
+    env.var("MY_TOKEN", "abcdefghijkl1234");
+    let line = json!({"ev": "delta", "payload": {"text": "with abcdefghijkl1234"}});
+    let script = format!("echo '{line}'; echo 'abcdefghijkl1234 is wrong' >&2; exit 3");
+    let recorded = env.ralph(&["agents", "record", "-o", "r.jsonl", "--", "sh", "-c", &script]);
+    recorded.expect(0).says("r.jsonl: 1 lines, exit 3");
+    let end = env.read("r.jsonl.end.json");
+    assert!(env.read("r.jsonl").contains("with ***") && end.contains("*** is wrong"), "{end}");
+    let tried = env.ralph(&["agents", "try", "r.jsonl"]).expect(0);
+    tried.says("text: \"with ***\"").says("prints this and ends with exit 3");
+    tried.says("crashed: ").says("exit 3").says("*** is wrong");
+    // Nothing is started but what is named, and a recording in its place is replaced as a whole.
+    assert!(env.agent.calls() == 0 && !env.has_state());
+    let recorded = env.ralph(&["agents", "record", "-o", "r.jsonl", "--", "no-such-program"]);
+    recorded.expect(69).says("no-such-program");
+    assert!(env.read("r.jsonl").contains("with ***"));
+    env.write("r.jsonl.end.json", "{");
+    env.ralph(&["agents", "try", "r.jsonl"]).expect(69).says("cannot read r.jsonl.end.json");
+}
+
+#[test]
+fn a_flood_is_recorded_up_to_a_bound() {
+    let env = configured("");
+    let script = "head -c 17000000 /dev/zero | tr '\\0' x";
+    let recorded = env.ralph(&["agents", "record", "-o", "r.jsonl", "--", "sh", "-c", script]);
+    recorded.expect(0).says("after the first 16 MiB are left out");
+    assert_eq!(env.read("r.jsonl").len(), 16 << 20);
+}

@@ -28,7 +28,9 @@ pub use config::Keys;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
-pub use trial::{TriedFailure, TriedKey, TriedLine, TriedReport, TriedStream, try_stream};
+pub use trial::{
+    RecordedEnd, TriedFailure, TriedKey, TriedLine, TriedReport, TriedStream, try_stream,
+};
 
 /// Builds the agent from `[agent.config]`.
 ///

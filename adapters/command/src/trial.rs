@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ralph_adapter_common::{LineParser as _, LineReader, OutputLine};
+use ralph_adapter_common::{LineParser as _, LineReader, OutputLine, ProcessEnd};
 use ralph_orchestrator_contract::{AgentError, BuildError, Report, Usage};
 use ralph_orchestrator_text::plain_line;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{Config, Output};
@@ -19,8 +19,19 @@ const SHOWN_MAX: usize = 160;
 pub struct TriedStream {
     /// The lines.
     pub lines: Vec<TriedLine>,
-    /// What the report of an iteration would be that printed this and exited with status 0.
+    /// What the report of an iteration would be that printed this.
     pub report: TriedReport,
+}
+
+/// How the program of a recording ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RecordedEnd {
+    /// Its exit status for people, such as `exit 7`.
+    pub exit: String,
+    /// Whether it exited with status 0.
+    pub success: bool,
+    /// The end of its standard error.
+    pub stderr: String,
 }
 
 /// What the rules make of a line.
@@ -73,11 +84,15 @@ pub struct TriedFailure {
     pub message: String,
 }
 
-/// Reads a recording by the rules of this `[agent.config]`; `None` if it has none.
+/// Reads a recording by the rules of this `[agent.config]`; `None` if it has none. Without an `end` it exited with status 0.
 ///
 /// # Errors
 /// The first mistake in `config`, with its key.
-pub fn try_stream(config: Value, recording: &[u8]) -> Result<Option<TriedStream>, BuildError> {
+pub fn try_stream(
+    config: Value,
+    recording: &[u8],
+    end: Option<RecordedEnd>,
+) -> Result<Option<TriedStream>, BuildError> {
     let Output::Configured(rules) = Config::parse(config)?.output else { return Ok(None) };
     let count = rules.count();
     let mut parser = StreamParser::new(rules);
@@ -91,10 +106,22 @@ pub fn try_stream(config: Value, recording: &[u8]) -> Result<Option<TriedStream>
         line
     });
     let lines = lines.collect();
-    let mut report = report(parser.account("exit 0"));
+    let end = describe_end(end);
+    let account = parser.account(&end.exit);
+    let mut report = report(end.conclude(account));
     let unused = (1..=count).filter(|rule| !used.contains(rule));
     report.missing.extend(unused.map(|rule| format!("rule {rule} found nothing in any line")));
     Ok(Some(TriedStream { lines, report }))
+}
+
+/// Returns the end of the process as an iteration has it.
+fn describe_end(end: Option<RecordedEnd>) -> ProcessEnd {
+    match end {
+        Some(RecordedEnd { exit, success, stderr }) => {
+            ProcessEnd { exit, success, stderr, ..ProcessEnd::default() }
+        }
+        None => ProcessEnd { exit: "exit 0".to_owned(), success: true, ..ProcessEnd::default() },
+    }
 }
 
 fn try_line(parser: &mut StreamParser, line: usize, read: OutputLine) -> TriedLine {
@@ -200,7 +227,7 @@ mod tests {
         let mut recording = b"warming up\n{\"type\":\"text\",\"t\":\"hi\",\"id\":[]}\n".to_vec();
         recording.extend(b"{\"type\":\"news\"}\n{\"type\":\"usage\",\"in\":5,\"out\":-1}\n");
         recording.extend(vec![b'x'; MAX_LINE + 1]);
-        let tried = try_stream(config, &recording).unwrap().unwrap();
+        let tried = try_stream(config, &recording, None).unwrap().unwrap();
         let lines: Vec<String> = tried
             .lines
             .iter()
@@ -237,6 +264,6 @@ mod tests {
     #[test]
     fn a_built_in_output_has_no_rules() {
         let config = json!({"program": ["a"], "output": "claude-json"});
-        assert!(try_stream(config, b"{}").unwrap().is_none());
+        assert!(try_stream(config, b"{}", None).unwrap().is_none());
     }
 }

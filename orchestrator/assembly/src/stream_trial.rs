@@ -1,7 +1,7 @@
 //! Reads a recording of an agent's output by the rules of the configuration.
 
 /// What the rules make of a recording.
-pub use ralph_adapter_command::{TriedLine, TriedReport, TriedStream};
+pub use ralph_adapter_command::{RecordedEnd, TriedLine, TriedReport, TriedStream};
 use ralph_orchestrator_engine::{ConfiguredAgent, build_context};
 
 use crate::context::Context;
@@ -20,6 +20,7 @@ pub async fn try_stream(
     context: &Context,
     name: Option<&str>,
     recording: &[u8],
+    end: Option<RecordedEnd>,
 ) -> Result<TriedStream, CommandError> {
     let config = &context.loaded.config;
     let agent = config.agent_table(config.first_agent(name));
@@ -32,7 +33,7 @@ pub async fn try_stream(
     // Finds mistakes with their places, and a name that does not exist.
     ConfiguredAgent::build(&context.loaded, &registry, &build, name).await?;
     let table = agent.map(|agent| agent.config.clone()).unwrap_or_default();
-    ralph_adapter_command::try_stream(table, recording)
+    ralph_adapter_command::try_stream(table, recording, end)
         .map_err(CommandError::internal)?
         .ok_or_else(|| without_rules("the agent has no table `config.stream`"))
 }

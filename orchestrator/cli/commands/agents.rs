@@ -1,5 +1,7 @@
 //! `agents`
 
+mod record;
+mod recording;
 mod try_recording;
 
 use std::path::PathBuf;
@@ -32,6 +34,9 @@ pub(crate) struct AgentsArgs {
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]
 pub(crate) enum AgentsCommand {
+    /// Run a program and record what it prints, for `agents try`
+    #[command(after_help = help_examples::examples_of("agents record"))]
+    Record(record::RecordArgs),
     /// Show what the rules of `[agent.config.stream]` make of recorded output
     #[command(after_help = help_examples::examples_of("agents try"))]
     Try(try_recording::TryArgs),
@@ -52,8 +57,12 @@ fn describe_row(row: &ListedAdapter) -> Vec<String> {
 }
 
 pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, CommandError> {
-    if let Some(AgentsCommand::Try(recording)) = &args.command {
-        return try_recording::try_recording(file, recording);
+    match &args.command {
+        Some(AgentsCommand::Record(recorded)) => return record::record(recorded),
+        Some(AgentsCommand::Try(recording)) => {
+            return try_recording::try_recording(file, recording);
+        }
+        None => {}
     }
     let rows = block_on(list_adapters(file))?;
     if args.json {

@@ -1,15 +1,18 @@
 //! `agents try`
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
-use ralph_orchestrator_assembly::stream_trial::{TriedLine, TriedReport, try_stream};
+use ralph_orchestrator_assembly::stream_trial::{RecordedEnd, TriedLine, TriedReport, try_stream};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_text::plain_line;
+
+use super::recording::end_file;
 
 /// Where what is found in a line goes on.
 const FOUND_INDENT: usize = 4;
@@ -20,7 +23,8 @@ const SHOWN_MAX: usize = 400;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TryArgs {
-    /// What the agent's program printed on standard output
+    /// What the agent's program printed on standard output; how it ended is in FILE.end.json, if
+    /// `agents record` wrote that
     #[arg(value_name = "FILE")]
     pub(crate) recording: PathBuf,
     /// Use the agent of `[agents.NAME]` instead of that of `[agent]`
@@ -38,17 +42,36 @@ pub(crate) fn try_recording(file: &ConfigFile, args: &TryArgs) -> Result<u8, Com
     let recording = std::fs::read(&args.recording).map_err(|error| {
         CommandError::unavailable(format!("cannot read {}: {error}", args.recording.display()))
     })?;
-    let tried = block_on(try_stream(&context, args.agent.as_deref(), &recording))?;
+    let end = read_end(&end_file(&args.recording))?;
+    let ending = end.as_ref().map_or("exits with status 0".to_owned(), |end| {
+        format!("ends with {}", plain_line(&end.exit, SHOWN_MAX))
+    });
+    let tried = block_on(try_stream(&context, args.agent.as_deref(), &recording, end))?;
     if args.json {
         output::json(&tried);
         return Ok(exit::OK);
     }
     let lines = tried.lines.iter().flat_map(describe_line);
     lines.for_each(|line| output::result_folded(&line, FOUND_INDENT));
-    output::result("report of an iteration that prints this and exits with status 0:");
+    output::result(&format!("report of an iteration that prints this and {ending}:"));
     let report = describe_report(&tried.report);
     report.iter().for_each(|line| output::result_folded(line, REPORT_INDENT));
     Ok(exit::OK)
+}
+
+/// Returns how the recorded program ended; `None` if that was not recorded.
+fn read_end(file: &Path) -> Result<Option<RecordedEnd>, CommandError> {
+    let cannot = |why: String| {
+        let message = format!("cannot read {}: {why}", file.display());
+        CommandError::unavailable(message).hinted("`agents record` writes it; or delete it")
+    };
+    match std::fs::read(file) {
+        Ok(text) => {
+            serde_json::from_slice(&text).map(Some).map_err(|error| cannot(error.to_string()))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(cannot(error.to_string())),
+    }
 }
 
 fn describe_line(tried: &TriedLine) -> Vec<String> {
