@@ -198,7 +198,7 @@ impl Command {
                 | Self::PluginHost(_)
                 | Self::Mcp(_)
                 | Self::Config(ConfigCommand::Schema)
-                | Self::Plugin(PluginCommand::New(_))
+                | Self::Plugin(PluginCommand::New(_) | PluginCommand::Sdk(_))
         )
     }
 

@@ -357,6 +357,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "plugin sdk",
+        &[
+            ("Bring a plugin in Python up to date", "plugin sdk python"),
+            ("Beside a plugin in Node.js elsewhere", "plugin sdk node --path my-plugin"),
+        ],
+    ),
+    (
         "plugin test",
         &[
             ("Test a library", "plugin test target/debug/libmy_agent.so"),

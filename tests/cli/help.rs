@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 76] = [
+const COMMANDS: [&str; 77] = [
     "",
     "run",
     "new",
@@ -61,6 +61,7 @@ const COMMANDS: [&str; 76] = [
     "plugin doc",
     "plugin new",
     "plugin run",
+    "plugin sdk",
     "plugin test",
     "bench",
     "bench run",

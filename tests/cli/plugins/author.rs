@@ -32,7 +32,7 @@ const OTHERS: [&str; 3] = ["CARGO_PKG", "CARGO_MANIFEST", "RUSTC"];
 
 /// A command with the toolchain of the tests and the environment of their author, in which
 /// `ralph-orchestrator` is found.
-fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
+pub(super) fn author(env: &TestEnvironment, program: &str, folder: &Path) -> Command {
     let bin = env.root().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let link = bin.join("ralph-orchestrator");
@@ -229,7 +229,7 @@ fn without_the_sdk_it_is_said_where_it_is() {
 }
 
 /// The blocks of a page: what language they are in, and their text.
-fn blocks(page: &str) -> Vec<(String, String)> {
+pub(super) fn blocks(page: &str) -> Vec<(String, String)> {
     let mut blocks: Vec<(String, String)> = Vec::new();
     let mut inside = false;
     for line in page.lines() {

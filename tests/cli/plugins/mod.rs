@@ -14,6 +14,7 @@ mod mistakes;
 mod old;
 mod rogue;
 mod session;
+mod sdks;
 mod templates;
 
 use std::path::{Path, PathBuf};

@@ -80,6 +80,6 @@ fn other_languages_need_no_sdk() {
     let env = TestEnvironment::new();
     let new =
         ["plugin", "new", "mine", "--kind", "agent", "--language", "node", "--sdk-version", "1"];
-    env.ralph(&new).expect(64).says("does not use the SDK");
+    env.ralph(&new).expect(64).says("does not use the crate");
     assert!(!env.path("mine").exists());
 }

@@ -5,12 +5,14 @@ mod doc;
 mod named;
 mod new;
 mod run;
+mod sdk_package;
 mod test;
 
 pub use check::CheckPluginArgs;
 pub use doc::DocPluginArgs;
 pub use new::NewPluginArgs;
 pub use run::RunPluginArgs;
+pub use sdk_package::WriteSdkArgs;
 pub use test::TestPluginArgs;
 
 use std::path::PathBuf;
@@ -46,6 +48,8 @@ pub enum PluginCommand {
     New(NewPluginArgs),
     /// Run one session of a plugin's agent, and show what passes
     Run(RunPluginArgs),
+    /// Write the package that plugins in Python or Node.js import, in place of an older one
+    Sdk(WriteSdkArgs),
     /// Run the conformance tests on a plugin
     Test(TestPluginArgs),
 }
@@ -68,6 +72,7 @@ pub fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandEr
         PluginCommand::Doc(args) => doc::print_reference(file, &args),
         PluginCommand::New(args) => new::new(&args),
         PluginCommand::Run(args) => run::run_session(file, &args),
+        PluginCommand::Sdk(args) => sdk_package::write_sdk(&args),
         PluginCommand::Test(args) => test::test(file, &args),
     }
 }

@@ -14,6 +14,7 @@ use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::create_folder;
 
 use self::template::Values;
+use crate::sdk_package::PackageLanguage;
 
 macro_rules! template {
     ($file:literal) => {
@@ -35,15 +36,24 @@ pub(crate) enum PluginKind {
 pub(crate) enum Language {
     /// A crate on the SDK, with tests of its own
     Rust,
-    /// A program that needs the standard library only
+    /// A program with its package beside it, and tests of its own
     Python,
-    /// A program that needs Node.js only
+    /// A program with its package beside it, and tests of its own
     Node,
     /// A library without dependencies
     C,
 }
 
 impl Language {
+    /// Returns its package, if it has one that is written beside the plugin.
+    const fn package(self) -> Option<PackageLanguage> {
+        match self {
+            Self::Python => Some(PackageLanguage::Python),
+            Self::Node => Some(PackageLanguage::Node),
+            Self::Rust | Self::C => None,
+        }
+    }
+
     /// Returns the word of the option.
     const fn word(self) -> &'static str {
         match self {
@@ -87,6 +97,11 @@ pub struct NewPluginArgs {
 /// The longest name of a plugin, in bytes.
 const LONGEST: usize = 64;
 const SDK: &str = "ralph-orchestrator-plugin-sdk";
+/// The package is named too, which makes its content a part of the plugin's digest.
+const PYTHON_COMMAND: &str =
+    "command = [\"python3\", \"plugin.py\", \"ralph_orchestrator_sdk/__init__.py\"]";
+const NODE_COMMAND: &str =
+    "command = [\"node\", \"plugin.mjs\", \"ralph-orchestrator-sdk/index.mjs\"]";
 
 pub(crate) fn new(args: &NewPluginArgs) -> Result<u8, CommandError> {
     check(&args.name)?;
@@ -144,8 +159,9 @@ fn dependency(args: &NewPluginArgs, features: &[&str]) -> Result<String, Command
     let NewPluginArgs { language, sdk, sdk_git, sdk_rev, sdk_version, .. } = args;
     if *language != Language::Rust {
         if sdk.is_some() || sdk_git.is_some() || sdk_version.is_some() {
-            let message = format!("--sdk…: a plugin in {} does not use the SDK", language.word());
-            return Err(CommandError::user(message));
+            let message = format!("--sdk…: a plugin in {} does not use the crate", language.word());
+            let hint = "only one in Rust depends on it; those in Python and Node.js have their package beside them";
+            return Err(CommandError::user(message).hinted(hint));
         }
         return Ok(String::new());
     }
@@ -238,6 +254,8 @@ const COMMON: [(&str, &str); 5] = [
 struct KindParts {
     word: &'static str,
     summary: &'static str,
+    /// The name of its class in Python and Node.js.
+    class: &'static str,
     /// Features of tokio that the code in Rust needs.
     tokio: &'static [&'static str],
     rust: (&'static str, &'static str),
@@ -248,18 +266,21 @@ const fn parts(kind: PluginKind) -> KindParts {
         PluginKind::Agent => KindParts {
             word: "agent",
             summary: "An agent that writes a greeting",
+            class: "Greeter",
             tokio: &["io-util", "macros", "process"],
             rust: ("src/agent.rs", template!("rust/agent.rs.in")),
         },
         PluginKind::Detector => KindParts {
             word: "detector",
             summary: "A detector that takes a file in the workspace for a claim",
+            class: "FileDetector",
             tokio: &["fs", "io-util"],
             rust: ("src/detector.rs", template!("rust/detector.rs.in")),
         },
         PluginKind::Validator => KindParts {
             word: "validator",
             summary: "A validator that requires a file with a text in it",
+            class: "Contains",
             tokio: &["fs", "io-util", "macros"],
             rust: ("src/validator.rs", template!("rust/validator.rs.in")),
         },
@@ -283,7 +304,9 @@ impl<'a> NewPlugin<'a> {
     fn files(&self, sdk: &str) -> Vec<(&'static str, String)> {
         let values = self.values(sdk);
         let files = COMMON.iter().copied().chain(self.code());
-        files.map(|(path, template)| (path, values.fill(template))).collect()
+        let files = files.map(|(path, template)| (path, values.fill(template)));
+        let package = self.args.language.package().map(PackageLanguage::files);
+        files.chain(package.into_iter().flatten()).collect()
     }
 
     /// Returns the features of the SDK that it needs.
@@ -316,7 +339,8 @@ impl<'a> NewPlugin<'a> {
         match self.args.language {
             Language::Rust => &[("cargo test", "its own tests"), ("cargo build", "")],
             Language::C => &[("sh build.sh", "")],
-            Language::Python | Language::Node => &[],
+            Language::Python => &[("python3 -m unittest", "its own tests")],
+            Language::Node => &[("node --test", "its own tests")],
         }
     }
 
@@ -330,8 +354,14 @@ impl<'a> NewPlugin<'a> {
                 files.extend(self.kinds.iter().map(|kind| kind.rust));
                 files
             }
-            Language::Python => vec![("plugin.py", template!("python/plugin.py.in"))],
-            Language::Node => vec![("plugin.mjs", template!("node/plugin.mjs.in"))],
+            Language::Python => vec![
+                ("plugin.py", template!("python/plugin.py.in")),
+                ("test_plugin.py", template!("python/test_plugin.py.in")),
+            ],
+            Language::Node => vec![
+                ("plugin.mjs", template!("node/plugin.mjs.in")),
+                ("plugin.test.mjs", template!("node/plugin.test.mjs.in")),
+            ],
             Language::C => vec![
                 ("build.sh", template!("c/build.sh.in")),
                 ("plugin.c", template!("c/plugin.c.in")),
@@ -346,8 +376,8 @@ impl<'a> NewPlugin<'a> {
         let language = self.args.language.word();
         let conditions = self.kinds.iter().map(|kind| kind.word).chain([language]).collect();
         let (code, build) = match (self.args.language, self.library()) {
-            (Language::Python, _) => ("command = [\"python3\", \"plugin.py\"]".to_owned(), ""),
-            (Language::Node, _) => ("command = [\"node\", \"plugin.mjs\"]".to_owned(), ""),
+            (Language::Python, _) => (PYTHON_COMMAND.to_owned(), ""),
+            (Language::Node, _) => (NODE_COMMAND.to_owned(), ""),
             (Language::C, library) => (library_key(library), "sh build.sh && "),
             (Language::Rust, library) => (library_key(library), "cargo build && "),
         };
@@ -360,6 +390,7 @@ impl<'a> NewPlugin<'a> {
             ("BUILD", build.to_owned()),
             ("SDK", sdk.to_owned()),
             ("TOKIO", self.tokio_features()),
+            ("CLASSES", self.kinds.iter().map(|kind| kind.class).collect::<Vec<_>>().join(", ")),
         ];
         for (index, kind) in self.kinds.iter().enumerate() {
             let is_last = index + 1 == self.kinds.len();
