@@ -344,6 +344,7 @@ impl From<GitError> for CommandError {
             | GitError::WouldOverwrite { .. } => ErrorKind::Usage,
             GitError::TooOld(_)
             | GitError::NotARepository(_)
+            | GitError::EmptyRepository(_)
             | GitError::Bare(_)
             | GitError::UnsafeOwnership { .. }
             | GitError::LinkInRepository(_)

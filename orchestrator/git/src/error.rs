@@ -68,6 +68,9 @@ pub enum GitError {
         .0.display()
     )]
     NotARepository(PathBuf),
+    /// The repository has no commit yet.
+    #[error("{}: expected a repository with commits; there is none on the current branch", .0.display())]
+    EmptyRepository(PathBuf),
     /// The repository has no working tree.
     #[error("{}: a bare repository has no files to work on; use a clone of it", .0.display())]
     Bare(PathBuf),

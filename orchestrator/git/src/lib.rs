@@ -1,5 +1,5 @@
 //! Stores work in the user's git repository and compares it: checkpoints under refs of its own, real commits,
-//! differences, rollback, worktrees and merges.
+//! differences, rollback, worktrees and merges. Copies the history of a repository up to a commit.
 //! Must not know runs, or how processes are supervised.
 //!
 //! It uses the program `git`, started by whoever implements [`RunGit`], and knows nothing of runs but
@@ -47,6 +47,7 @@ mod export;
 mod file_policy;
 mod files;
 mod history;
+mod history_reader;
 mod ignored;
 mod inert_message;
 mod left_lock;
@@ -83,6 +84,7 @@ pub use diff::{Diff, DiffEnd, FileChange, FileStatus};
 pub use error::{GitError, Result};
 pub use file_policy::FilePolicy;
 pub use history::{HistorySecret, SecretSign};
+pub use history_reader::{EntryKind, HistoryReader, ListedCommit, TreeChange};
 pub use inert_message::make_inert;
 pub use merge::{BuiltMerge, MergeRequest};
 pub use object_id::ObjectId;

@@ -15,7 +15,8 @@ use crate::error::{GitError, Result};
 
 /// The attributes of the private git directory. They have precedence over every `.gitattributes`:
 /// bytes are stored and restored as they are, and no filter or diff driver is ever looked up.
-const ATTRIBUTES: &str = "* -text !eol -ident -filter !working-tree-encoding !diff !merge\n";
+pub(crate) const ATTRIBUTES: &str =
+    "* -text !eol -ident -filter !working-tree-encoding !diff !merge\n";
 
 /// The largest record that is read back, in bytes.
 const MAX_RECORD: u64 = 64 * 1024 * 1024;

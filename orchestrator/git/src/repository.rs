@@ -566,7 +566,7 @@ pub(crate) fn check_git(
     check_version(&GitCommand::new(workspace, environment).arg("version").read_text(git)?)
 }
 
-fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {
+pub(crate) fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {
     let path = workspace.to_path_buf();
     if message.contains("dubious ownership") {
         GitError::UnsafeOwnership { path, message }

@@ -12,6 +12,7 @@ mod checkpoints;
 mod commits;
 mod faults;
 mod fixture;
+mod histories;
 mod hostile;
 mod ignored;
 mod merges;
