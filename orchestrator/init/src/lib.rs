@@ -18,6 +18,7 @@ mod systemd;
 mod systems;
 mod test_files;
 mod toml_list;
+mod touched_tests;
 
 pub use agent::names as agent_names;
 pub use command::{InitArgs, init};
@@ -25,3 +26,7 @@ pub use ignore::is_in_repository;
 pub use protect::protected_by;
 pub use rehearsal::{MoveKind, RehearsalReport, RehearsedRow, RowVerdict, rehearse};
 pub use systems::dependencies::implied_setup;
+pub use touched_tests::{
+    ProjectFileKind, TouchedTestCommand, classify_file, find_dependency_setup, find_touched_tests,
+    is_source_file,
+};

@@ -74,6 +74,11 @@ impl DependencySetup {
         found
     }
 
+    /// Returns what installs them as a shell's line, if their programs are there.
+    pub(crate) fn command(&self) -> Option<String> {
+        (!self.ready.is_empty()).then(|| join_commands(&self.ready))
+    }
+
     /// Returns the table of the configuration; empty if there is nothing to install.
     pub(crate) fn toml(&self) -> Result<String, CommandError> {
         if !self.ready.is_empty() {
