@@ -345,7 +345,10 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Mcp(mcp) => commands::mcp::mcp(&mcp),
         Command::PluginHost(host) => Err(ralph_orchestrator_plugin_command::host(&host)),
         #[cfg(feature = "bench")]
-        Command::Bench(command) => ralph_orchestrator_bench_command::bench(&config, command),
+        Command::Bench(command) => {
+            let project = &crate::project_tests::DetectedTests;
+            ralph_orchestrator_bench_command::bench(&config, command, project)
+        }
         Command::Completions(shell) => commands::completions::completions(&shell),
         Command::Man(man) => commands::man::man(&man, help::command()),
     }

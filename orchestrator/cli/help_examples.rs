@@ -504,6 +504,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench mine",
+        &[
+            ("Make ten tasks of a project's history", "bench mine ../project -o tasks --max 10"),
+            (
+                "Of this year, with a command of your own for the tests",
+                "bench mine ../project -o tasks --since 2026-01-01 --test 'sh tests/run {files}'",
+            ),
+        ],
+    ),
+    (
         "bench compare",
         &[
             ("What a variant changes", "bench compare jobs/notes claude claude+notes"),

@@ -18,6 +18,8 @@ mod help;
 mod help_examples;
 mod hooks;
 mod notices;
+#[cfg(feature = "bench")]
+mod project_tests;
 mod render;
 mod report;
 mod stop_request;

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 77] = [
+const COMMANDS: [&str; 78] = [
     "",
     "run",
     "new",
@@ -78,6 +78,7 @@ const COMMANDS: [&str; 77] = [
     "bench cheat",
     "bench regrade",
     "bench import",
+    "bench mine",
     "bench compare",
     "man",
 ];

@@ -60,6 +60,11 @@ pub(super) struct Refusal {
 }
 
 impl Problems {
+    /// Whether tests need programs that trials do not see.
+    pub(super) fn lacks_programs(&self) -> bool {
+        !self.missing.tasks.is_empty()
+    }
+
     /// Returns an error that names each task that cannot be performed.
     pub(super) fn refuse(&self) -> Result<(), CommandError> {
         if self.refusals.is_empty() {

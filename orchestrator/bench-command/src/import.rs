@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_assembly::agent_names::{NOP, ORACLE};
@@ -37,6 +37,7 @@ use serde_json::json;
 
 use super::job_error::explain;
 use super::{check, load_setup};
+use crate::hidden_folder::HiddenFolder;
 use crate::observer::{JobReporter, JobStop};
 
 /// Characters of the run's id in the name of its task.
@@ -72,10 +73,10 @@ struct Source {
     config: ImportedConfig,
 }
 
-/// A task in the making, in a hidden folder beside its place, which nobody else uses meanwhile.
+/// A task in the making, in a hidden folder beside its place.
 struct Draft {
-    folder: PathBuf,
-    _lock: File,
+    folder: HiddenFolder,
+    name: String,
 }
 
 /// A task that is not in its place yet.
@@ -263,7 +264,7 @@ fn check_task(
     let setup = load_setup(file, &sets)?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
-    let folder = draft.folder.join("job");
+    let folder = draft.folder.path().join("job");
     let lock = block_on(lock::compute(&setup, &tasks))?;
     let mut plan = plan_job(&setup, &tasks, sets, "import", lock, Goal::Solve)?;
     plan.columns.retain(|column| column.variant.is_none());
@@ -336,43 +337,17 @@ fn report(args: &ImportArgs, place: &Path, run: &str, problems: &[String], left_
 }
 
 impl Draft {
-    /// Takes the hidden folder of a task. What a killed import has left there is removed.
+    /// Takes the hidden folder of a task.
     fn begin(to: &Path, name: &str) -> Result<Self, CommandError> {
-        let folder = create_folder(&to.join(format!(".{name}.import")))?;
-        let lock = File::open(&folder)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("another import makes the task {name}");
-                return Err(CommandError::user(message).hinted("`--name` gives it another name"));
-            }
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-        let draft = Self { folder, _lock: lock };
-        draft.clear()?;
-        Ok(draft)
+        let folder = HiddenFolder::take(&to.join(format!(".{name}.import")))?.ok_or_else(|| {
+            let message = format!("another import makes the task {name}");
+            CommandError::user(message).hinted("`--name` gives it another name")
+        })?;
+        Ok(Self { folder, name: name.to_owned() })
     }
 
+    /// Returns the folder of the task, which gives it its name.
     fn task(&self) -> PathBuf {
-        // The task's folder gives it its name.
-        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.trim_start_matches('.').trim_end_matches(".import");
-        self.folder.join(name)
-    }
-
-    fn clear(&self) -> std::io::Result<()> {
-        for entry in self.folder.read_dir()? {
-            fs::remove_dir_all(entry?.path())?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        // What cannot be removed now is removed by the next import of this name.
-        if self.clear().is_ok() {
-            drop(fs::remove_dir(&self.folder));
-        }
+        self.folder.path().join(&self.name)
     }
 }

@@ -5,9 +5,11 @@ mod cluster;
 mod compare;
 mod deep_check;
 mod export;
+mod hidden_folder;
 mod import;
 mod job_error;
 mod job_line;
+mod mine;
 mod missing_programs;
 mod observer;
 mod plan;
@@ -24,6 +26,7 @@ use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::CommandError;
 use ralph_orchestrator_assembly::plugins::Plugins;
+pub use ralph_orchestrator_bench_run::mining::{ChangedFileKind, ProjectTests, TestCommand};
 use ralph_orchestrator_bench_run::trial_config::known_agents;
 use ralph_orchestrator_bench_run::{JobSetup, absolute};
 use ralph_orchestrator_config::{Isolation, toml_text};
@@ -64,15 +67,21 @@ pub enum BenchCommand {
     Regrade(regrade::RegradeArgs),
     /// Make a task of a completed run: the workspace before it, its validators, and its work as the solution
     Import(import::ImportArgs),
+    /// Make tasks of the commits of a repository that change code and tests: their tests verify the work
+    Mine(mine::MineArgs),
     /// Compare two columns of a job; exit status 1 if the second is significantly worse
     Compare(compare::CompareArgs),
 }
 
-/// Performs `bench`.
+/// Performs `bench`. `project` knows how projects are tested.
 ///
 /// # Errors
 /// The configuration or a task is wrong, or what is asked for cannot be done.
-pub fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandError> {
+pub fn bench(
+    file: &ConfigFile,
+    command: BenchCommand,
+    project: &'static dyn ProjectTests,
+) -> Result<u8, CommandError> {
     match command {
         BenchCommand::Run(args) => run::run(file, &args),
         BenchCommand::Resume(args) => run::resume(&args),
@@ -88,6 +97,7 @@ pub fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandErro
         BenchCommand::Cheat(args) => run::cheat(file, &args),
         BenchCommand::Regrade(args) => regrade::regrade(&args),
         BenchCommand::Import(args) => import::import(file, &args),
+        BenchCommand::Mine(args) => mine::mine(file, args, project),
         BenchCommand::Compare(args) => compare::compare(&args),
     }
 }

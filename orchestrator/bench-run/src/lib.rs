@@ -19,6 +19,7 @@ pub mod imported_task;
 pub mod isolation;
 pub mod job_setup;
 pub mod lock;
+pub mod mining;
 mod missing_parts;
 pub mod needed_programs;
 mod opener;

@@ -11,6 +11,7 @@ mod isolations;
 mod killed;
 mod kubernetes;
 mod locked;
+mod mine;
 mod missing_programs;
 mod outages;
 mod own_form;
