@@ -182,8 +182,8 @@ fn add_messages(env: &TestEnvironment, kinds: &mut Vec<(String, &'static str)>) 
     let later = in_project(env, &["hash-object", "tool.sh"]);
     let message = format!(
         "Say last (#7)\n\nUnlike {} it is {later} ({}).\n\nFixes #12 (abc1234)\nSigned-off-by: A <a@b>\nCo-authored-by: C <c@d>",
-        &earlier[..9],
-        &later[..7]
+        earlier.get(..9).unwrap(),
+        later.get(..7).unwrap()
     );
     kinds.push((commit(env, &message), "task say-last-"));
 }
@@ -254,7 +254,7 @@ fn expect_base(env: &TestEnvironment, task: &str, commit: &str) {
     let tree = format!("--work-tree={}", env.path(&format!("{task}/environment/tree")).display());
     assert_eq!(in_task(&[&tree, "status", "--porcelain"]), "", "{task}");
     let instruction = env.read(&format!("{task}/instruction.md"));
-    assert!(!instruction.contains(&commit[..7]), "{instruction}");
+    assert!(!instruction.contains(commit.get(..7).unwrap()), "{instruction}");
 }
 
 fn expect_prompts(env: &TestEnvironment, tasks: &[String]) {
