@@ -1,7 +1,7 @@
 //! The program: its builder, its arguments, and which command they are for.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -307,47 +307,58 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     }
     match command {
         Command::Run(run) if run.detach && !detached => commands::run::launch(&config, &run),
-        Command::Run(run) => commands::run::run(&config, run, &log, quiet),
-        Command::New(new) => commands::new::new(&config, &new),
+        command => perform(command, (&config, &named), (&log, quiet)),
+    }
+}
+
+/// Performs a command in this process. `named`: the configuration that was named, or where one would be.
+fn perform(
+    command: Command,
+    (config, named): (&ConfigFile, &Path),
+    (log, quiet): (&trace::RunLog, bool),
+) -> Result<u8, CommandError> {
+    match command {
+        Command::Run(run) => commands::run::run(config, run, log, quiet),
+        Command::New(new) => commands::new::new(config, &new),
         // It became a `run` above.
         Command::Go(_) => Ok(exit::OK),
-        Command::Next(next) => commands::next::next(&config, &next),
-        Command::Add(add) => commands::add::add(&config, add),
-        Command::Skip(skip) => commands::skip::skip(&config, &skip),
-        Command::Retry(retry) => commands::skip::retry(&config, &retry),
-        Command::Status(status) => commands::status::status(&config, &status),
-        Command::Runs(runs) => commands::runs::runs(&config, &runs),
+        Command::Next(next) => commands::next::next(config, &next),
+        Command::Add(add) => commands::add::add(config, add),
+        Command::Skip(skip) => commands::skip::skip(config, &skip),
+        Command::Retry(retry) => commands::skip::retry(config, &retry),
+        Command::Status(status) => commands::status::status(config, &status),
+        Command::Runs(runs) => commands::runs::runs(config, &runs),
         Command::Budget(budget) => commands::budget::budget(&budget),
         #[cfg(feature = "watch")]
-        Command::Watch(watch) => commands::watch::watch(&config, &watch),
+        Command::Watch(watch) => commands::watch::watch(config, &watch),
         #[cfg(feature = "web")]
         Command::Serve(serve) => commands::serve::serve(&serve),
-        Command::Why(why) => commands::why::why(&config, &why),
-        Command::Log(log) => commands::log::log(&config, &log),
-        Command::Control(control) => commands::control(&config, control),
-        Command::Reset(reset) => commands::reset::reset(&config, &reset),
-        Command::Init(init) => ralph_orchestrator_init::init(&named, &init),
-        Command::Trust(trust) => commands::trust::trust(&config, &trust),
-        Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
-        Command::Rehearse(args) => commands::rehearse::rehearse(&config, &args),
-        Command::Verify(verify) => commands::verify::verify(&config, &verify),
-        Command::Hook(command) => ralph_orchestrator_attach::hook(&config, command),
-        Command::Notify(notify) => commands::notify::notify(&config, &notify),
-        Command::Diff(diff) => commands::diff::diff(&config, &diff),
-        Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
-        Command::Receipt(receipt) => commands::receipt::receipt(&config, &receipt),
-        Command::Report(report) => commands::report::report(&config, &report),
-        Command::Export(export) => commands::export::export(&config, &export),
-        Command::Config(command) => commands::config::config(&config, command),
-        Command::Prompts(command) => commands::prompts::prompts(&config, command),
-        Command::Agents(agents) => commands::agents::agents(&config, &agents),
-        Command::Plugin(command) => ralph_orchestrator_plugin_command::plugin(&config, command),
+        Command::Why(why) => commands::why::why(config, &why),
+        Command::Log(log) => commands::log::log(config, &log),
+        Command::Control(control) => commands::control(config, control),
+        Command::Reset(reset) => commands::reset::reset(config, &reset),
+        Command::Init(init) => ralph_orchestrator_init::init(named, &init),
+        Command::Trust(trust) => commands::trust::trust(config, &trust),
+        Command::Doctor(doctor) => commands::doctor::doctor(config, &doctor),
+        Command::Rehearse(args) => commands::rehearse::rehearse(config, &args),
+        Command::Verify(verify) => commands::verify::verify(config, &verify),
+        Command::Hook(command) => ralph_orchestrator_attach::hook(config, command),
+        Command::Notify(notify) => commands::notify::notify(config, &notify),
+        Command::Diff(diff) => commands::diff::diff(config, &diff),
+        Command::Rollback(rollback) => commands::rollback::rollback(config, &rollback),
+        Command::Receipt(receipt) => commands::receipt::receipt(config, &receipt),
+        Command::Report(report) => commands::report::report(config, &report),
+        Command::Export(export) => commands::export::export(config, &export),
+        Command::Config(command) => commands::config::config(config, command),
+        Command::Prompts(command) => commands::prompts::prompts(config, command),
+        Command::Agents(agents) => commands::agents::agents(config, &agents),
+        Command::Plugin(command) => ralph_orchestrator_plugin_command::plugin(config, command),
         Command::Mcp(mcp) => commands::mcp::mcp(&mcp),
         Command::PluginHost(host) => Err(ralph_orchestrator_plugin_command::host(&host)),
         #[cfg(feature = "bench")]
         Command::Bench(command) => {
             let project = &crate::project_tests::DetectedTests;
-            ralph_orchestrator_bench_command::bench(&config, command, project)
+            ralph_orchestrator_bench_command::bench(config, command, project)
         }
         Command::Completions(shell) => commands::completions::completions(&shell),
         Command::Man(man) => commands::man::man(&man, help::command()),

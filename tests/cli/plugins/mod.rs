@@ -13,8 +13,8 @@ mod methods;
 mod mistakes;
 mod old;
 mod rogue;
-mod session;
 mod sdks;
+mod session;
 mod templates;
 
 use std::path::{Path, PathBuf};
