@@ -288,10 +288,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "agents record",
-        &[(
-            "Record a session, its prompt on standard input",
-            "agents record -o session.jsonl -- my-agent < PROMPT.md",
-        )],
+        &[
+            (
+                "Record a session, its prompt on standard input",
+                "agents record -o session.jsonl -- my-agent < PROMPT.md",
+            ),
+            (
+                "Record one whose prompt is an argument",
+                "agents record -o a.jsonl -- my-agent -p hello",
+            ),
+        ],
     ),
     (
         "agents try",
@@ -352,8 +358,8 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "plugin run",
         &[
-            ("What the agent makes of a prompt", "plugin run my-agent -p 'Say hello.'"),
-            ("Each frame of the protocol", "plugin run my-agent -p 'Say hello.' --frames"),
+            ("What the agent makes of a prompt", "plugin run my-agent -p hello"),
+            ("Each frame of the protocol", "plugin run my-agent -p hello --frames"),
         ],
     ),
     (
@@ -509,7 +515,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("Make ten tasks of a project's history", "bench mine ../project -o tasks --max 10"),
             (
                 "Of this year, with a command of your own for the tests",
-                "bench mine ../project -o tasks --since 2026-01-01 --test 'sh tests/run {files}'",
+                "bench mine ../project -o tasks --since 2026-01-01 --test \"sh tests/run {files}\"",
             ),
         ],
     ),

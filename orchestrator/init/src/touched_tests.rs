@@ -330,7 +330,7 @@ mod tests {
             ("src/test/java/ATest.java", Test),
             ("README.md", Other),
             ("Cargo.toml", Other),
-            ("docs/testing.md", Other),
+            ("pages/testing.md", Other),
             ("latest.py", Code),
         ] {
             assert_eq!(classify_file(Path::new(path)), kind, "{path}");

@@ -3,7 +3,7 @@
 use ralph_orchestrator_git::{EntryKind, RepoPath, TreeChange};
 
 use super::outcome::DropReason;
-use super::{ChangedFileKind, ProjectTests};
+use super::tested_project::{ChangedFileKind, ProjectTests};
 
 /// The files of a commit, apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn sort_changes(
 mod tests {
     use std::path::Path;
 
-    use super::super::TestCommand;
+    use super::super::tested_project::TestCommand;
     use super::*;
 
     struct ByName;

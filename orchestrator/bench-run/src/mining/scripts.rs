@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_shell_text::{quote_command, quote_word};
 
-use super::TestCommand;
+use super::tested_project::TestCommand;
 
 /// What stands for the touched tests in a command of the user's.
 const FILES: &str = "{files}";

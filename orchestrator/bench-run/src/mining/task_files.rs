@@ -159,7 +159,7 @@ fn to_error(path: &Path, source: io::Error) -> GitError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::IssueTexts;
+    use super::super::issues::IssueTexts;
     use super::*;
 
     #[test]
