@@ -161,6 +161,7 @@ impl LiveLine {
                 let time = clock(now.saturating_duration_since(self.since));
                 format!("accepted; looking for what made the checks green ({time})")
             }
+            LiveActivity::Waiting(until, reason) if *until <= self.since => reason.clone(),
             LiveActivity::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
             LiveActivity::Pausing(until) => format!("next iteration in {}", left(until)),
             LiveActivity::Paused(user) => {

@@ -32,7 +32,7 @@ enum BudgetAnswer {
     /// It may, and use so much.
     Granted(Budget),
     /// Iterations of other runs have reserved what is left.
-    Reserved { reason: String, until_ms: u64 },
+    Reserved { reason: String },
     /// Nothing is left until then.
     Reached { reason: String, until_ms: u64 },
 }
@@ -62,8 +62,9 @@ pub(super) async fn check_budget(
         BudgetAnswer::Reached { reason, until_ms } => {
             Ok(Err(vec![Input::UserBudgetReached { reason, until_ms }]))
         }
-        BudgetAnswer::Reserved { reason, until_ms } => {
-            journal.announce_wait(until_ms.saturating_sub(clock::unix_ms()), reason);
+        BudgetAnswer::Reserved { reason } => {
+            // Until when, nobody knows: the other iterations may use less, and may end at once.
+            journal.announce_wait(0, format!("waiting: {reason}"));
             let waited = controls.wait_for_others(journal, || budget.is_reserved()).await?;
             Ok(Err(waited))
         }
@@ -130,7 +131,7 @@ impl RunBudget {
         let (limits, run) = (&self.limits, self.run.as_str());
         let usage = usage(limits, self.ledger.refresh()?, &Zoned::now(), run)?;
         let refusal = find_obstacle(&usage).and_then(|obstacle| match obstacle {
-            BudgetAnswer::Reserved { reason, .. } | BudgetAnswer::Reached { reason, .. } => {
+            BudgetAnswer::Reserved { reason } | BudgetAnswer::Reached { reason, .. } => {
                 Some(reason)
             }
             BudgetAnswer::Granted(_) => None,
@@ -207,7 +208,7 @@ fn find_obstacle(usage: &[BudgetUsage]) -> Option<BudgetAnswer> {
         "budget: all runs have used {} of {}, and iterations of other runs have reserved the rest ({})",
         row.used, row.max, row.key
     );
-    Some(BudgetAnswer::Reserved { reason, until_ms: row.ends_ms })
+    Some(BudgetAnswer::Reserved { reason })
 }
 
 /// Returns what an iteration may use that may use so much by the limits of its run.

@@ -60,7 +60,9 @@ impl State {
         of_agent.attempts = of_agent.attempts.saturating_add(1);
         of_agent.cost_usd += cost_usd;
         of_agent.tokens += usage.tokens.unwrap_or_default();
-        of_agent.unreported_costs += u64::from(usage.cost.is_none());
+        // What is charged by a reservation counts.
+        let is_uncounted = usage.cost.is_none() && cost_usd == Usd::ZERO;
+        of_agent.unreported_costs += u64::from(is_uncounted);
         of_agent.unreported_tokens += u64::from(usage.tokens.is_none());
         let budget = &mut self.budget;
         budget.cost_charged += cost_usd;
