@@ -10,13 +10,13 @@ use ralph_orchestrator_backlog::{
 use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_driver::{
-    BacklogLedger, DriverError, ItemRun, describe_unread, read_ledger, read_proved,
+    BacklogLedger, DriverError, ItemRun, MergeState, describe_unread, read_ledger, read_proved,
 };
 use ralph_orchestrator_engine::registry::FactoryMap;
 use ralph_orchestrator_machine::{Limit, RunUsage, StopReason};
 use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_store::{Layout, Lock, StoredRun, read_run};
-use ralph_orchestrator_story::words::{limit_json, tokens};
+use ralph_orchestrator_story::words::{limit_json, short_object_id, tokens};
 use ralph_orchestrator_text::{count, duration, one_line};
 use serde_json::{Map, Value, json};
 
@@ -139,6 +139,8 @@ impl BacklogView {
             lines.push(format!("  all runs    {}", self.used(run)));
         }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
+        let merge = self.item(run).and_then(describe_merge);
+        lines.extend(merge.map(|text| format!("  merge       {text}")));
         lines.extend(LaneView::read(&self.ledger).iter().flat_map(LaneView::lines));
         lines.extend(list_left(&self.ledger).iter().map(|left| format!("  unmerged    {left}")));
         let unread = self.found.as_ref().ok();
@@ -395,6 +397,17 @@ pub fn item_name(entry: &ItemRun) -> String {
         return "the initializer".to_owned();
     }
     one_line(&format!("{}: {}", entry.item, entry.title), 120)
+}
+
+/// Returns what became of the work of a run that was complete in a lane.
+#[must_use]
+pub fn describe_merge(entry: &ItemRun) -> Option<String> {
+    let result = entry.merge_result.as_deref()?;
+    match entry.merged {
+        MergeState::Merged => Some(format!("is merged as {}", short_object_id(result))),
+        MergeState::SentBack => Some(format!("sent back: {}", one_line(result, 400))),
+        MergeState::InPlace | MergeState::Waiting => None,
+    }
 }
 
 /// What a check of a backlog found.

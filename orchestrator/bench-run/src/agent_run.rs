@@ -92,11 +92,11 @@ async fn perform_run(
     let order = RunOrder {
         item: None,
         lane: None,
-        is_sent_back: false,
         part: RunPart {
             run: None,
             item: None,
             is_lane: false,
+            is_sent_back: false,
             is_first: true,
             trusted_git: None,
             text: text.clone(),

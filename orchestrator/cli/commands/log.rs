@@ -6,7 +6,7 @@ mod follow;
 mod iteration;
 mod transcript;
 
-use ralph_orchestrator_assembly::backlog_view::{item_name, usage_text};
+use ralph_orchestrator_assembly::backlog_view::{describe_merge, item_name, usage_text};
 use ralph_orchestrator_assembly::context::Context;
 use ralph_orchestrator_assembly::discovery::ConfigFile;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -114,7 +114,9 @@ fn records(
     }
     item.iter().for_each(|item| output::result(&item_line(item)));
     let mut printer = follow::RecordPrinter::new(layout, run, args);
-    entries.iter().try_for_each(|entry| printer.entry(entry))
+    entries.iter().try_for_each(|entry| printer.entry(entry))?;
+    item.and_then(describe_merge).iter().for_each(|line| output::result(line));
+    Ok(())
 }
 
 /// Returns the heading of the run of an item, with what it has used if it ended.

@@ -301,12 +301,12 @@ impl<E: Executor> BacklogDriver<E> {
         let order = RunOrder {
             item: Some(item.clone()),
             lane: None,
-            is_sent_back: false,
             limits: self.limits_of_item(&item.id, resume.as_deref(), has_others),
             part: RunPart {
                 run: resume,
                 item: Some(item.id.clone()),
                 is_lane: false,
+                is_sent_back: false,
                 is_first: std::mem::take(&mut self.is_first),
                 trusted_git: before.map(|entry| self.setup.layout.git(&entry.run)),
                 text,

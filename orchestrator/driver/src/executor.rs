@@ -23,8 +23,6 @@ pub struct RunOrder {
     pub part: RunPart,
     /// What the agent claims of the item, for the detector `backlog`.
     pub item_claim: ItemClaim,
-    /// The item was complete and is sent back: checks that accept it as it is are no reason not to begin.
-    pub is_sent_back: bool,
     /// Its limits.
     pub limits: Limits,
     /// Stop after one iteration.

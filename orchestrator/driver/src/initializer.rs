@@ -67,11 +67,11 @@ impl<E: Executor> BacklogDriver<E> {
             limits: remaining(&self.setup.limits, used),
             item: None,
             lane: None,
-            is_sent_back: false,
             part: RunPart {
                 run: resume,
                 item: None,
                 is_lane: false,
+                is_sent_back: false,
                 is_first: std::mem::take(&mut self.is_first),
                 trusted_git: None,
                 text,

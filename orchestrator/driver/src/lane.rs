@@ -139,11 +139,11 @@ pub trait LanePlaces {
     /// Returns those of these files that have marks of a conflict in a commit.
     async fn find_marks(&self, commit: &str, files: &[String]) -> Result<Vec<String>, String>;
 
-    /// Runs the required checks of an item in a clean checkout of a commit.
+    /// Runs the required checks of an item in a clean checkout of a commit, and the own checks of those that were merged before.
     async fn prove(
         &self,
         lane: &Lane,
-        item: &BacklogItem,
+        items: (&BacklogItem, &[BacklogItem]),
         commit: &str,
     ) -> Result<MergeProof, String>;
 

@@ -109,6 +109,9 @@ pub struct ItemRun {
     /// What became of its work after it was complete, if it was merged.
     #[serde(skip)]
     pub merged: MergeState,
+    /// The commit as which it was merged, or why it was sent back.
+    #[serde(skip)]
+    pub merge_result: Option<String>,
 }
 
 /// Whether the work of a complete run is where it is to be.
@@ -142,6 +145,7 @@ impl ItemRun {
             accepted_before: false,
             state: None,
             merged: MergeState::InPlace,
+            merge_result: None,
         }
     }
 
@@ -280,11 +284,11 @@ impl BacklogLedger {
                 if let Some(open) = self.lanes.get_mut(item) {
                     open.sent_back = Some(reason.clone());
                 }
-                self.set_merged(run, MergeState::SentBack);
+                self.set_merged(run, MergeState::SentBack, reason);
             }
-            SeriesRecord::ItemMerged { item, run, .. } => {
+            SeriesRecord::ItemMerged { item, run, commit } => {
                 self.set_step(item, MergeStep::Merged);
-                self.set_merged(run, MergeState::Merged);
+                self.set_merged(run, MergeState::Merged, commit);
             }
             SeriesRecord::LaneClosed { item } => {
                 self.lanes.remove(item);
@@ -299,8 +303,11 @@ impl BacklogLedger {
         }
     }
 
-    fn set_merged(&mut self, run: &str, merged: MergeState) {
-        self.change_run(run, |entry| entry.merged = merged);
+    fn set_merged(&mut self, run: &str, merged: MergeState, result: &str) {
+        self.change_run(run, |entry| {
+            entry.merged = merged;
+            entry.merge_result = Some(result.to_owned());
+        });
     }
 
     fn put_aside(&mut self, item: &str, aside: SetAside, run: &str) {

@@ -55,7 +55,7 @@ pub use item_limits::ItemLimits;
 pub use lane::{
     BranchMove, Lane, LaneMerge, LanePaths, LanePlaces, LaneSetup, LaneStart, LaneTrunk, MergeProof,
 };
-pub use ledger::{AsideItem, BacklogLedger, ItemRun, MergeStep, OpenLane, read_ledger};
+pub use ledger::{AsideItem, BacklogLedger, ItemRun, MergeState, MergeStep, OpenLane, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
 pub use proved::read_proved;
 pub use record::SeriesRecord;

@@ -11,7 +11,7 @@ use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::iteration_guard::SharedWork;
 use crate::lane::{BranchMove, LaneMerge, LanePlaces, MergeProof};
-use crate::ledger::{ItemRun, MergeStep, OpenLane};
+use crate::ledger::{ItemRun, MergeState, MergeStep, OpenLane};
 use crate::record::SeriesRecord;
 
 /// Most files that a reason names.
@@ -98,7 +98,9 @@ impl Merging {
         if !marked.is_empty() {
             return self.send_back(entry, &describe_marks(&marked)).map(Some);
         }
-        match self.places.prove(&open.lane, item, &merge.commit).await.map_err(fail)? {
+        let before = self.find_merged(&entry.item)?;
+        let items = (item, before.as_slice());
+        match self.places.prove(&open.lane, items, &merge.commit).await.map_err(fail)? {
             MergeProof::Accepted => {
                 let (item, run) = (entry.item.clone(), entry.run.clone());
                 let commit = merge.commit.clone();
@@ -136,6 +138,17 @@ impl Merging {
             item: item.to_owned(),
             problem: "it is complete in a lane that is not recorded".to_owned(),
         })
+    }
+
+    /// Returns the items that were merged, but for this one.
+    fn find_merged(&self, item: &str) -> Result<Vec<BacklogItem>, DriverError> {
+        let snapshot = self.work.backlog.load()?;
+        let state = self.work.state();
+        let is_merged = |other: &&BacklogItem| {
+            let mut runs = state.ledger.runs.iter().filter(|run| run.item == other.id);
+            other.id != item && runs.any(|run| run.merged == MergeState::Merged)
+        };
+        Ok(snapshot.items.iter().filter(is_merged).cloned().collect())
     }
 
     /// Returns the item as the backlog has it; what is there no more is merged all the same.

@@ -72,6 +72,9 @@ pub struct RunPart {
     pub item: Option<String>,
     /// It is one of several that go on at once, each in a workspace of its own.
     pub is_lane: bool,
+    /// The work on it was complete and is sent back, in a tree that may have the marks of conflicts: checks that accept it as
+    /// it is are no reason not to begin.
+    pub is_sent_back: bool,
     /// No run was performed before it in this start.
     pub is_first: bool,
     /// The folder with what git was when agents began to work in this start; none if they have not.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_store::Layout;
+use ralph_orchestrator_store::{Layout, list_runs};
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
 use super::session::Session;
-use super::stored_object::{read_object, store_object};
+use super::stored_object::{read_closed_object, read_object, store_object};
 use super::test_floor::{BaseTests, TestFloor};
 
 /// The stored form, in JSON.
@@ -22,6 +22,19 @@ impl Session {
         let stored = StoredFloor { checks: self.test_floor.checks() };
         let (store, redactor) = (&mut self.journal.store, &self.context.redactor);
         store_object(store, redactor, Layout::TESTS, &stored)
+    }
+
+    /// Has the tests count that ran when the run before began, whose work is sent back: where that is in conflict with what was
+    /// merged meanwhile, the marks in its files keep tests from being found.
+    pub(super) fn carry_test_floor(&mut self) -> Result<(), EngineError> {
+        let (layout, own) = (self.journal.store.layout(), &self.context.run);
+        let Some(before) = list_runs(layout)?.into_iter().find(|run| run != own) else {
+            return Ok(());
+        };
+        if let Some(stored) = read_closed_object::<StoredFloor>(layout, &before, Layout::TESTS)? {
+            self.test_floor.carry(stored.checks);
+        }
+        Ok(())
     }
 
     /// Reads what the checks ran before any agent worked; where that is missing, the numbers of the journal count.

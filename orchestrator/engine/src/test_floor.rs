@@ -77,6 +77,18 @@ impl TestFloor {
         }
     }
 
+    /// Takes what ran before, where now fewer do; that none could run now says nothing.
+    pub(super) fn carry(&self, before: BTreeMap<String, BaseTests>) {
+        self.start_failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut checks = self.lock();
+        for (name, base) in before {
+            let ran = |base: &BaseTests| base.results.counts.ran();
+            if checks.get(&name).is_none_or(|now| ran(now) < ran(&base)) {
+                checks.insert(name, base);
+            }
+        }
+    }
+
     /// Rejects what a required check accepts although it no longer runs the tests of the base, or although tests failed.
     pub(super) fn apply(
         &self,

@@ -154,6 +154,9 @@ impl Session {
         let done = self.validate(Selection::RequiredChecks, baseline_claim()).await?;
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
         let hopeless = done.hopeless.into_iter().chain(done.tampering).collect();
+        if self.context.part.as_ref().is_some_and(|part| part.is_sent_back) {
+            self.carry_test_floor()?;
+        }
         warnings.extend(self.test_floor.warnings());
         let unable = self.test_floor.missing_tools();
         let check = BaselineCheck {

@@ -151,12 +151,54 @@ fn what_is_green_alone_and_red_together_is_sent_back_and_blocks_nothing_else() {
     verify_merged(&env, &["a", "b", "c", "d"], "in the end");
     let rejected = series_of(&env, "merge_rejected");
     assert!(rejected[0]["reason"].as_str().unwrap().contains("`check` rejects the merged work"));
+    env.ralph(&["log"]).expect(0).says("is merged as ").says("sent back: `check` rejects");
     let branch = branch(&env);
     for commit in git(&env, &["rev-list", "--first-parent", &branch]).lines() {
         let files = git(&env, &["ls-tree", "--name-only", commit]);
         let has = |name: &str| files.lines().any(|file| file == name);
         assert!(!has("made-a") || !has("made-b") || has("both"), "the branch was red at {commit}");
     }
+}
+
+#[test]
+fn what_was_merged_stays_complete_by_its_own_check() {
+    // Who mends a conflict first keeps only what is its own.
+    let agent = "case $prompt in\n*'was complete, and with this work it is not'*) printf 'a\\nb\\n' > shared;;\n\
+                 *) echo $id > shared;;\nesac\nclaim\n";
+    let env = lanes(&[feature("a", 2, &[]), feature("b", 1, &[])], agent, "test -s shared", "");
+    let own = "path = \"feature-list.json\"\ncheck = [\"sh\", \"accept.sh\", \"{item}\"]\n";
+    let config = env.read("ralph.toml").replace("path = \"feature-list.json\"\n", own);
+    env.write("ralph.toml", config).write("accept.sh", "grep -qx \"$1\" shared\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-q", "--amend", "--no-edit"]);
+    env.run().expect(0);
+    verify_merged(&env, &["a", "b"], "in the end");
+    assert_eq!(show(&env, "shared"), "a\nb");
+    let rejected = series_of(&env, "merge_rejected");
+    let reasons: Vec<&str> = rejected.iter().map(|it| it["reason"].as_str().unwrap()).collect();
+    assert!(reasons.len() == 2 && reasons[1].contains("` was complete, and with"), "{reasons:?}");
+}
+
+#[test]
+fn what_is_sent_back_with_marks_of_a_conflict_still_has_to_run_the_tests_of_before() {
+    let tests = "import unittest, m\nclass T(unittest.TestCase):\n    def test_1(self): pass\n    def test_2(self): pass\n";
+    // Who mends the conflict leaves a test out until it is told.
+    let agent = format!(
+        "if [ $again = 1 ]; then\nprintf 'a = 1\\nb = 1\\n' > m.py\n\
+         case $prompt in\n*'Have them run again'*) printf '{0}' > test_m.py;;\n\
+         *) printf '{0}' | head -3 > test_m.py;;\nesac\n\
+         else echo \"$id = 1\" > m.py; fi\nclaim\n",
+        tests.replace('\n', "\\n")
+    );
+    let check = "python3 -B -m unittest && grep -q $RALPH_ITEM m.py";
+    let env = lanes(&[feature("a", 2, &[]), feature("b", 1, &[])], &agent, check, "");
+    env.write("m.py", "x = 1\n").write("test_m.py", tests);
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-q", "--amend", "--no-edit"]);
+    let ended = env.run().expect(0);
+    verify_merged(&env, &["a", "b"], "in the end");
+    assert!(!ended.stderr.contains("can never accept"), "{}", ended.stderr);
+    assert_eq!(show(&env, "test_m.py").trim(), tests.trim());
 }
 
 #[test]

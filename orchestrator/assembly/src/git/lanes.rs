@@ -24,8 +24,13 @@ use crate::sandbox::SandboxPolicy;
 /// Runs the required checks of an item on a tree that is nobody's workspace.
 #[async_trait(?Send)]
 pub trait MergeProver {
-    /// Returns what they say of the workspace of this configuration.
-    async fn prove(&self, context: &Context, item: &BacklogItem) -> Result<MergeProof, String>;
+    /// Returns what they say of the workspace of this configuration, and what the own checks of the items say that were merged
+    /// before.
+    async fn prove(
+        &self,
+        context: &Context,
+        items: (&BacklogItem, &[BacklogItem]),
+    ) -> Result<MergeProof, String>;
 }
 
 /// Lanes beside the worktree of a run.
@@ -140,7 +145,7 @@ impl LanePlaces for GitLanes {
     async fn prove(
         &self,
         lane: &Lane,
-        item: &BacklogItem,
+        items: (&BacklogItem, &[BacklogItem]),
         commit: &str,
     ) -> Result<MergeProof, String> {
         let (made, commit) = (lane.clone(), commit.to_owned());
@@ -148,7 +153,7 @@ impl LanePlaces for GitLanes {
         let mut context = self.git.context.clone();
         let workspace = self.git.proof_folders(lane).workspace;
         context.loaded = context.loaded.with_workspace(&workspace);
-        let proof = self.prover.prove(&context, item).await;
+        let proof = self.prover.prove(&context, items).await;
         let lane = lane.clone();
         self.run(move |git| git.discard_proof(&lane)).await?;
         proof

@@ -170,7 +170,7 @@ impl BacklogRuns<'_> {
             add_item_check(&mut limited, &item.id, item.verify.as_deref())?;
         }
         let baseline = &mut limited.config.completion.baseline;
-        if order.is_sent_back && *baseline == BaselineMode::MustFail {
+        if order.part.is_sent_back && *baseline == BaselineMode::MustFail {
             *baseline = BaselineMode::Warn;
         }
         if order.part.products.is_none() {

@@ -13,7 +13,7 @@ use ralph_orchestrator_assembly::registry;
 use ralph_orchestrator_assembly::sandbox::SandboxPolicy;
 use ralph_orchestrator_assembly::transient_checkout::TransientCheckout;
 use ralph_orchestrator_backlog::BacklogItem;
-use ralph_orchestrator_config::CommitMode;
+use ralph_orchestrator_config::{CommitMode, LoadedConfig};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_driver::{LaneSetup, MergeProof, read_ledger};
 use ralph_orchestrator_engine::registry::LaunchContext;
@@ -24,6 +24,7 @@ use ralph_orchestrator_machine::ValidatorVerdict;
 use ralph_orchestrator_store::Layout;
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_orchestrator_terminal::signals::Signals;
+use ralph_orchestrator_text::one_line;
 
 /// Returns how items are worked on at once, if the configuration asks for it or the work was begun so.
 pub(super) fn find_lanes(
@@ -61,10 +62,14 @@ struct CheckedMerges {
 
 #[async_trait(?Send)]
 impl MergeProver for CheckedMerges {
-    async fn prove(&self, context: &Context, item: &BacklogItem) -> Result<MergeProof, String> {
+    async fn prove(
+        &self,
+        context: &Context,
+        items: (&BacklogItem, &[BacklogItem]),
+    ) -> Result<MergeProof, String> {
         let mut requests = self.requests.clone();
         tokio::select! {
-            proof = self.check(context, item) => proof.map_err(|error| error.detail()),
+            proof = self.check(context, items) => proof.map_err(|error| error.detail()),
             Ok(_) = requests.wait_for(|request| request.times > 0) => Ok(MergeProof::Interrupted),
         }
     }
@@ -74,29 +79,55 @@ impl CheckedMerges {
     async fn check(
         &self,
         context: &Context,
-        item: &BacklogItem,
+        (item, before): (&BacklogItem, &[BacklogItem]),
     ) -> Result<MergeProof, CommandError> {
-        let sandbox = SandboxPolicy::from_context(context)?;
-        let sandbox = sandbox.map(|policy| policy.with_readable(self.readable.clone()));
-        let registry = registry::for_run(&self.plugins, sandbox.as_ref(), self.switch.clone());
-        let build = build_context(&context.loaded, &context.vars);
+        let checkout = TransientCheckout::make(context).await?;
         let mut loaded = context.loaded.clone();
         add_item_check(&mut loaded, &item.id, item.verify.as_deref())?;
-        let policy = CompletionPolicy::build(&loaded, &registry, &build).await?;
-        let protects = policy.protects();
-        registry.set_launch_context(LaunchContext { protects, ..LaunchContext::default() });
-        let agent = ConfiguredAgent::build(&loaded, &registry, &build, None).await?;
-        let mut env = agent.environment(&loaded, &context.vars);
-        env.insert("RALPH_ITEM".to_owned(), item.id.clone());
-        let workspace = context.loaded.config.run.workspace.canonicalize()?;
-        let checkout = TransientCheckout::make(context).await?;
-        let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &env };
-        let verdicts = policy.verify(site).await;
-        let refusing: Vec<String> = verdicts.iter().filter_map(describe_refusal).collect();
+        let mut refusing = self.verify(context, &loaded, (item, &checkout)).await?;
+        for other in before {
+            if !refusing.is_empty() {
+                break;
+            }
+            let mut loaded = context.loaded.clone();
+            loaded.config.validators.clear();
+            add_item_check(&mut loaded, &other.id, other.verify.as_deref())?;
+            if loaded.config.validators.is_empty() {
+                continue;
+            }
+            let refused = self.verify(context, &loaded, (other, &checkout)).await?;
+            let id = one_line(&other.id, 80);
+            let of_other =
+                |why| format!("item `{id}` was complete, and with this work it is not: {why}");
+            refusing.extend(refused.into_iter().map(of_other));
+        }
         Ok(match refusing.is_empty() {
             true => MergeProof::Accepted,
             false => MergeProof::Rejected(refusing.join("\n")),
         })
+    }
+
+    /// Returns why the required checks of a configuration do not accept the work as that of an item.
+    async fn verify(
+        &self,
+        context: &Context,
+        loaded: &LoadedConfig,
+        (item, checkout): (&BacklogItem, &TransientCheckout),
+    ) -> Result<Vec<String>, CommandError> {
+        let sandbox = SandboxPolicy::from_context(context)?;
+        let sandbox = sandbox.map(|policy| policy.with_readable(self.readable.clone()));
+        let registry = registry::for_run(&self.plugins, sandbox.as_ref(), self.switch.clone());
+        let build = build_context(&context.loaded, &context.vars);
+        let policy = CompletionPolicy::build(loaded, &registry, &build).await?;
+        let protects = policy.protects();
+        registry.set_launch_context(LaunchContext { protects, ..LaunchContext::default() });
+        let agent = ConfiguredAgent::build(loaded, &registry, &build, None).await?;
+        let mut env = agent.environment(loaded, &context.vars);
+        env.insert("RALPH_ITEM".to_owned(), item.id.clone());
+        let workspace = context.loaded.config.run.workspace.canonicalize()?;
+        let site = CheckSite { workspace: &workspace, checkout: checkout.overlays(), env: &env };
+        let verdicts = policy.verify(site).await;
+        Ok(verdicts.iter().filter_map(describe_refusal).collect())
     }
 }
 
