@@ -12,6 +12,7 @@ use ralph_orchestrator_bench_run::cluster::{
     self, ClusterPrograms, EngineRequest, WorkerOrder, WorkerState,
 };
 use ralph_orchestrator_bench_run::error::job_error;
+use ralph_orchestrator_config::ClusterKind;
 use ralph_orchestrator_shell_text::{quote_command, quote_word};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
@@ -133,26 +134,28 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     // Says what is wrong with a folder that is none of a job.
     JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
-    let submissions = Submission::list(&folder).map_err(job_error)?;
+    let submissions = list_submissions(&folder);
     if submissions.is_empty() {
         let message = format!("no workers of {} were submitted", folder.display());
         let hint = "`bench submit` does; a worker that was started by hand ends at a signal";
         return Err(CommandError::user(message).hinted(hint));
     }
     let programs = ClusterPrograms::new(variables());
-    let cancelled = block_on(async {
-        let mut found = Vec::new();
+    let (cancelled, problems) = block_on(async {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
         for submission in &submissions {
-            let states = cluster::find_states(submission, &programs);
-            let states = states.await.map_err(CommandError::unavailable)?;
-            // Of one that has ended an engine may still know something, which goes with it.
-            if !states.is_empty() {
-                found.push((submission, count_living(&states)));
+            match cluster::find_states(submission, &programs).await {
+                // Of one that has ended an engine may still know something, which goes with it.
+                Ok(states) if may_have_workers(submission, &states) => {
+                    found.push((submission, count_living(&states)));
+                }
+                Ok(_) => {}
+                Err(error) => problems.push(error.to_string()),
             }
         }
         let known: Vec<&Submission> = found.iter().map(|(submission, _)| *submission).collect();
         cluster::cancel(&known, &programs).await.map_err(CommandError::unavailable)?;
-        Ok(found)
+        Ok((found, problems))
     })?;
     if args.json {
         let names: Vec<&str> = cancelled.iter().map(|(found, _)| found.name.as_str()).collect();
@@ -167,7 +170,26 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<u8, CommandError> {
         output::result("no worker that was submitted is left");
     }
     output::info("trials that were interrupted are repeated by later workers");
-    Ok(exit::OK)
+    if problems.is_empty() {
+        Ok(exit::OK)
+    } else {
+        Err(CommandError::unavailable(problems.join("\n")))
+    }
+}
+
+/// Whether an engine may have workers of a submission, or start some later.
+fn may_have_workers(submission: &Submission, states: &[WorkerState]) -> bool {
+    // A Job is there before its pods.
+    !states.is_empty() || submission.engine == ClusterKind::Kubernetes.word()
+}
+
+/// Returns the submissions of a job, and reports what cannot be read.
+fn list_submissions(folder: &Path) -> Vec<Submission> {
+    let (found, damaged) = Submission::list(folder);
+    for error in damaged {
+        output::info(&format!("warning: {}", job_error(error).detail()));
+    }
+    found
 }
 
 /// What engines say of the workers of a job.
@@ -182,9 +204,9 @@ impl ClusterView {
     /// Asks the engines that were asked for workers.
     ///
     /// # Errors
-    /// What was remembered of them cannot be read.
+    /// No program can be run.
     pub(super) fn read(folder: &Path) -> Result<Self, CommandError> {
-        let submissions = Submission::list(folder).map_err(job_error)?;
+        let submissions = list_submissions(folder);
         if submissions.is_empty() {
             return Ok(Self::default());
         }

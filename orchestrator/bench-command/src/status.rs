@@ -11,6 +11,7 @@ use ralph_orchestrator_bench::report::format_cost;
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_machine::millis;
+use ralph_orchestrator_shell_text::quote_word;
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{duration, one_line};
 use serde_json::json;
@@ -110,7 +111,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
 
 /// Says how what is left of a job that nobody performs is performed.
 fn next_step(contents: &JobContents, spent: &SpentMoney, folder: &Path) -> String {
-    let folder = folder.display();
+    let folder = quote_word(folder);
     if contents.plan.budgets.job.is_some_and(|most| spent.total() >= most) {
         return format!(
             "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and `--reuse {folder}` \

@@ -32,25 +32,44 @@ pub fn create_folder(path: &Path) -> Result<PathBuf, CommandError> {
     Ok(place)
 }
 
-/// Writes a file with this mode, whole or not at all, in place of what has its name.
+/// Writes a file with this mode, whole or not at all, in place of a file or link of its name.
 ///
 /// # Errors
-/// A part of its path is a link in a workspace, its folder is missing, or it cannot be written.
+/// A part of its path is a link in a workspace, its folder is missing, it is a device or a pipe, or it cannot be written.
 pub fn write_whole(path: &Path, content: &[u8], mode: u32) -> Result<(), CommandError> {
-    let place = find_file(path)?;
-    let folder = place.parent().unwrap_or(Path::new("/"));
-    if !folder.is_dir() {
-        let message =
-            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
-        return Err(CommandError::user(message));
-    }
-    let mut file = NamedTempFile::new_in(folder).map_err(|error| failed(path, &error))?;
+    let (place, mut file) = begin_file(path)?;
     file.write_all(content).map_err(|error| failed(path, &error))?;
     file.as_file()
         .set_permissions(fs::Permissions::from_mode(mode))
         .map_err(|error| failed(path, &error))?;
     file.persist(&place).map_err(|error| failed(path, &error.error))?;
     Ok(())
+}
+
+/// Finds out whether a file can be written, before something is done that is to be in it.
+///
+/// # Errors
+/// As of [`write_whole`].
+pub fn verify_writable(path: &Path) -> Result<(), CommandError> {
+    begin_file(path).map(drop)
+}
+
+/// Makes the file that is to take the place of one at a path, beside that.
+fn begin_file(path: &Path) -> Result<(PathBuf, NamedTempFile), CommandError> {
+    let place = find_file(path)?;
+    let is_special = |found: &fs::Metadata| !found.is_file() && !found.is_symlink();
+    if fs::symlink_metadata(&place).as_ref().is_ok_and(is_special) {
+        let message = format!("cannot write {}: it is no regular file", path.display());
+        return Err(CommandError::user(message).hinted("name a file"));
+    }
+    let folder = place.parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        let message =
+            format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+        return Err(CommandError::user(message));
+    }
+    let file = NamedTempFile::new_in(folder).map_err(|error| failed(path, &error))?;
+    Ok((place, file))
 }
 
 /// Returns the real path of a file that is to take the place of whatever has its name, a link included.
@@ -113,6 +132,22 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_device_or_a_folder_does_not_give_way_to_a_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [socket.as_path(), temp.path(), Path::new("/dev/null")] {
+            let error = write_whole(path, b"x", 0o644).unwrap_err().summary();
+            assert!(error.contains("it is no regular file"), "{error}");
+            assert!(!fs::metadata(path).unwrap().is_file());
+        }
+        let missing = verify_writable(&temp.path().join("gone/file")).unwrap_err().summary();
+        assert!(missing.contains("there is no folder"), "{missing}");
+        verify_writable(&temp.path().join("file")).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1, "nothing is left");
+    }
 
     #[test]
     fn follows_the_users_links_and_none_in_a_workspace() {

@@ -283,6 +283,8 @@ fn the_documentation_is_true() {
                 continue;
             }
             "toml" if text.starts_with("[config]") => "conformance.toml",
+            // It waits for a person with a debugger.
+            "text" if text.contains("RALPH_PLUGIN_ATTACH") => continue,
             other => panic!("a block that nothing runs: {other}\n{text}"),
         };
         fs::write(krate.join(file), text).unwrap();

@@ -114,7 +114,7 @@ fn make_pod(order: &WorkerOrder<'_>, pod: &BenchPod) -> Value {
     let mut container = json!({
         "name": CONTAINER,
         "image": pod.image,
-        "command": [text(&program), "bench", "work", text(order.job), "-n", cpus],
+        "command": [argument(&program), "bench", "work", argument(order.job), "-n", cpus],
         "workingDir": text(&pod.mount),
         "resources": { "requests": { "cpu": cpus } },
         "volumeMounts": [{ "name": VOLUME, "mountPath": text(&pod.mount) }],
@@ -128,6 +128,11 @@ fn make_pod(order: &WorkerOrder<'_>, pod: &BenchPod) -> Value {
         "containers": [container],
         "volumes": [{ "name": VOLUME, "persistentVolumeClaim": { "claimName": pod.claim } }],
     })
+}
+
+/// Kubernetes replaces `$(NAME)` in arguments by a variable, and `$$(NAME)` by that text.
+fn argument(path: &Path) -> String {
+    text(path).replace("$(", "$$(")
 }
 
 fn text(path: &Path) -> String {

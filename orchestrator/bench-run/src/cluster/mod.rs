@@ -17,6 +17,9 @@ use crate::error::job_error;
 
 pub use programs::ClusterPrograms;
 
+/// What is to be done where it is not known what an engine has done.
+const MAY_HAVE_STARTED: &str = "`bench cancel` ends the workers that it may have started";
+
 /// Workers that are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOrder<'a> {
@@ -86,26 +89,33 @@ pub async fn submit(
     if kind == ClusterKind::Slurm {
         slurm::verify_size(order.workers, programs).await?;
     }
-    let printed = programs.call(&request.words, request.input).await.map_err(unavailable)?;
-    let (id, options) = match kind {
-        ClusterKind::Slurm => slurm::read_id(&printed).map_err(unavailable)?,
-        ClusterKind::Kubernetes => (String::new(), order.cluster.kubectl_args.clone()),
+    let options = match kind {
+        ClusterKind::Slurm => Vec::new(),
+        ClusterKind::Kubernetes => order.cluster.kubectl_args.clone(),
     };
-    let submission = Submission {
+    let mut submission = Submission {
         name: order.name.to_owned(),
         engine: kind.word().to_owned(),
-        id,
+        id: String::new(),
         options,
         workers: order.workers,
         time: Timestamp::now(),
     };
-    if let Err(error) = submission.remember(order.job) {
-        let ended = match cancel(&[&submission], programs).await {
-            Ok(()) => "its workers were cancelled".to_owned(),
-            Err(problem) => format!("its workers could not be cancelled either: {problem}"),
-        };
-        let name = &submission.name;
-        return Err(job_error(error).hinted(format!("{} has {name}; {ended}", submission.engine)));
+    // Before the engine knows of it: whatever becomes of its answer, the workers are found by their name.
+    submission.remember(order.job).map_err(job_error)?;
+    let printed = match programs.call(&request.words, request.input).await {
+        Ok(printed) => printed,
+        Err(error @ (EngineError::Failed { .. } | EngineError::NotStarted { .. })) => {
+            submission.forget(order.job).map_err(job_error)?;
+            return Err(unavailable(error));
+        }
+        Err(error) => return Err(unavailable(error).hinted(MAY_HAVE_STARTED)),
+    };
+    if kind == ClusterKind::Slurm {
+        let answer = slurm::read_id(&printed);
+        (submission.id, submission.options) =
+            answer.map_err(|error| unavailable(error).hinted(MAY_HAVE_STARTED))?;
+        submission.update(order.job).map_err(job_error)?;
     }
     Ok(submission)
 }

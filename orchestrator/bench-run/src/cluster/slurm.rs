@@ -128,7 +128,12 @@ pub(super) async fn cancel(
     end_all(submissions, &["--state=RUNNING", "--batch", "--signal=TERM"], programs).await?;
     if !wait_for_end(submissions, programs).await? {
         end_all(submissions, &[], programs).await?;
-        wait_for_end(submissions, programs).await?;
+        if !wait_for_end(submissions, programs).await? {
+            return Err(EngineError::Answer {
+                command: "squeue".to_owned(),
+                reason: "workers are still listed after `scancel`".to_owned(),
+            });
+        }
     }
     Ok(())
 }

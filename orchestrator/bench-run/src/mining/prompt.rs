@@ -121,8 +121,9 @@ fn clean_message(message: &str) -> String {
         if at > 0 && is_last && paragraph.lines().all(is_trailer_like) {
             continue;
         }
+        let kept_lines = paragraph.lines().filter(|line| !is_dropped(line));
         let lines: Vec<String> =
-            paragraph.lines().filter(|line| !is_dropped(line)).map(without_numbers).collect();
+            kept_lines.map(|line| hide_references(&without_numbers(line))).collect();
         if !lines.join("").trim().is_empty() {
             kept.push(lines.join("\n"));
         }
@@ -196,6 +197,25 @@ fn without_numbers(line: &str) -> String {
     line.to_owned()
 }
 
+/// Returns a line in which nothing leads to the work: numbers of issues and addresses of requests and commits.
+fn hide_references(line: &str) -> String {
+    let is_number = |digits: &str| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
+    let hide = |word: &str| {
+        let inner = word.trim_matches(|c: char| "()[]<>,.;:'\"`".contains(c));
+        let is_issue = inner
+            .rsplit_once('#')
+            .is_some_and(|(of, digits)| (of.is_empty() || of.contains('/')) && is_number(digits))
+            || inner.strip_prefix("GH-").is_some_and(is_number);
+        let places = ["/pull/", "/issues/", "/merge_requests/", "/commit/"];
+        let is_link = is_address(inner) && places.iter().any(|place| inner.contains(place));
+        match is_issue || is_link {
+            true => word.replacen(inner, "[reference]", 1),
+            false => word.to_owned(),
+        }
+    };
+    line.split(' ').map(hide).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the runs of hexadecimal digits that are long enough for an id, with where they begin.
 fn find_hashes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = 0;
@@ -238,6 +258,23 @@ pub fn remove_hashes(text: &str, hashes: &BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_leads_to_the_work_is_hidden_within_lines() {
+        for (line, hidden) in [
+            ("z is 1, fixes #5.", "z is 1, fixes [reference]."),
+            (
+                "See https://example.org/me/calc/pull/78 and (me/calc#79), GH-80",
+                "See [reference] and ([reference]), [reference]",
+            ),
+            (
+                "for C#7, #12a, # 3 and https://example.org/spec",
+                "for C#7, #12a, # 3 and https://example.org/spec",
+            ),
+        ] {
+            assert_eq!(hide_references(line), hidden);
+        }
+    }
+
     fn prompt(message: &str) -> Option<String> {
         let made = TaskPrompt::from_message(message, &[], &IssueTexts::default());
         made.map(|prompt| prompt.0)
@@ -254,7 +291,10 @@ mod tests {
             ("Do it\n\nFixes #12 (abc1234)", Some("Do it")),
             ("Do it\n\nFixes: abc1234def (\"Old work: part\")", Some("Do it")),
             ("Do it\n\nCloses #3, #4 and resolves #5.\nMore.", Some("Do it\n\nMore.")),
-            ("Fixes the crash of #3 in the lexer", Some("Fixes the crash of #3 in the lexer")),
+            (
+                "Fixes the crash of #3 in the lexer",
+                Some("Fixes the crash of [reference] in the lexer"),
+            ),
             ("Do it\n\n(cherry picked from commit abc1234)", Some("Do it")),
             (
                 "Revert it\n\nThis reverts commit abc1234abc.\n\nIt broke.",

@@ -92,6 +92,8 @@ impl VerifierCommands {
             "#!/bin/bash\n# Puts the tests of the commit in place and runs those that it touches.\nset -u\n\
              tests=$(cd \"$(dirname \"$0\")\" && pwd)/{BROUGHT}\n{PLACE}cd {WORKDIR} || exit 1\n"
         );
+        // What an agent left compiled beside the tests is not run in their place.
+        script.push_str("export PYTHONPYCACHEPREFIX=$(mktemp -d)\n");
         script.push_str(&remove_lines(removed));
         script.push_str("place \"$tests\"\nreward=1\noutput=$(mktemp)\n");
         for (line, must_match) in self.list() {

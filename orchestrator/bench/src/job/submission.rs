@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::error::JobError;
-use super::files::{create_json, new_id, parse, read};
+use super::files::{create_json, new_id, parse, read, write_json};
 
 /// The folder of submissions, and of what workers print, in that of the job.
 const SUBMISSIONS: &str = "cluster";
@@ -55,21 +55,40 @@ impl Submission {
         create_json(&path, self, &self.name).map(drop)
     }
 
-    /// Returns those of a job, in their order.
+    /// Adds what the engine has answered to what is remembered.
     ///
     /// # Errors
-    /// One cannot be read.
-    pub fn list(job: &Path) -> Result<Vec<Self>, JobError> {
+    /// It cannot be written.
+    pub fn update(&self, job: &Path) -> Result<(), JobError> {
+        let path = Self::make_folder(job)?.join(format!("{}.json", self.name));
+        write_json(&path, self, job)
+    }
+
+    /// Forgets one of which the engine started nothing.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, job: &Path) -> Result<(), JobError> {
+        let path = Self::make_folder(job)?.join(format!("{}.json", self.name));
+        fs::remove_file(&path).map_err(JobError::io("remove", &path))
+    }
+
+    /// Returns those of a job, in their order, and why others cannot be read.
+    #[must_use]
+    pub fn list(job: &Path) -> (Vec<Self>, Vec<JobError>) {
         let entries = fs::read_dir(job.join(SUBMISSIONS)).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
-        let mut found: Vec<Self> = Vec::new();
+        let (mut found, mut damaged) = (Vec::<Self>::new(), Vec::new());
         for path in paths.filter(|path| path.extension().is_some_and(|end| end == "json")) {
-            if let Some(bytes) = read(&path)? {
-                found.push(parse(&path, &bytes)?);
+            let parsed =
+                read(&path).and_then(|bytes| bytes.map(|it| parse(&path, &it)).transpose());
+            match parsed {
+                Ok(submission) => found.extend(submission),
+                Err(error) => damaged.push(error),
             }
         }
         found.sort_by(|one, other| (one.time, &one.name).cmp(&(other.time, &other.name)));
-        Ok(found)
+        (found, damaged)
     }
 }
 
@@ -80,7 +99,8 @@ mod tests {
     #[test]
     fn submissions_are_remembered_in_their_order() {
         let job = tempfile::tempdir().unwrap();
-        assert_eq!(Submission::list(job.path()).unwrap(), []);
+        let list = || Submission::list(job.path()).0;
+        assert_eq!(list(), []);
         let at = |second: i64| Submission {
             name: Submission::new_name(),
             engine: "slurm".to_owned(),
@@ -94,10 +114,17 @@ mod tests {
         first.remember(job.path()).unwrap();
         // What a worker prints is beside them.
         fs::write(job.path().join(SUBMISSIONS).join("7_0.out"), "").unwrap();
-        assert_eq!(Submission::list(job.path()).unwrap(), [first.clone(), later]);
+        assert_eq!(list(), [first.clone(), later.clone()]);
+        let answered = Submission { id: "8".to_owned(), ..later.clone() };
+        answered.update(job.path()).unwrap();
+        assert_eq!(list(), [first.clone(), answered]);
         let damaged = job.path().join(SUBMISSIONS).join(format!("{}.json", first.name));
         fs::write(&damaged, "{").unwrap();
-        let error = Submission::list(job.path()).unwrap_err().to_string();
+        let (found, errors) = Submission::list(job.path());
+        assert_eq!((found.len(), errors.len()), (1, 1), "the others are found");
+        let error = errors[0].to_string();
         assert!(error.contains(&damaged.display().to_string()), "{error}");
+        later.forget(job.path()).unwrap();
+        assert_eq!(list(), []);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -13,13 +14,16 @@ use ralph_orchestrator_supervisor::{
     CaptureLimit, Grace, KillSwitch, Output, Spec, Supervisor, find_program,
 };
 use ralph_orchestrator_terminal::output;
-use ralph_orchestrator_terminal::output_place::write_whole;
+use ralph_orchestrator_terminal::output_place::{verify_writable, write_whole};
+use ralph_orchestrator_terminal::signals::{EndSignal, listen_for_end};
 use ralph_orchestrator_text::bytes;
 
 use super::recording::end_file;
 
 /// How much of standard output is recorded, and how much standard input is passed on, in bytes.
 const OUTPUT_MAX: usize = 16 * 1024 * 1024;
+/// How often it is looked whether a signal has come.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
 /// How much of the end of standard error is recorded, in bytes.
 const STDERR_MAX: usize = 64 * 1024;
 
@@ -45,6 +49,10 @@ pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
     let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
     let program = find_program(name, path, &here)
         .map_err(|error| CommandError::unavailable(error.to_string()))?;
+    let ends = end_file(&args.output);
+    // A session that is paid for is not lost for a mistyped folder.
+    [&args.output, &ends].into_iter().try_for_each(|file| verify_writable(file))?;
+    let signal = listen_for_end()?;
     let spec = Spec {
         program,
         args: rest.iter().map(Into::into).collect(),
@@ -57,10 +65,18 @@ pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
         [CaptureLimit { head: OUTPUT_MAX, tail: 0 }, CaptureLimit { head: 0, tail: STDERR_MAX }];
     let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
     let ended = block_on(async {
-        let ended = supervisor.output_within(spec, limits, std::future::pending()).await;
+        let ended = supervisor.output_within(spec, limits, wait_for(&signal)).await;
         ended.map_err(|error| CommandError::unavailable(error.to_string()))
     })?;
-    write_recording(&args.output, &ended, &Redactor::new(&Env::default(), &vars))
+    write_recording(&args.output, &ended, &Redactor::new(&Env::default(), &vars))?;
+    Ok(signal.status().unwrap_or(exit::OK))
+}
+
+/// Waits for a request to end: what was printed until then is recorded.
+async fn wait_for(signal: &EndSignal) {
+    while signal.status().is_none() {
+        tokio::time::sleep(SIGNAL_POLL).await;
+    }
 }
 
 /// Returns what is on standard input, such as a prompt.
@@ -79,7 +95,7 @@ fn read_input() -> Result<Vec<u8>, CommandError> {
     Ok(input)
 }
 
-fn write_recording(file: &Path, ended: &Output, redactor: &Redactor) -> Result<u8, CommandError> {
+fn write_recording(file: &Path, ended: &Output, redactor: &Redactor) -> Result<(), CommandError> {
     let recorded = redactor.bytes(&ended.stdout.head);
     let stderr = String::from_utf8_lossy(&ended.stderr.tail).into_owned();
     let end = RecordedEnd {
@@ -100,5 +116,5 @@ fn write_recording(file: &Path, ended: &Output, redactor: &Redactor) -> Result<u
     let lines = recorded.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
     output::result(&format!("{}: {lines} lines, {}", file.display(), end.exit));
     output::info("`agents try` shows what the rules of ralph.toml make of it");
-    Ok(exit::OK)
+    Ok(())
 }

@@ -65,6 +65,9 @@ fn read_end(file: &Path) -> Result<Option<RecordedEnd>, CommandError> {
         let message = format!("cannot read {}: {why}", file.display());
         CommandError::unavailable(message).hinted("`agents record` writes it; or delete it")
     };
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return Err(cannot("it is no regular file".to_owned()));
+    }
     match std::fs::read(file) {
         Ok(text) => {
             serde_json::from_slice(&text).map(Some).map_err(|error| cannot(error.to_string()))
@@ -93,7 +96,8 @@ fn describe_report(report: &TriedReport) -> Vec<String> {
         |name: &str, value: &str| format!("  {name:<width$}{value}", width = REPORT_INDENT - 2);
     let mut lines = Vec::new();
     if let Some(failure) = &report.failure {
-        lines.push(row("failed", &format!("{}: {}", failure.class, failure.message)));
+        let message = plain_line(&failure.message, SHOWN_MAX);
+        lines.push(row("failed", &format!("{}: {message}", failure.class)));
     }
     if let Some(text) = &report.final_text {
         lines.push(row("final text", &plain_line(text, SHOWN_MAX)));

@@ -12,6 +12,7 @@ use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, Plugin, check
 use ralph_orchestrator_plugin_protocol::{Item, PluginHello};
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_terminal::output;
+use ralph_orchestrator_text::plain_line;
 use serde_json::json;
 
 use crate::named;
@@ -123,11 +124,15 @@ fn check_library(file: &Path, pinned: Option<&str>, json: bool) -> Result<u8, Co
     Ok(exit::OK)
 }
 
+/// How much of a summary is shown, in characters.
+const SUMMARY_MAX: usize = 400;
+
 fn print(checked: &Checked<'_>) {
     output::result(&format!("{}: ok", checked.title));
     output::result(format!("  plugin      {} {}", checked.name, checked.version).trim_end());
     for item in checked.items {
-        let line = format!("  {:<11} {} {}", item.kind.word(), item.name, item.summary);
+        let summary = plain_line(&item.summary, SUMMARY_MAX);
+        let line = format!("  {:<11} {} {summary}", item.kind.word(), item.name);
         output::result(line.trim_end());
     }
     output::result(&format!("  built with  {}", checked.sdk.unwrap_or("no SDK")));

@@ -20,6 +20,7 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_engine::{ConfiguredAgent, Redactor, build_context};
 use ralph_orchestrator_safe_fs::real_path;
 use ralph_orchestrator_supervisor::KillSwitch;
+use ralph_orchestrator_terminal::output_place::find_place;
 use ralph_orchestrator_terminal::set_args::SetArgs;
 use ralph_orchestrator_terminal::{output, trust};
 use ralph_orchestrator_text::{duration, plain_line};
@@ -53,10 +54,14 @@ const SHOWN_MAX: usize = 400;
 pub(crate) fn run_session(file: &ConfigFile, args: &RunPluginArgs) -> Result<u8, CommandError> {
     let temporary = tempfile::tempdir()?;
     let folder = match &args.folder {
-        Some(folder) => folder.canonicalize().map_err(|error| {
-            CommandError::user(format!("--in {}: {error}", folder.display()))
-                .hinted("name a folder that exists")
-        })?,
+        Some(folder) => {
+            let place = find_place(folder)?;
+            if !place.is_dir() {
+                let message = format!("--in {}: expected a folder", folder.display());
+                return Err(CommandError::user(message).hinted("name one that exists"));
+            }
+            place
+        }
         None => temporary.path().join("work"),
     };
     let mut context = trust::load_to_start(file, &args.sets)?;
