@@ -814,12 +814,24 @@ export function encode(frame) {
   return `${line}\n`;
 }
 
+const REPORT_KEYS = ["finalText", "usage", "session", "exit", "leftBehind", "survived", "denied"];
+
+/** Returns what `run` has returned, if it is a report. */
+function readReport(ended) {
+  if (ended === undefined || ended === null) return ended;
+  const expected = `run: expected the last message or a report with ${REPORT_KEYS.join(", ")}`;
+  if (typeof ended !== "object" || Array.isArray(ended)) throw new TypeError(`${expected}, not ${JSON.stringify(ended)}`);
+  const unknown = Object.keys(ended).find((key) => !REPORT_KEYS.includes(key));
+  if (unknown !== undefined) throw new TypeError(`${expected}; it has ${JSON.stringify(unknown)}`);
+  return ended;
+}
+
 const METHODS = {
   agent: {
     check: [Call, async (item, _, { env }) => ({ found: (await item.check(env)) ?? "" })],
     run: [Task, async (item, task) => {
       const ended = await item.run(task);
-      return { report: task._report(typeof ended === "string" ? { finalText: ended } : ended) };
+      return { report: task._report(typeof ended === "string" ? { finalText: ended } : readReport(ended)) };
     }],
     launch: [Task, async (item, task) => ({ launch: (await item.launch(task)) ?? null })],
   },

@@ -221,6 +221,15 @@ testIn("an agent waits for credit", async (workspace) => {
   assert.equal(events.length, 1003);
 });
 
+testIn("what is no report is named", async (workspace) => {
+  for (const [returned, message] of [[5, /not 5/], [{ finaltext: "x" }, /it has "finaltext"/], [["x"], /not \["x"\]/]]) {
+    class Odd extends Agent {
+      run() { return returned; }
+    }
+    await assert.rejects((await workspace.open(Odd)).run("x"), message);
+  }
+});
+
 testIn("a failure has a class and a report without final text", async (workspace) => {
   const call = (await workspace.open(Worker)).startRun("fail");
   await assert.rejects(call.result(), { errorClass: "rate_limited", untilMs: 7 });

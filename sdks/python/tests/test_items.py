@@ -84,6 +84,8 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(schema["properties"]["steps"]["items"]["required"], ["run"])
         with self.assertRaisesRegex(TypeError, "cannot be the type of a key"):
             schema_of(complex)
+        with self.assertRaisesRegex(TypeError, "whose elements have one type"):
+            schema_of(Tuple[int, str])
 
     def test_values_become_those_of_the_dataclass(self) -> None:
         with Workspace() as workspace:
@@ -322,6 +324,20 @@ class AgentTest(unittest.TestCase):
             with self.assertRaises(Failed) as failed:
                 call.cancel("idle").result()
             self.assertEqual(failed.exception.message, "it was cancelled: idle")
+
+    def test_one_text_is_no_list_of_texts(self) -> None:
+        class Command(Agent[None]):
+            def run(self, task: Task) -> str:
+                return task.run_program("echo hi").output
+
+        class Wanting(Agent[None]):
+            wants_env = "MY_KEY"
+
+        with Workspace() as workspace:
+            with self.assertRaisesRegex(Panicked, "argv: expected a list of texts"):
+                workspace.open(Command).run("x")
+            with self.assertRaisesRegex(Refused, "wants_env: expected a list of texts"):
+                workspace.open(Wanting)
 
     def test_a_program_that_cannot_be_run_or_is_late(self) -> None:
         class Late(Agent[None]):

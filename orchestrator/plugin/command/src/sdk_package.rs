@@ -103,10 +103,10 @@ pub(crate) fn write_sdk(args: &WriteSdkArgs) -> Result<u8, CommandError> {
 
 /// Fails if there is something that no version of this program has written.
 fn check_replaceable(path: &Path) -> Result<(), CommandError> {
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let first = fs::read_to_string(path).unwrap_or_default();
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    // A pipe in its place would be waited for.
+    let text = if found.is_file() { fs::read_to_string(path).ok() } else { None };
+    let first = text.unwrap_or_default();
     let first = first.lines().next().unwrap_or_default();
     if first.trim_start_matches(['#', '/', ' ']).starts_with(HEADER) {
         return Ok(());

@@ -452,6 +452,8 @@ def schema_of(of_type: Any) -> Dict[str, Any]:
     origin, args = get_origin(of_type) or of_type, get_args(of_type)
     if origin is Literal:
         return {"enum": list(args)}
+    if origin is tuple and args and args[1:] != (Ellipsis,):
+        raise TypeError(f"{of_type} cannot be the type of a key: of tuples only tuple[TYPE, ...], whose elements have one type")
     if origin in (list, tuple, AbstractSequence):
         return {"type": "array", "items": schema_of(args[0])} if args else {"type": "array"}
     if origin in (dict, AbstractMapping):
@@ -461,6 +463,13 @@ def schema_of(of_type: Any) -> Dict[str, Any]:
         return schema_of(arms[0])
     raise TypeError(f"{of_type} cannot be the type of a key: expected str, int, float, bool, Path, Literal, list, "
                     "tuple, dict, Optional of one of these, or a dataclass")
+
+
+def _list_texts(what: str, texts: Sequence[str]) -> List[str]:
+    """Returns a list of texts. To type checkers one text is a sequence of texts, too: of its letters."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"{what}: expected a list of texts, not one text: [{texts!r}]")
+    return list(texts)
 
 
 def _schema_of_dataclass(of_type: type) -> Dict[str, Any]:
@@ -602,7 +611,7 @@ class Call:
         bytes_in = input.encode("utf-8", "surrogateescape") if isinstance(input, str) else input
         try:
             child = subprocess.Popen(
-                list(argv), cwd=cwd or self.workspace, env=dict(self.env if env is None else env),
+                _list_texts("argv", argv), cwd=cwd or self.workspace, env=dict(self.env if env is None else env),
                 stdin=subprocess.PIPE if bytes_in else subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merge_stderr else None, start_new_session=True)
         except OSError as error:
@@ -1035,8 +1044,8 @@ class Agent(Item[C]):
     def _describe(self, name: str) -> Frame:
         capabilities = {word: True for word in sorted(self.capabilities)}
         return {"agent": {"summary": self.summary or self._summary(), "program": self.program, "model": self.model,
-                          "capabilities": capabilities, "wants_env": list(self.wants_env),
-                          "strips_env": list(self.strips_env)}}
+                          "capabilities": capabilities, "wants_env": _list_texts("wants_env", self.wants_env),
+                          "strips_env": _list_texts("strips_env", self.strips_env)}}
 
 
 class Detector(Item[C]):
