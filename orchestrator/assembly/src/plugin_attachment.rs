@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::PluginConfig;
 use ralph_orchestrator_engine::states_dir;
-use ralph_orchestrator_store::state_dirs;
 
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::messages;
-use crate::run_above::find_run_above;
+use crate::run_above::find_any_run_above;
 
 /// Names the plugin and its socket. Only a variable can: a file could be an agent's.
 const VARIABLE: &str = "RALPH_PLUGIN_ATTACH";
@@ -40,8 +39,7 @@ impl PluginAttachment {
                  mine=/tmp/mine.sock",
             ));
         };
-        let states = state_dirs(&states_dir(&context.state_home())).into_iter();
-        if let Some(pid) = find_run_above(&states.map(|state| state.layout).collect::<Vec<_>>()) {
+        if let Some(pid) = find_any_run_above(&states_dir(&context.state_home())) {
             let message = format!(
                 "{VARIABLE} is refused to what a run has started (the run's process is {pid})"
             );

@@ -1,6 +1,8 @@
 //! The run that has started this process.
 
-use ralph_orchestrator_store::{Layout, Lock, SeriesLock};
+use std::path::Path;
+
+use ralph_orchestrator_store::{Layout, Lock, SeriesLock, state_dirs};
 use ralph_orchestrator_supervisor::ancestors;
 
 /// Returns the process that holds one of these states and has started this one.
@@ -8,6 +10,12 @@ pub fn find_run_above(layouts: &[Layout]) -> Option<i32> {
     let above = ancestors();
     let mut pids = layouts.iter().flat_map(holders);
     pids.find(|pid| above.iter().any(|process| process.id.pid == *pid))
+}
+
+/// Returns the process that holds any run of these states and has started this one.
+pub fn find_any_run_above(states: &Path) -> Option<i32> {
+    let layouts = state_dirs(states).into_iter().map(|state| state.layout);
+    find_run_above(&layouts.collect::<Vec<_>>())
 }
 
 /// Returns the processes that hold the run.

@@ -17,7 +17,7 @@ use ralph_orchestrator_store::{AcceptedFile, AgentWork, Disk, StateError, TrustS
 
 use crate::error::CommandError;
 use crate::messages;
-use crate::run_above::find_run_above;
+use crate::run_above::find_any_run_above;
 use crate::user_folders::state_home;
 
 use differences::describe;
@@ -231,9 +231,8 @@ impl Trust {
     /// goes on by that.
     fn prefer(&self, version: &FileVersion) -> Result<(), StateError> {
         let digest = digest(&version.text);
-        let accepted = self.store.accepted(&version.path)?;
-        match accepted.and_then(|accepted| accepted.versions.into_iter().next_back()) {
-            Some(newest) if newest.digest != digest && newest.digest != GONE => {
+        match self.store.newest_digest(&version.path)? {
+            Some(newest) if newest != digest && newest != GONE => {
                 self.store.prefer(&version.path, &digest)
             }
             _ => Ok(()),
@@ -260,8 +259,7 @@ impl Trust {
     /// # Errors
     /// This process is below one that holds a run.
     pub fn refuse_from_below(&self) -> Result<(), CommandError> {
-        let states = state_dirs(&self.states).into_iter();
-        match find_run_above(&states.map(|state| state.layout).collect::<Vec<_>>()) {
+        match find_any_run_above(&self.states) {
             None => Ok(()),
             Some(pid) => {
                 let message =

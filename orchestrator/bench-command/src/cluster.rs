@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
 use ralph_orchestrator_assembly::user_folders::variables;
-use ralph_orchestrator_bench::job::{JobContents, JobError, SpentMoney, Submission};
+use ralph_orchestrator_bench::job::{JobContents, JobError, Submission};
 use ralph_orchestrator_bench_run::absolute;
 use ralph_orchestrator_bench_run::cluster::{
     self, ClusterPrograms, EngineRequest, WorkerOrder, WorkerState,
 };
 use ralph_orchestrator_bench_run::error::job_error;
-use ralph_orchestrator_config::ClusterKind;
 use ralph_orchestrator_shell_text::{quote_command, quote_word};
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_text::{count, one_line};
@@ -106,9 +105,7 @@ fn verify_work_is_left(contents: &JobContents, folder: &Path) -> Result<(), Comm
         let hint = format!("`ralph-orchestrator bench report {}`", quote_word(folder));
         return Err(CommandError::user(message).hinted(hint));
     }
-    let mut spent = SpentMoney::default();
-    contents.ledger.iter().for_each(|entry| spent.add(entry));
-    if contents.plan.budgets.job.is_some_and(|most| spent.total() >= most) {
+    if contents.is_money_used_up(&contents.spent()) {
         let hint = format!(
             "a new job with a higher bench.max_cost_usd and `--reuse {}` performs the rest",
             quote_word(folder)
@@ -146,7 +143,7 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<u8, CommandError> {
         for submission in &submissions {
             match cluster::find_states(submission, &programs).await {
                 // Of one that has ended an engine may still know something, which goes with it.
-                Ok(states) if may_have_workers(submission, &states) => {
+                Ok(states) if cluster::may_have_workers(submission, &states) => {
                     found.push((submission, count_living(&states)));
                 }
                 Ok(_) => {}
@@ -175,12 +172,6 @@ pub(crate) fn cancel(args: &CancelArgs) -> Result<u8, CommandError> {
     } else {
         Err(CommandError::unavailable(problems.join("\n")))
     }
-}
-
-/// Whether an engine may have workers of a submission, or start some later.
-fn may_have_workers(submission: &Submission, states: &[WorkerState]) -> bool {
-    // A Job is there before its pods.
-    !states.is_empty() || submission.engine == ClusterKind::Kubernetes.word()
 }
 
 /// Returns the submissions of a job, and reports what cannot be read.

@@ -64,8 +64,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     let ended = contents.count_ended();
     let judged = last.values().filter(|record| record.is_judged()).count();
     let solved = last.values().filter(|record| record.is_solved()).count();
-    let mut spent = SpentMoney::default();
-    contents.ledger.iter().for_each(|entry| spent.add(entry));
+    let spent = contents.spent();
     let cost = Cost::of(&contents, &spent);
     let is_performed = |started: &&StartedTrial| contents.is_performed(started);
     let running = contents.started.iter().filter(is_performed).count();
@@ -112,7 +111,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
 /// Says how what is left of a job that nobody performs is performed.
 fn next_step(contents: &JobContents, spent: &SpentMoney, folder: &Path) -> String {
     let folder = quote_word(folder);
-    if contents.plan.budgets.job.is_some_and(|most| spent.total() >= most) {
+    if contents.is_money_used_up(spent) {
         return format!(
             "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and `--reuse {folder}` \
              performs the rest"

@@ -84,7 +84,6 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         refusal,
         plain,
         uncommitted,
-        by_agent: backlog.as_ref().and_then(|it| what_if::describe_backlog(it, &layout)),
     };
     if args.json {
         let mut object = object(&stored, &story, &hints);
@@ -97,7 +96,8 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         about.for_each(|line| {
             output::result(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         });
-        let lines = lines(&stored, &story, (&hints, width));
+        let by_agent = backlog.as_ref().and_then(|it| what_if::describe_backlog(it, &layout));
+        let lines = lines((&stored, &story), by_agent, (&hints, width));
         lines.iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
@@ -143,8 +143,6 @@ struct Hints<'a> {
     refusal: Option<String>,
     /// What to do about the run's files that are in no commit.
     uncommitted: Option<String>,
-    /// What each agent has used in all runs of the backlog.
-    by_agent: Option<String>,
     /// What the next `run` is configured to.
     plain: Option<&'a LoadedConfig>,
 }
@@ -280,9 +278,10 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
+/// Returns what people see; `of_backlog` is what each agent has used in all runs of the backlog.
 fn lines(
-    stored: &SelectedRun,
-    story: &RunSummary,
+    (stored, story): (&SelectedRun, &RunSummary),
+    of_backlog: Option<String>,
     (hints, width): (&Hints<'_>, usize),
 ) -> Vec<String> {
     let (state, running) = (&stored.found.state, stored.is_running());
@@ -312,7 +311,6 @@ fn lines(
     let mut money = money(stored, story, &shown);
     let by_agent = used_by_agents(&stored.found.state);
     money.extend(by_agent.map(|text| format!("  by agent: {text}")));
-    let of_backlog = hints.by_agent.as_ref();
     money.extend(of_backlog.map(|text| format!("  all items, by agent: {text}")));
     lines.extend(money.iter().flat_map(|line| fold(line, MONEY_INDENT, width)));
     lines.extend([String::new(), "What to do:".into()]);

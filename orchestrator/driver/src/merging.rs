@@ -40,7 +40,8 @@ impl Merging {
     /// Merges the work of a run that is complete in its lane, from where it was left.
     pub(crate) async fn merge(&self, entry: &ItemRun) -> Result<MergeEnd, DriverError> {
         let fail = |problem| DriverError::Lane { item: entry.item.clone(), problem };
-        let item = self.find_item(entry)?;
+        let (item, before) = self.find_items(entry)?;
+        let items = (&item, before.as_slice());
         loop {
             let open = self.find_lane(&entry.item)?;
             let merge = match self.known_merge(&open, entry) {
@@ -52,7 +53,7 @@ impl Merging {
                 }
             };
             if open.step != MergeStep::Proved
-                && let Some(end) = self.prove(entry, (&open, &item), &merge).await?
+                && let Some(end) = self.prove(entry, (&open, items), &merge).await?
             {
                 return Ok(end);
             }
@@ -87,7 +88,7 @@ impl Merging {
     async fn prove(
         &self,
         entry: &ItemRun,
-        (open, item): (&OpenLane, &BacklogItem),
+        (open, items): (&OpenLane, (&BacklogItem, &[BacklogItem])),
         merge: &LaneMerge,
     ) -> Result<Option<MergeEnd>, DriverError> {
         let fail = |problem| DriverError::Lane { item: entry.item.clone(), problem };
@@ -98,8 +99,6 @@ impl Merging {
         if !marked.is_empty() {
             return self.send_back(entry, &describe_marks(&marked)).map(Some);
         }
-        let before = self.find_merged(&entry.item)?;
-        let items = (item, before.as_slice());
         match self.places.prove(&open.lane, items, &merge.commit).await.map_err(fail)? {
             MergeProof::Accepted => {
                 let (item, run) = (entry.item.clone(), entry.run.clone());
@@ -140,22 +139,17 @@ impl Merging {
         })
     }
 
-    /// Returns the items that were merged, but for this one.
-    fn find_merged(&self, item: &str) -> Result<Vec<BacklogItem>, DriverError> {
-        let snapshot = self.work.backlog.load()?;
-        let state = self.work.state();
-        let is_merged = |other: &&BacklogItem| {
-            let mut runs = state.ledger.runs.iter().filter(|run| run.item == other.id);
-            other.id != item && runs.any(|run| run.merged == MergeState::Merged)
-        };
-        Ok(snapshot.items.iter().filter(is_merged).cloned().collect())
-    }
-
-    /// Returns the item as the backlog has it; what is there no more is merged all the same.
-    fn find_item(&self, entry: &ItemRun) -> Result<BacklogItem, DriverError> {
+    /// Returns the item as the backlog has it, and those that were merged before; what is there no more is merged all the same.
+    fn find_items(&self, entry: &ItemRun) -> Result<(BacklogItem, Vec<BacklogItem>), DriverError> {
         let snapshot = self.work.backlog.load()?;
         let found = snapshot.find(&entry.item).cloned();
-        Ok(found.unwrap_or_else(|| bare_item(&entry.item, &entry.title)))
+        let state = self.work.state();
+        let is_merged = |other: &BacklogItem| {
+            let mut runs = state.ledger.runs.iter().filter(|run| run.item == other.id);
+            other.id != entry.item && runs.any(|run| run.merged == MergeState::Merged)
+        };
+        let item = found.unwrap_or_else(|| bare_item(&entry.item, &entry.title));
+        Ok((item, snapshot.items.into_iter().filter(is_merged).collect()))
     }
 }
 

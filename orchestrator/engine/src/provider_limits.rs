@@ -67,7 +67,7 @@ mod tests {
 
     const REASON: &str = "429";
 
-    fn of_agent(name: &str) -> State {
+    fn with_agent(name: &str) -> State {
         let mut state = State::default();
         state.agent.name = name.to_owned();
         state
@@ -81,16 +81,16 @@ mod tests {
     fn what_one_run_was_refused_another_waits_for_once() {
         let shared = ProviderLimits::default();
         let [mut one, mut other] = [(); 2].map(|()| RunProviders::new(shared.clone()));
-        one.learn(&of_agent("claude"), &waiting(1000), 0);
+        one.learn(&with_agent("claude"), &waiting(1000), 0);
         assert_eq!(one.find_refusal("claude", 0), None, "it waits by itself");
         assert_eq!(other.find_refusal("codex", 0), None);
         let refused = Refusal { reason: REASON.to_owned(), until_ms: 1000 };
         let refused = Input::ProviderRefused(refused);
         assert_eq!(other.find_refusal("claude", 0), Some(refused));
         assert_eq!(other.find_refusal("claude", 0), None, "whatever the clock says after the wait");
-        one.learn(&of_agent("claude"), &waiting(500), 0);
+        one.learn(&with_agent("claude"), &waiting(500), 0);
         assert_eq!(other.find_refusal("claude", 0), None, "it is no later");
-        one.learn(&of_agent("claude"), &waiting(2000), 0);
+        one.learn(&with_agent("claude"), &waiting(2000), 0);
         assert!(other.find_refusal("claude", 1999).is_some());
         assert_eq!(RunProviders::new(shared).find_refusal("claude", 2000), None, "it is over");
     }

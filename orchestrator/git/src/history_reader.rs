@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use crate::command::{GitCommand, parse_object_id};
 use crate::error::{GitError, Result};
+use crate::export::write_tree;
 use crate::object_id::ObjectId;
-use crate::path::{RepoPath, join_nul};
-use crate::private::{ATTRIBUTES, remove_if_there};
+use crate::path::RepoPath;
+use crate::private::ATTRIBUTES;
 use crate::repository::{check_git, explain};
 use crate::run_git::RunGit;
 
@@ -215,20 +216,8 @@ impl HistoryReader {
         folder: &Path,
     ) -> Result<()> {
         let index = self.scratch.join("index");
-        remove_if_there(&index)?;
-        let git = || self.in_git_dir(&self.own()).env("GIT_INDEX_FILE", &index);
-        git().args(["read-tree", commit.as_str()]).read(&*self.git)?;
-        let mut prefix = OsString::from("--prefix=");
-        prefix.push(folder);
-        prefix.push("/");
-        let checkout = git().args(["checkout-index", "--force"]).arg(prefix);
-        match paths {
-            None => checkout.arg("--all").read(&*self.git)?,
-            Some(paths) => {
-                checkout.args(["-z", "--stdin"]).stdin(join_nul(paths)).read(&*self.git)?
-            }
-        };
-        remove_if_there(&index)
+        let begin = || self.in_git_dir(&self.own());
+        write_tree(&*self.git, &begin, &index, (commit, paths, folder))
     }
 
     /// Makes `git_dir` a repository with the history up to a commit and nothing else: one branch, one pack with what the

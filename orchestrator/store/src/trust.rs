@@ -172,6 +172,16 @@ impl TrustStore {
         })
     }
 
+    /// Returns what tells the newest accepted version of a file from others.
+    ///
+    /// # Errors
+    /// The record is damaged or cannot be read.
+    pub fn newest_digest(&self, file: &Path) -> Result<Option<String>, StateError> {
+        let Some(key) = self.key()? else { return Ok(None) };
+        let record = self.file_record(&key, file)?;
+        Ok(record.and_then(|(_, record)| Some(record.versions.into_iter().next_back()?.digest)))
+    }
+
     /// Makes an accepted version of a file the newest, without saying that it was accepted again.
     ///
     /// # Errors

@@ -104,29 +104,36 @@ pub fn listen() -> std::io::Result<Signals> {
 }
 
 /// The signal that ends a command which has something to put in order first.
-#[derive(Clone, Default)]
-pub struct EndSignal(Arc<AtomicU8>);
+#[derive(Clone)]
+pub struct EndSignal(watch::Receiver<u8>);
 
 impl EndSignal {
     /// Returns the exit status of the signal; `None` as long as there was none.
     pub fn status(&self) -> Option<u8> {
-        Some(self.0.load(Ordering::SeqCst)).filter(|status| *status > 0)
+        Some(*self.0.borrow()).filter(|status| *status > 0)
+    }
+
+    /// Waits for the signal.
+    pub async fn wait(&self) {
+        // Where nobody can send it any more, it never comes.
+        if self.0.clone().wait_for(|status| *status > 0).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
 /// Receives the same signals for a command that has no run. The second of them ends the program at once.
 pub fn listen_for_end() -> std::io::Result<EndSignal> {
-    let received = EndSignal::default();
+    let (sender, received) = watch::channel(0);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut stop_signals = StopSignals::catch(&runtime)?;
-    let sent = received.clone();
     let listener = move || {
         let (status, _) = runtime.block_on(stop_signals.next());
-        sent.0.store(status, Ordering::SeqCst);
+        sender.send_replace(status);
         std::process::exit(i32::from(runtime.block_on(stop_signals.next()).0));
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
-    Ok(received)
+    Ok(EndSignal(received))
 }
 
 /// Returns what a request to stop a run leads to.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::environment::{TestEnvironment, eventually};
 use crate::git::{committed, git};
 
-use super::{append, trial_of};
+use super::{append, names, trial_of};
 
 const CLAIM: &str = "<promise>COMPLETE: the work is done</promise>\n";
 
@@ -218,15 +218,6 @@ fn folders_that_became_files_and_folders_that_went_are_part_of_the_solution() {
     env.agent.call(1).script("rm -r deep gone; echo file > deep\n").out(CLAIM);
     env.run().expect(0);
     env.ralph(&["bench", "import", "--name", "mine"]).expect(0);
-}
-
-/// What is in a folder, sorted.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// The first folder of this name below another.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{add_script, append, environment, unmetered};
+use super::{add_script, append, environment, names, unmetered};
 use crate::environment::{Ended, TestEnvironment};
 use crate::git::{git, try_git};
 
@@ -67,14 +67,6 @@ fn outcomes(report: &Value) -> BTreeMap<String, String> {
         (commit["commit"].as_str().unwrap().to_owned(), outcome.unwrap())
     });
     commits.collect()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// Every file below a folder, with its bytes and when it was changed.

@@ -26,7 +26,7 @@ mod slurm;
 mod variants;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -183,4 +183,13 @@ fn expect_trial(trial: &Value, reward: f64, fault: &Value, cheating: &[&str]) {
 fn status(env: &TestEnvironment, job: &str) -> Value {
     let ended = env.ralph(&["bench", "status", job, "--json"]).expect(0);
     serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// What is in a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

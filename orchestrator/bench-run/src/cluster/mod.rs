@@ -128,14 +128,24 @@ pub async fn find_states(
     submission: &Submission,
     programs: &ClusterPrograms,
 ) -> Result<Vec<WorkerState>, EngineError> {
-    let is_slurm = submission.engine == ClusterKind::Slurm.word();
-    let words = match is_slurm {
+    let words = match is_of_slurm(submission) {
         true => slurm::list_workers(submission),
         false => kubernetes::list_workers(submission),
     };
     let printed = programs.ask(&words).await?;
-    let read = if is_slurm { slurm::read_worker } else { kubernetes::read_worker };
+    let read = if is_of_slurm(submission) { slurm::read_worker } else { kubernetes::read_worker };
     Ok(printed.lines().filter_map(read).collect())
+}
+
+/// Whether an engine that says this of its workers may have some of a submission, or start some later.
+#[must_use]
+pub fn may_have_workers(submission: &Submission, states: &[WorkerState]) -> bool {
+    // A Job is there before its pods.
+    !states.is_empty() || !is_of_slurm(submission)
+}
+
+fn is_of_slurm(submission: &Submission) -> bool {
+    submission.engine == ClusterKind::Slurm.word()
 }
 
 /// Ends the workers of submissions, those that run in the way that leaves no trial half recorded.
@@ -147,7 +157,7 @@ pub async fn cancel(
     programs: &ClusterPrograms,
 ) -> Result<(), EngineError> {
     let (of_slurm, others): (Vec<&Submission>, Vec<&Submission>) =
-        submissions.iter().partition(|found| found.engine == ClusterKind::Slurm.word());
+        submissions.iter().partition(|found| is_of_slurm(found));
     slurm::cancel(&of_slurm, programs).await?;
     for submission in others {
         let words = kubernetes::delete_job(submission);

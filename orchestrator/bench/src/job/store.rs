@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
 use serde::Deserialize;
 
+use super::budget::SpentMoney;
 use super::claims::{Claim, Claims};
 use super::error::JobError;
 use super::file_names::{LOCK_FILE, PLAN};
@@ -592,6 +593,20 @@ impl JobContents {
             }
         }
         last
+    }
+
+    /// Returns what was spent on attempts.
+    #[must_use]
+    pub fn spent(&self) -> SpentMoney {
+        let mut spent = SpentMoney::default();
+        self.ledger.iter().for_each(|entry| spent.add(entry));
+        spent
+    }
+
+    /// Whether nothing is left of the money of the job, of which so much was spent.
+    #[must_use]
+    pub fn is_money_used_up(&self, spent: &SpentMoney) -> bool {
+        self.plan.budgets.job.is_some_and(|most| spent.total() >= most)
     }
 
     /// Returns when the last attempt ended, if any has.

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ralph_orchestrator_assembly::block_on::block_on;
 use ralph_orchestrator_assembly::error::{CommandError, exit};
@@ -15,15 +14,13 @@ use ralph_orchestrator_supervisor::{
 };
 use ralph_orchestrator_terminal::output;
 use ralph_orchestrator_terminal::output_place::{verify_writable, write_whole};
-use ralph_orchestrator_terminal::signals::{EndSignal, listen_for_end};
+use ralph_orchestrator_terminal::signals::listen_for_end;
 use ralph_orchestrator_text::bytes;
 
 use super::recording::end_file;
 
 /// How much of standard output is recorded, and how much standard input is passed on, in bytes.
 const OUTPUT_MAX: usize = 16 * 1024 * 1024;
-/// How often it is looked whether a signal has come.
-const SIGNAL_POLL: Duration = Duration::from_millis(50);
 /// How much of the end of standard error is recorded, in bytes.
 const STDERR_MAX: usize = 64 * 1024;
 
@@ -65,18 +62,12 @@ pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
         [CaptureLimit { head: OUTPUT_MAX, tail: 0 }, CaptureLimit { head: 0, tail: STDERR_MAX }];
     let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
     let ended = block_on(async {
-        let ended = supervisor.output_within(spec, limits, wait_for(&signal)).await;
+        // What was printed until a signal is recorded.
+        let ended = supervisor.output_within(spec, limits, signal.wait()).await;
         ended.map_err(|error| CommandError::unavailable(error.to_string()))
     })?;
     write_recording(&args.output, &ended, &Redactor::new(&Env::default(), &vars))?;
     Ok(signal.status().unwrap_or(exit::OK))
-}
-
-/// Waits for a request to end: what was printed until then is recorded.
-async fn wait_for(signal: &EndSignal) {
-    while signal.status().is_none() {
-        tokio::time::sleep(SIGNAL_POLL).await;
-    }
 }
 
 /// Returns what is on standard input, such as a prompt.

@@ -114,7 +114,8 @@ async fn run(
 ) -> Result<u8, CommandError> {
     let loaded = &context.loaded;
     let plugins = Plugins::from_context(context)?;
-    let printer = Arc::new(FramePrinter::new(Redactor::new(&loaded.config.env, &context.vars)));
+    let redactor = Redactor::new(&loaded.config.env, &context.vars);
+    let printer = Arc::new(FramePrinter::new(redactor.clone()));
     if args.frames {
         plugins.trace_frames(&printer.trace());
     }
@@ -135,7 +136,6 @@ async fn run(
         budget: Budget::default(),
         scratch: scratch.to_owned(),
     };
-    let redactor = Redactor::new(&loaded.config.env, &context.vars);
     let sink = PrintingSink { folder: real_path(folder), redactor, prints: !args.frames };
     let began = Instant::now();
     let result = configured.agent().run(task, &sink).await;
